@@ -1,0 +1,64 @@
+# Every task of the project. `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.venv/.installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: .venv/.installed ## everything that is needed, into .venv
+
+.PHONY: demo
+demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
+	$(BIN)/python examples/demo.py
+
+.PHONY: test
+test: install check unit integration-core ## what CI runs: check, unit tests, and real clients through a real broker
+
+.PHONY: check
+check: install ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+.PHONY: unit
+unit: install ## the tests that need no broker
+	$(BIN)/pytest -m "not integration and not matrix"
+
+.PHONY: kafka
+kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
+	bash tests/kafka/fetch.sh
+
+.PHONY: integration-core
+integration-core: install kafka ## real clients through the sidecar, newest broker
+	$(BIN)/pytest -m "integration and not matrix" tests/integration
+
+.PHONY: integration
+integration: install kafka ## the full compatibility matrix; writes docs/compatibility.md
+	$(BIN)/pytest -m "integration or matrix" tests/integration
+
+.PHONY: fuzz
+fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long
+	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
+
+.PHONY: bench-relay
+bench-relay: install ## CPU per request, latency, memory and start-up against direct, haproxy and socat
+	$(BIN)/python bench/relay.py
+
+.PHONY: lock
+lock: install ## resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --group dev -o requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## remove what was built and fetched
+	rm -rf .venv .cache build dist *.egg-info

@@ -1,0 +1,1 @@
+"""Kafka bytes <-> Python values. Imports nothing of ours, does no I/O."""

@@ -1,0 +1,1 @@
+"""One module per API that is read; one class per message, all its versions in it."""
