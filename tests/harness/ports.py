@@ -1,0 +1,30 @@
+"""Ports of 127.0.0.1 that nobody uses."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+# Below the range from which the kernel takes the local ports of outgoing connections: a broker or sidecar that is
+# started again finds its port still free.
+FIRST, LAST = 12000, 32000
+
+
+def is_free(port: int) -> bool:
+    """Whether a listener can be opened there now."""
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> range:
+    """``count`` neighbouring free ports."""
+    for _ in range(1000):
+        block = range(start := random.randrange(FIRST, LAST - count), start + count)
+        if all(map(is_free, block)):
+            return block
+    raise OSError(f"no {count} neighbouring free ports between {FIRST} and {LAST}")

@@ -1,0 +1,72 @@
+"""The real sidecar process in front of a cluster."""
+
+from __future__ import annotations
+
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from harness.cluster import SIDECAR_HOST
+from harness.ports import free_ports
+from harness.processes import Program
+
+# Node N is reached at the listen port + 1 + N; clusters of the tests have at most seven nodes.
+NODE_PORTS = 8
+COMMAND = Path(sys.executable).with_name("kafka-sidecar")
+
+
+class Sidecar:
+    """A running sidecar; it keeps its ports when it is started again."""
+
+    def __init__(self, brokers: str, log: Path, flags: Sequence[str] = ()) -> None:
+        self.log = log
+        listen, admin = (ports := free_ports(1 + NODE_PORTS + 1))[0], ports[-1]
+        self.bootstrap = f"127.0.0.1:{listen}"
+        self.admin = f"http://127.0.0.1:{admin}"
+        self._command = [
+            COMMAND, "run", "--bootstrap-servers", brokers, "--listen", self.bootstrap,
+            "--admin", f"127.0.0.1:{admin}", "--broker-source-address", SIDECAR_HOST, *flags,
+        ]  # fmt: skip
+        self.program: Program = self._spawn()
+
+    @classmethod
+    def start(cls, brokers: str, log: Path, flags: Sequence[str] = ()) -> Sidecar:
+        """Returns when it is ready, which takes a cluster that answers."""
+        sidecar = cls(brokers, log, flags)
+        sidecar.wait()
+        return sidecar
+
+    def _spawn(self) -> Program:
+        return Program(self._command, self.log)
+
+    def wait(self, limit_s: float = 20) -> None:
+        self.program.wait_for(self.is_ready, "ready", limit_s)
+
+    def is_ready(self) -> bool:
+        """Whether ``/readyz`` says so."""
+        try:
+            with urllib.request.urlopen(f"{self.admin}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def restart(self) -> None:
+        """SIGKILL and the same command again: a crash and what Kubernetes does about it."""
+        self.program.kill()
+        self.program = self._spawn()
+        self.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code once it has drained."""
+        return self.program.stop()
+
+    def __enter__(self) -> Sidecar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.program.kill()
