@@ -1,0 +1,36 @@
+"""What stands before every request and response."""
+
+from __future__ import annotations
+
+from struct import Struct as Format
+
+from kafka_sidecar.codec.apis import request_header_version
+from kafka_sidecar.codec.errors import TruncatedError
+from kafka_sidecar.codec.fields import int16, int32, string
+from kafka_sidecar.codec.message import Buffer, Message, reader
+
+_ROUTE = Format(">hh")
+
+
+class RequestHeader(Message, versions="1-2", flexible="2+"):
+    api_key: int = int16("0+")
+    api_version: int = int16("0+")
+    correlation_id: int = int32("0+")
+    # Not compact in any version: a broker reads it before it knows whether it knows the version.
+    client_id: str | None = string("1+", nullable="1+", flexible="none")
+
+
+class ResponseHeader(Message, versions="0-1", flexible="1+"):
+    correlation_id: int = int32("0+")
+
+
+def decode_request_header(data: Buffer, at: int = 0) -> tuple[RequestHeader, int]:
+    """The header of the request at ``at`` (behind the frame's size), and where its body begins.
+
+    Raises:
+        CodecError: these bytes are no header of an API that there is.
+    """
+    if len(data) - at < _ROUTE.size:
+        raise TruncatedError("a request ends before its API version")
+    key, version = _ROUTE.unpack_from(data, at)
+    return reader(RequestHeader, request_header_version(key, version))(data, at)

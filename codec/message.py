@@ -1,0 +1,41 @@
+"""Read, write and step over messages: what the rest of the project calls.
+
+`decode` and `encode` are for single uses; `reader`, `writer`, `skipper` and `span` give the functions themselves, to be
+kept by hot code. All are built on first use and kept per class and version.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from kafka_sidecar.codec.readers import FieldReader, Reader, field_reader, reader
+from kafka_sidecar.codec.skippers import TAGS, Skipper, Span, skipper, span
+from kafka_sidecar.codec.structs import Message, Struct, changed
+from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
+from kafka_sidecar.codec.writers import FieldWriter, Writer, field_writer, writer
+
+__all__ = [
+    "TAGS", "Buffer", "FieldReader", "FieldWriter", "Message", "Reader", "Skipper", "Span", "Struct", "Writer",
+    "changed", "decode", "encode", "field_reader", "field_writer", "read_tags", "reader", "skipper", "span",
+    "write_tags", "writer",
+]  # fmt: skip
+
+S = TypeVar("S", bound=Struct)
+
+
+def decode(cls: type[S], data: Buffer, version: int, at: int = 0) -> tuple[S, int]:
+    """The ``cls`` that begins at ``at``, and the position after it.
+
+    Raises:
+        CodecError: these bytes are no such message.
+    """
+    return reader(cls, version)(data, at)
+
+
+def encode(value: Struct, version: int) -> bytes:
+    """The bytes of ``value``. Fields that this version does not have are left out.
+
+    Raises:
+        CodecError: a value does not fit its field.
+    """
+    return writer(type(value), version)(value)

@@ -1,0 +1,131 @@
+"""The few wire types that take more than a format character, as the generated functions call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+
+Buffer = bytes | memoryview
+MAX_UVARINT_BYTES = 5
+_ONE_BYTE = [bytes((n,)) for n in range(128)]
+
+
+def uvarint(data: Buffer, at: int) -> tuple[int, int]:
+    """An unsigned varint and the position after it.
+
+    Raises:
+        CodecError: it is longer than five bytes.
+        IndexError: the bytes end inside it; for the generated callers, which turn it into `TruncatedError`.
+    """
+    value = shift = 0
+    for _ in range(MAX_UVARINT_BYTES):
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise CodecError(f"a varint is longer than {MAX_UVARINT_BYTES} bytes at {at - MAX_UVARINT_BYTES}")
+
+
+def long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
+    """The varint at ``at + ahead`` and the ``at`` with which it would have been one byte long.
+
+    For skippers, which add up constant distances and know the length of a varint only when it is longer than usual.
+    """
+    value, end = uvarint(data, at + ahead)
+    return value, end - ahead - 1
+
+
+def write_uvarint(value: int) -> bytes:
+    """An unsigned varint.
+
+    >>> write_uvarint(300).hex()
+    'ac02'
+    """
+    if 0 <= value < 128:
+        return _ONE_BYTE[value]
+    if not 0 <= value < 1 << 7 * MAX_UVARINT_BYTES:
+        raise CodecError(f"{value} does not fit a varint")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def bad_length(what: str, length: int) -> CodecError:
+    """The error for a length below -1, or for -1 (null) where null is not allowed."""
+    if length == -1:
+        return CodecError(f"{what} is null")
+    return CodecError(f"{what} has length {length}")
+
+
+def skip_tags(data: Buffer, at: int) -> int:
+    """Step over a tag section."""
+    count, at = uvarint(data, at)
+    for _ in range(count):
+        _, at = uvarint(data, at)
+        size, at = uvarint(data, at)
+        at += size
+    return at
+
+
+def read_tags(data: Buffer, at: int = 0) -> tuple[list[tuple[int, bytes]], int]:
+    """The tagged fields at ``at`` as (number, payload), and the position after them.
+
+    Raises:
+        CodecError: these bytes are no tag section.
+    """
+    try:
+        count, at = uvarint(data, at)
+        if 2 * count > len(data) - at:
+            raise TruncatedError(f"{count} tagged fields announced, {len(data) - at} bytes left")
+        tags = []
+        for _ in range(count):
+            tag, at = uvarint(data, at)
+            size, at = uvarint(data, at)
+            if size > len(data) - at:
+                raise TruncatedError(f"tagged field {tag} has {size} bytes, {len(data) - at} left")
+            tags.append((tag, bytes(data[at : at + size])))
+            at += size
+    except IndexError as error:
+        raise TruncatedError("the bytes end inside the tagged fields") from error
+    return tags, at
+
+
+def write_tags(tags: Iterable[tuple[int, bytes]]) -> bytes:
+    """A tag section, sorted by number.
+
+    >>> write_tags([(7, b"x"), (0, b"")]).hex()
+    '020000070178'
+    """
+    out = [b""]
+    for tag, payload in sorted(tags, key=_number):
+        out += (write_uvarint(tag), write_uvarint(len(payload)), payload)
+    out[0] = write_uvarint(len(out) // 3)
+    return b"".join(out)
+
+
+def _number(tag: tuple[int, bytes]) -> int:
+    return tag[0]
+
+
+def read_known_tags(
+    data: Buffer, at: int, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]]
+) -> tuple[dict[int, Any], tuple[tuple[int, bytes], ...], int]:
+    """A tag section split into the values of the ``known`` fields and the unknown ones as they are."""
+    tags, at = read_tags(data, at)
+    found = {}
+    unknown = []
+    for tag, payload in tags:
+        if tag in known:
+            found[tag], end = known[tag](payload, 0)
+            if end != len(payload):
+                raise CodecError(f"tagged field {tag} ends {len(payload) - end} bytes early")
+        else:
+            unknown.append((tag, payload))
+    return found, tuple(unknown), at
