@@ -1,0 +1,166 @@
+"""The command line. Exit codes: 0 done, 1 failed while running, 2 the configuration or a flag is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_sidecar import __version__
+from kafka_sidecar.proxy.config import Config, ConfigError, host_port, load
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.server import Server
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+config_app = typer.Typer(no_args_is_help=True, help="About the configuration file.")
+app.add_typer(config_app, name="config")
+log = logging.getLogger("kafka_sidecar")
+
+DEFAULT_ADMIN = "127.0.0.1:9190"
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
+BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
+Listen = Annotated[str | None, typer.Option(help="Where clients connect: host:port.")]
+AdminListen = Annotated[
+    str | None, typer.Option("--admin", help="Where /metrics, /livez and /readyz answer: host:port.")
+]
+AdvertisedHost = Annotated[str | None, typer.Option(help="The host that clients are told for every broker.")]
+SourceAddress = Annotated[
+    str | None, typer.Option("--broker-source-address", help="Local address from which brokers are reached.")
+]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+
+
+@app.command()
+def run(
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    listen: Listen = None,
+    admin: AdminListen = None,
+    advertised_host: AdvertisedHost = None,
+    broker_source_address: SourceAddress = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Serve clients until SIGTERM, then drain."""
+    flags = {
+        "bootstrap_servers": bootstrap_servers,
+        "listen": listen,
+        "admin.listen": admin,
+        "nodes.advertised_host": advertised_host,
+        "connections.source_address": broker_source_address,
+        "log.level": log_level,
+    }
+    from kafka_sidecar.proxy import logs
+
+    try:
+        settings = load(config, os.environ, flags)
+        logs.configure(settings.log.level)
+        _runner().run(serve(settings, str(config) if config else None))
+    except ConfigError as error:
+        _refuse(error)
+
+
+@app.command()
+def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
+    """Check a configuration file, environment variables included, without the network."""
+    try:
+        load(config, os.environ, {})
+    except ConfigError as error:
+        _refuse(error)
+    typer.echo(f"{config}: valid")
+
+
+@config_app.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the configuration file."""
+    typer.echo(json.dumps(Config.model_json_schema(by_alias=False), indent=2))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"kafka-sidecar {__version__}")
+
+
+def _refuse(error: ConfigError) -> None:
+    typer.echo(f"kafka-sidecar: {error}", err=True)
+    raise typer.Exit(2)
+
+
+def _runner() -> asyncio.Runner:
+    """uvloop where it runs, else asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+async def serve(settings: Config, path: str | None) -> None:
+    """One sidecar from start to the end of its drain."""
+    from kafka_sidecar.proxy.metrics import Metrics
+    from kafka_sidecar.proxy.server import Server
+
+    first_signal, second_signal = asyncio.Event(), asyncio.Event()
+
+    def stop(number: signal.Signals) -> None:
+        log.info("told to stop", extra={"signal": number.name})
+        (second_signal if first_signal.is_set() else first_signal).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    server = Server(settings, Metrics())
+    await server.start()
+    admin_server, admin_address = await _start_admin(server)
+    gc.collect()
+    gc.freeze()
+    log.info(
+        "serving",
+        extra={
+            "address": settings.listen,
+            "admin": admin_address,
+            "bootstrap_servers": settings.bootstrap_servers,
+            "config": path,
+            "version": __version__,
+        },
+    )
+    await first_signal.wait()
+    await server.drain(second_signal)
+    admin_server.close()
+    log.info("stopped")
+
+
+async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
+    from kafka_sidecar.proxy.admin import Admin, AdminProtocol
+    from kafka_sidecar.proxy.server import bound_socket
+
+    wanted = server.config.admin.listen
+    host, port = host_port(wanted or DEFAULT_ADMIN)
+    try:
+        bound = bound_socket(host, port)
+    except OSError as error:
+        if wanted is not None:
+            raise ConfigError(
+                f"admin.listen: {wanted} cannot be bound: {error.strerror or error}; choose another"
+            ) from error
+        bound = bound_socket(host, 0)
+        log.warning("the default admin port is taken", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
+    admin = Admin(server)
+    address = f"{host}:{bound.getsockname()[1]}"
+    return await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), sock=bound), address
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Whether a Produce request gets an answer: acks=0 gets none, so its place in the order of answers is empty."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.wire import skip_tags, uvarint
+
+FIRST_FLEXIBLE = 9
+FIRST_WITH_TRANSACTIONAL_ID = 3
+_INT16 = Struct(">h")
+_CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
+
+
+def expects_response(version: int, data: bytes, at: int, size: int) -> bool | None:
+    """Whether the Produce request of ``size`` bytes at data[at] asks for an answer; None: more bytes are needed.
+
+    Raises CodecError where the request ends before its acks.
+
+        length int32 | key int16 | version int16 | correlation id int32 | client id string | [tags]
+        [transactional id nullable string] | acks int16 | ...
+    """
+    try:
+        here = _skip_string(data, at + _CLIENT_ID)
+        if version >= FIRST_FLEXIBLE:
+            here = skip_tags(data, here) if data[here] else here + 1
+            length, here = uvarint(data, here)  # the transactional id: length + 1, 0 for null
+            here += length - 1 if length else 0
+        elif version >= FIRST_WITH_TRANSACTIONAL_ID:
+            here = _skip_string(data, here)
+        acks = data[here + 1] | data[here]
+    except IndexError:
+        if len(data) >= at + size:
+            raise CodecError("a Produce request ends before its acks") from None
+        return None
+    if here + 2 > at + size:
+        raise CodecError("a Produce request ends before its acks")
+    return acks != 0
+
+
+def _skip_string(data: bytes, at: int) -> int:
+    if at + 2 > len(data):
+        raise IndexError
+    length: int = _INT16.unpack_from(data, at)[0]
+    return at + 2 + max(length, 0)

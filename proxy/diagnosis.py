@@ -1,0 +1,39 @@
+"""What bytes that are not Kafka probably are: one sentence for whoever reads the log."""
+
+from __future__ import annotations
+
+# First bytes of a connection -> what speaks like that and what to do about it.
+_OPENINGS = (
+    (
+        b"\x16\x03",
+        "a TLS handshake came to a listener without TLS: set security.protocol=PLAINTEXT (or SASL_PLAINTEXT)",
+    ),
+    (b"\x15\x03", "a TLS alert: the listener of the broker expects TLS"),
+    (b"GET ", "an HTTP request came to a Kafka listener: /metrics and the health checks are at the admin port"),
+    (b"HEAD ", "an HTTP request came to a Kafka listener"),
+    (b"POST ", "an HTTP request came to a Kafka listener"),
+    (b"PUT ", "an HTTP request came to a Kafka listener"),
+    (b"OPTIONS ", "an HTTP request came to a Kafka listener"),
+    (b"PRI * HTTP/2", "an HTTP/2 request came to a Kafka listener"),
+    (b"HTTP/", "an HTTP answer: this is not a broker's Kafka listener"),
+    (b"PROXY ", "a PROXY protocol header, which is not supported: switch it off in the load balancer"),
+    (
+        b"\r\n\r\n\x00\r\nQUIT\n",
+        "a PROXY protocol (version 2) header, which is not supported: switch it off in the load balancer",
+    ),
+    (b"SSH-", "an SSH client"),
+)
+
+
+def diagnose(data: bytes) -> str | None:
+    """A sentence if ``data`` begins like another protocol, else None.
+
+    >>> diagnose(b"SSH-2.0-OpenSSH_9.2")
+    'not Kafka: an SSH client'
+    >>> diagnose(bytes.fromhex("00000012001200040000")) is None
+    True
+    """
+    for opening, sentence in _OPENINGS:
+        if data[: len(opening)] == opening[: len(data)] and len(data) >= 2:
+            return f"not Kafka: {sentence}"
+    return None

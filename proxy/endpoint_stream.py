@@ -1,0 +1,197 @@
+"""Keep broker addresses out of Fetch and ShareFetch responses without holding the records back.
+
+NodeEndpoints stand at the very end of these responses (KIP-951), megabytes behind a length prefix that has long been
+passed on. So everything up to that tail passes as it comes, the tail alone is held, and what replaces it is exactly as
+long: what is left over is filled with unknown tagged fields, which every reader skips (KIP-482). Where the sidecar's
+addresses do not fit, NodeEndpoints are left out: the client then asks for metadata, as it did before KIP-951.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
+
+from kafka_sidecar.codec.apis import ApiKey
+
+from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
+from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, skipper, write_tags
+from kafka_sidecar.codec.messages import fetch, share_fetch
+from kafka_sidecar.codec.wire import uvarint
+from kafka_sidecar.proxy.endpoints import Nodes
+
+HEADER = 8  # length, correlation id
+FIRST_PAD_TAG = 100
+SMALLEST_PAD = 3  # a tag of two bytes and its length
+MAX_STRUCT = 16 << 20  # the longest piece between two runs of records, such as a list of aborted transactions
+
+
+class Shape(NamedTuple):
+    """The structs of a response: itself, its topics, their partitions."""
+
+    response: type[Any]
+    topic: type[Any]
+    partition: type[Any]
+    tag: int | None  # NodeEndpoints are this tagged field; None: the last field before the tags
+
+
+SHAPES: dict[int, Shape] = {
+    ApiKey.FETCH: Shape(fetch.FetchResponse, fetch.FetchableTopicResponse, fetch.PartitionData, tag=0),
+    ApiKey.SHARE_FETCH: Shape(
+        share_fetch.ShareFetchResponse, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData, tag=None
+    ),
+}
+
+Needs = Generator[None, None, int]  # yields when it needs more bytes; returns where it is, or a number that it read
+Step = Callable[[bytes, int], int]
+
+
+class EndpointStream:
+    """The edit of one such response."""
+
+    def __init__(self, key: int, version: int, told: Callable[[Nodes], Nodes]) -> None:
+        self._tail = _Tail(SHAPES[key], version, told)
+        self._walk: Iterator[None] | None = self._to_tail(SHAPES[key], version)
+        self._data = b""  # what is being read: the last piece from where a struct was cut on, and the new piece
+        self._at = 0
+        self._skip = 0  # bytes of records that are still to come
+        self._held: list[bytes] = []
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
+        """What leaves in place of data[start:end]; the tail leaves with the ``last`` piece. Raises CodecError."""
+        if self._skip > end - start:
+            self._skip -= end - start
+            return None
+        piece = data[start:end]
+        passed = self._advance(piece)
+        self._held.append(piece[passed:])
+        if not last:
+            return None if passed == len(piece) else piece[:passed]
+        if self._walk is not None:
+            raise TruncatedError("a response ends before its fields do")
+        return piece[:passed] + self._tail.fitted(b"".join(self._held))
+
+    def _advance(self, piece: bytes) -> int:
+        """Read on; how many bytes of ``piece`` come before the tail."""
+        if self._walk is None:
+            return 0
+        kept = len(self._data) - self._at
+        if kept > MAX_STRUCT:
+            raise FrameSizeError(f"{kept} bytes without an end between records")
+        self._data = self._data[self._at :] + piece if kept else piece
+        self._at = 0
+        try:
+            next(self._walk)
+        except StopIteration:
+            self._walk = None
+            return self._at - kept
+        return len(piece)
+
+    def _to_tail(self, shape: Shape, version: int) -> Iterator[None]:
+        """Step over everything before NodeEndpoints; yields whenever more bytes are needed."""
+        yield from self._step(_header)
+        yield from self._step(skipper(shape.response, version, before="responses"))
+        for _ in range((yield from self._count())):
+            yield from self._step(skipper(shape.topic, version, before="partitions"))
+            for _ in range((yield from self._count())):
+                yield from self._step(skipper(shape.partition, version, before="records"))
+                yield from self._records((yield from self._count()))
+                yield from self._step(skipper(shape.partition, version, after="records"))
+            yield from self._step(skipper(shape.topic, version, after="partitions"))
+
+    def _step(self, step: Step) -> Needs:
+        """Take one step, which is taken again from its start when more bytes have come."""
+        while True:
+            try:
+                self._at = step(self._data, self._at)
+            except TruncatedError:
+                yield None
+            else:
+                return self._at
+
+    def _count(self) -> Needs:
+        """A compact length: null and empty are both 0."""
+        while True:
+            try:
+                value, self._at = uvarint(self._data, self._at)
+            except IndexError:
+                yield None
+            else:
+                return max(value - 1, 0)
+
+    def _records(self, size: int) -> Iterator[None]:
+        self._skip = size
+        while (left := len(self._data) - self._at) < self._skip:
+            self._skip -= left
+            self._at += left
+            yield None
+        self._at += self._skip
+        self._skip = 0
+
+
+def _header(data: bytes, at: int) -> int:
+    if len(data) < at + HEADER:
+        raise TruncatedError("a response ends in its header")
+    return read_tags(data, at + HEADER)[1]
+
+
+class _Tail:
+    """The end of a response, from NodeEndpoints on."""
+
+    def __init__(self, shape: Shape, version: int, told: Callable[[Nodes], Nodes]) -> None:
+        self._tag = shape.tag
+        self._told = told
+        self._read = field_reader(shape.response, "node_endpoints", version)
+        self._write = field_writer(shape.response, "node_endpoints", version)
+
+    def fitted(self, tail: bytes) -> bytes:
+        """The tail with the sidecar's addresses, or with none where these do not fit; as long as before."""
+        nodes, tags = self._parse(tail)
+        if not nodes:
+            return tail
+        told = self._built(self._told(nodes), tags)
+        if told == tail:
+            return tail
+        room = len(tail) - len(told)
+        if room >= SMALLEST_PAD:
+            return self._built(self._told(nodes), tags, room)
+        if room == 0:
+            return told
+        return self._built((), tags, len(tail) - len(self._built((), tags)))
+
+    def _parse(self, tail: bytes) -> tuple[Nodes, list[tuple[int, bytes]]]:
+        at = 0
+        nodes: Nodes = ()
+        if self._tag is None:
+            nodes, at = self._read(tail, 0)
+        tags, end = read_tags(tail, at)
+        if end != len(tail):
+            raise CodecError(f"{len(tail) - end} bytes behind the last field of a response")
+        for tag, payload in tags:
+            if tag == self._tag:
+                nodes, _ = self._read(payload, 0)
+        return nodes, [(tag, payload) for tag, payload in tags if tag != self._tag]
+
+    def _built(self, nodes: Nodes, tags: list[tuple[int, bytes]], room: int = 0) -> bytes:
+        first_free = max((tag for tag, _ in tags), default=0) + 1
+        padded = [*tags, *padding(room, max(first_free, FIRST_PAD_TAG))]
+        if self._tag is None:
+            return self._write(nodes) + write_tags(padded)
+        return write_tags(sorted([(self._tag, self._write(nodes)), *padded]) if nodes else padded)
+
+
+def padding(room: int, tag: int) -> list[tuple[int, bytes]]:
+    """Unknown tagged fields, the first numbered ``tag``, that take ``room`` bytes in all.
+
+    >>> [(tag, len(payload)) for tag, payload in padding(130, 100)]
+    [(100, 124), (101, 0)]
+    """
+    fields: list[tuple[int, bytes]] = []
+    while room:
+        overhead = (1 if tag < 0x80 else 2) + 1
+        size = min(room - overhead, 124)
+        if 0 < room - overhead - size < overhead + 1:
+            size -= overhead + 1
+        fields.append((tag, bytes(size)))
+        room -= overhead + size
+        tag += 1
+    return fields

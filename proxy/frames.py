@@ -1,0 +1,117 @@
+"""Cut one direction's bytes into frames; let them pass as they arrive, unless somebody wants to edit one.
+
+    frame:  length int32 (of what follows) | header | body
+
+A frame that nobody edits is never collected: its bytes leave in the chunks in which they came, one write per read
+(design D1). Only the first bytes of each frame are looked at, and held back while they are incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafka_sidecar.codec.errors import CodecError
+
+# Looks at the frame that begins at data[at] and answers its size in bytes, length prefix included,
+# or 0 while data does not hold enough of it to tell. May set `frames.edit` for this frame. Raises CodecError.
+Begin = Callable[[bytes, int], int]
+
+
+class Edit(Protocol):
+    """Sees one frame pass, piece by piece."""
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
+        """What leaves in place of data[start:end]; None: these very bytes. ``last``: the frame ends at ``end``."""
+
+
+class Collected:
+    """Hold a frame back until it is whole, then let ``rewrite`` answer what leaves in its place."""
+
+    __slots__ = ("_parts", "_rewrite")
+
+    def __init__(self, rewrite: Callable[[bytes], bytes]) -> None:
+        self._rewrite = rewrite
+        self._parts: list[bytes] = []
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
+        piece = data[start:end]
+        if self._parts or not last:
+            self._parts.append(piece)
+            if not last:
+                return b""
+            return self._rewrite(b"".join(self._parts))
+        new = self._rewrite(piece)
+        return None if new is piece else new
+
+
+class Frames:
+    """One direction of a session: bytes in, the bytes to pass on out.
+
+    ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it at hand.
+    """
+
+    __slots__ = ("_begin", "_carry", "_header_size", "_inserted", "_left", "edit", "error")
+
+    def __init__(self, begin: Begin, header_size: int) -> None:
+        self._begin = begin
+        self._header_size = header_size
+        self._left = 0  # bytes of the current frame that are still to come
+        self._carry = b""  # the start of a frame, held back until it can be judged
+        self._inserted: list[bytes] = []
+        self.edit: Edit | None = None
+        self.error: CodecError | None = None  # set once: these bytes cannot be read on
+
+    @property
+    def between_frames(self) -> bool:
+        return not self._left and not self._carry
+
+    def insert(self, frame: bytes) -> None:
+        """Called from ``begin``: let ``frame`` leave before the one that begins now."""
+        self._inserted.append(frame)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What leaves now. The chunk itself where nothing is edited or held back."""
+        left = self._left
+        if left >= len(chunk) and self.edit is None:
+            self._left = left - len(chunk)
+            return chunk
+        data = self._carry + chunk if self._carry else chunk
+        self._carry = b""
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> bytes:
+        size, at, kept = len(data), 0, 0  # data[kept:at] passes as it is
+        out: list[bytes] = []
+        try:
+            while True:
+                if self._left:
+                    end = min(at + self._left, size)
+                    if self.edit is not None and (new := self._edited(data, at, end)) is not None:
+                        out += (data[kept:at], new)
+                        kept = end
+                    self._left -= end - at
+                    at = end
+                if size - at < self._header_size:
+                    break
+                self._left = self._begin(data, at)
+                if self._inserted:
+                    out += (data[kept:at], *self._inserted)
+                    kept = at
+                    self._inserted.clear()
+                if not self._left:
+                    break
+            self._carry = data[at:]
+        except CodecError as error:
+            self.error = error
+        if not out and at == size:
+            return data
+        out.append(data[kept:at])
+        return b"".join(out)
+
+    def _edited(self, data: bytes, start: int, end: int) -> bytes | None:
+        edit, last = self.edit, end - start == self._left
+        assert edit is not None
+        if last:
+            self.edit = None
+        return edit.feed(data, start, end, last)

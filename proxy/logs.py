@@ -1,0 +1,67 @@
+"""JSON log lines on stdout, and the list of keys that they may carry.
+
+The message says what happened, the keys say to whom. Never payload bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+# Every key that a line may carry beside timestamp, level, logger and message; a test compares calls with this list.
+KEYS = frozenset(
+    {
+        "address",  # host:port of a listener or of what could not be reached
+        "admin",  # host:port of /metrics, /livez and /readyz
+        "api",  # Kafka's name of the API
+        "bootstrap_servers",
+        "bytes_from_broker",
+        "bytes_from_client",
+        "cause",  # why a connection ended: a label value of kafka_sidecar_disconnects_total
+        "client",  # host:port of the client
+        "client_id",
+        "client_software",  # name and version, from ApiVersions (KIP-511)
+        "config",  # path of the configuration file
+        "detail",  # one sentence for a person
+        "drain_timeout_s",
+        "duration_s",
+        "in_flight",  # requests that had no answer when the connection ended
+        "listener",  # "bootstrap" or "node N"
+        "node",  # node id of a broker
+        "port",
+        "requests",
+        "responses",
+        "session",  # number of the connection, unique in this process
+        "sessions",  # how many are open
+        "signal",
+        "task",
+        "version",
+    }
+)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record; keys passed in ``extra`` become keys of the object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update((key, value) for key, value in vars(record).items() if key in KEYS and value is not None)
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure(level: str) -> None:
+    """Write JSON lines of ``level`` ("debug", "info", "warning", "error") and above to stdout."""
+    output = logging.StreamHandler(sys.stdout)
+    output.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[output], force=True)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,0 +1,227 @@
+"""One client connection joined to one broker connection, without the sockets: bytes in, bytes out.
+
+What leaves towards the other peer is what the feeding methods return; `closing` says that both connections must end,
+and why. Answers keep request order (design D6): `_waiting` holds what awaits an answer, oldest first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.headers import decode_request_header
+from kafka_sidecar.codec.message import decode
+from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.acks import expects_response
+from kafka_sidecar.proxy.diagnosis import diagnose
+from kafka_sidecar.proxy.frames import Edit, Frames
+from kafka_sidecar.proxy.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
+
+# length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
+REQUEST = Struct(">iIi")
+# length int32 | correlation id int32 | ...
+RESPONSE = Struct(">ii")
+SMALLEST_REQUEST = 8
+SMALLEST_RESPONSE = 4
+LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
+FIRST_WITH_SOFTWARE = 3  # ApiVersions: the client's software name and version (KIP-511)
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Why a connection must end."""
+
+    cause: str  # a label value of kafka_sidecar_disconnects_total
+    detail: str  # one sentence for a person
+
+
+class _Swallow:
+    """Let nothing of a frame pass."""
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes:
+        return b""
+
+
+class _Timed:
+    """Count how long an edited frame is held and by how much it grows."""
+
+    __slots__ = ("_clock", "_edit", "_route", "_since")
+
+    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float]) -> None:
+        self._edit = edit
+        self._route = route
+        self._clock = clock
+        self._since = clock()
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
+        new = self._edit.feed(data, start, end, last)
+        counts = self._route.counts
+        if new is not None:
+            counts.rewritten_bytes += len(new) - (end - start)
+        if last:
+            counts.held += 1
+            counts.held_us += int((self._clock() - self._since) * 1e6)
+        return new
+
+
+class Session:
+    """One client's conversation with one broker.
+
+    Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns.
+    Once `closing` is set, end both connections.
+    """
+
+    __slots__ = (
+        "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_routes", "_waiting",
+        "client_id", "client_software", "closing", "due", "requests", "responses",
+    )  # fmt: skip
+
+    def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
+        self._routes = routes
+        self._clock = clock  # monotonic seconds
+        self._max_frame = max_frame
+        self._client_frames = Frames(self._begin_request, REQUEST.size)
+        self._broker_frames = Frames(self._begin_response, RESPONSE.size)
+        # (route, correlation id, when it came); for an answer of our own its frame stands in the id's place
+        self._waiting: deque[tuple[Route, int | bytes, float]] = deque()
+        self._now = 0.0
+        self.due = 0  # answers of our own in _waiting
+        self.client_id: str | None = None
+        self.client_software: str | None = None
+        self.closing: Closing | None = None
+        self.requests = 0
+        self.responses = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    def from_client(self, chunk: bytes) -> bytes:
+        """What goes to the broker."""
+        self._now = self._clock()
+        out = self._client_frames.feed(chunk)
+        if self._client_frames.error is not None:
+            self._fail(self._client_frames.error, "unreadable_request")
+        return out
+
+    def from_broker(self, chunk: bytes) -> bytes:
+        """What goes to the client."""
+        self._now = self._clock()
+        out = self._broker_frames.feed(chunk)
+        if self._broker_frames.error is not None:
+            self._fail(self._broker_frames.error, "unreadable_response")
+        elif self.due:
+            out += self.to_client()
+        return out
+
+    def to_client(self) -> bytes:
+        """Answers of our own whose turn has come."""
+        return b"".join(self._own_answers()) if self.due and self._broker_frames.between_frames else b""
+
+    def _own_answers(self) -> list[bytes]:
+        frames: list[bytes] = []
+        while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
+            self._waiting.popleft()
+            self.due -= 1
+            self.responses += 1
+            frames.append(frame)
+        return frames
+
+    def _fail(self, error: CodecError, cause: str) -> None:
+        if self.closing is None:
+            self.closing = Closing(error.cause if isinstance(error, RouteError) else cause, str(error))
+
+    def _begin_request(self, data: bytes, at: int) -> int:
+        length, key_version, correlation_id = REQUEST.unpack_from(data, at)
+        route = self._routes.get(key_version)
+        if route is None or not SMALLEST_REQUEST <= length <= self._max_frame:
+            route = self._unusual_request(data[at:], length, key_version)
+        size: int = length + 4
+        waits: int | bytes = correlation_id
+        if route.is_produce:
+            expected = expects_response(route.version, data, at, size)
+            if expected is None:
+                return 0
+            if not expected:
+                waits = b""
+        if route.answer is not None:
+            self._client_frames.edit = _Swallow()
+            waits = route.answer(correlation_id)
+            self.due += 1
+            route.counts.answered += 1
+            route.counts.answered_bytes += size
+            route.counts.rewritten_bytes += len(waits)
+        if not self.requests or route.key == ApiKey.API_VERSIONS:
+            self._introduce(data[at : at + size])
+        self.requests += 1
+        route.counts.requests += 1
+        route.counts.request_bytes += size
+        if waits != b"":
+            self._waiting.append((route, waits, self._now))
+        return size
+
+    def _begin_response(self, data: bytes, at: int) -> int:
+        length, correlation_id = RESPONSE.unpack_from(data, at)
+        if self.due:
+            for frame in self._own_answers():
+                self._broker_frames.insert(frame)
+        waiting = self._waiting
+        if not waiting or waiting[0][1] != correlation_id or length < SMALLEST_RESPONSE:
+            raise CodecError(self._unexpected(data[at:], correlation_id))
+        route, _, since = waiting.popleft()
+        size: int = length + 4
+        self.responses += 1
+        route.counts.responses += 1
+        route.counts.response_bytes += size
+        route.counts.took(self._now - since)
+        rewrite = route.rewrite
+        if rewrite is not None:
+            whole = len(data) >= at + size
+            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
+                self._broker_frames.edit = _Timed(self._edit_of(route, rewrite, size, whole), route, self._clock)
+        return size
+
+    def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
+        if rewrite.stream is not None and not whole and size > LARGEST_COLLECTED:
+            return rewrite.stream()
+        if size > self._max_frame:
+            raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
+        return rewrite.edit()
+
+    def _unusual_request(self, data: bytes, length: int, key_version: int) -> Route:
+        """A pair seen for the first time, or no request at all."""
+        if not self.requests and (sentence := diagnose(data)) is not None:
+            raise RouteError("not_kafka", sentence)
+        if length > self._max_frame:
+            raise RouteError(
+                "frame_too_large", f"a request of {length} bytes is over connections.max_frame ({self._max_frame})"
+            )
+        if length < SMALLEST_REQUEST:
+            raise RouteError("not_kafka", f"a request cannot be {length} bytes long")
+        return self._routes.get(key_version) or self._routes.add(key_version)
+
+    def _unexpected(self, data: bytes, correlation_id: int) -> str:
+        if not self.responses and (sentence := diagnose(data)) is not None:
+            return sentence
+        if not self._waiting:
+            return f"a response that nobody asked for (correlation id {correlation_id})"
+        return f"a response to {correlation_id} where {self._waiting[0][1]!r} was due"
+
+    def _introduce(self, frame: bytes) -> None:
+        """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
+        try:
+            header, at = decode_request_header(frame, 4)
+            self.client_id = header.client_id
+            if (
+                header.api_key == ApiKey.API_VERSIONS
+                and FIRST_WITH_SOFTWARE <= header.api_version <= NEWEST_API_VERSIONS
+            ):
+                request, _ = decode(ApiVersionsRequest, frame, header.api_version, at)
+                self.client_software = f"{request.client_software_name} {request.client_software_version}"
+        except CodecError:
+            return

@@ -1,0 +1,70 @@
+"""Topic ids and their names (KIP-516): learned from what passes, asked for when unknown.
+
+Produce from v13 on and Fetch from v13 on name topics by id alone; what is configured by name needs the way back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from kafka_sidecar.codec.message import field_reader, span
+from kafka_sidecar.codec.messages.metadata import MetadataResponse
+
+FIRST_WITH_IDS = 10
+LARGEST_LEARNED = (
+    256 << 10
+)  # a longer Metadata response would hold up the event loop: its topics are asked for one by one
+MOST_NAMES = 100_000
+NO_ID = bytes(16)
+
+Ask = Callable[[bytes], Awaitable[str | None]]  # topic id -> name, None: no such topic. Raises OSError, TimeoutError
+
+
+class TopicNames:
+    """The names of topics by their 16-byte ids. Ids are never used twice, so a name never becomes wrong."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._names: dict[bytes, str] = {}
+        self._asking: dict[bytes, asyncio.Future[str | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def known(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
+        for topic_id, name in topics:
+            if len(self._names) >= MOST_NAMES:
+                del self._names[next(iter(self._names))]
+            self._names[topic_id] = name
+
+    def learn(self, frame: bytes, at: int, version: int) -> None:
+        """Remember the topics of a Metadata response whose body begins at frame[at]."""
+        if version >= FIRST_WITH_IDS and len(frame) <= LARGEST_LEARNED:
+            self.remember(topics_of(frame, at, version))
+
+    async def name(self, topic_id: bytes) -> str | None:
+        """The topic's name; None: there is no such topic. The cluster is asked once, however many want to know.
+
+        Raises OSError or TimeoutError when the cluster cannot be asked.
+        """
+        if (name := self._names.get(topic_id)) is not None:
+            return name
+        asking = self._asking.get(topic_id)
+        if asking is None:
+            asking = self._asking[topic_id] = asyncio.ensure_future(self._ask(topic_id))
+            asking.add_done_callback(lambda _: self._asking.pop(topic_id, None))
+        name = await asyncio.shield(asking)
+        if name is not None:
+            self.remember([(topic_id, name)])
+        return name
+
+
+def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
+    """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]. Raises CodecError."""
+    start, _ = span(MetadataResponse, "topics", version)(frame, at)
+    topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
+    return [(topic.topic_id, topic.name) for topic in topics if topic.name and topic.topic_id != NO_ID]

@@ -1,0 +1,55 @@
+"""acks of Produce requests: read from whatever part of the request has arrived."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.acks import expects_response
+
+
+def produce(version: int, acks: int, client_id: bytes | None = b"app", transactional_id: bytes | None = None) -> bytes:
+    header = pack(">hhi", 0, version, 1)
+    header += pack(">h", -1) if client_id is None else pack(">h", len(client_id)) + client_id
+    if version >= 9:
+        header += b"\x01\x05\x02ab"  # one unknown tag
+        body = b"\x00" if transactional_id is None else bytes([len(transactional_id) + 1]) + transactional_id
+    elif version >= 3:
+        body = pack(">h", -1) if transactional_id is None else pack(">h", len(transactional_id)) + transactional_id
+    else:
+        body = b""
+    frame = header + body + pack(">hi", acks, 30000) + b"rest"
+    return pack(">i", len(frame)) + frame
+
+
+VERSIONS = range(14)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("client_id", [b"app", b"", None, b"x" * 300])
+@pytest.mark.parametrize("transactional_id", [None, b"", b"tx-1"])
+def test_only_acks_zero_expects_no_response(
+    version: int, client_id: bytes | None, transactional_id: bytes | None
+) -> None:
+    for acks in (-1, 0, 1):
+        data = produce(version, acks, client_id, transactional_id)
+        assert expects_response(version, b"__" + data, 2, len(data)) is (acks != 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_that_is_cut_before_its_acks_needs_more_bytes(version: int) -> None:
+    data = produce(version, 1)
+    acks_end = len(data) - len(b"rest") - 4
+    for length in range(12, acks_end):
+        assert expects_response(version, data[:length], 0, len(data)) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_that_ends_before_its_acks_is_refused(version: int) -> None:
+    whole = produce(version, 1)
+    acks_end = len(whole) - len(b"rest") - 4
+    for length in range(12, acks_end):
+        with pytest.raises(CodecError):
+            expects_response(version, whole[:length] + b"next frame" * 5, 0, length)
