@@ -1,0 +1,6 @@
+"""A load driver and a stub broker around one proxy; see docs/reference/benchmarks.md."""
+
+import sys
+
+if sys.platform != "linux":
+    raise SystemExit("the relay bench needs Linux: it uses epoll and reads /proc")

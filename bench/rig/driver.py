@@ -1,0 +1,216 @@
+"""The client's end: runs one workload against one address and counts what comes back."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Final
+
+from rig import frames
+from rig.connection import Connection, Loop
+from rig.frames import Address, Frame
+from rig.process import Process
+from rig.stub_broker import StubBroker
+
+LIMIT_S: Final = 10.0  # for anything that should take milliseconds
+
+
+class BenchError(Exception):
+    """A peer did not do what every proxy must do; its figures would mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the clients send: ``depth`` requests in flight on each of ``connections``."""
+
+    title: str
+    connections: int
+    depth: int
+    produce_bytes: int = 0  # records in a Produce request; or
+    fetch_bytes: int = 0  # records in a Fetch response
+    target: float | None = None  # proxy CPU per request, as a multiple of haproxy's
+    is_latency: bool = False
+
+    def request(self) -> Frame:
+        if self.fetch_bytes:
+            return frames.fetch_request(self.fetch_bytes)
+        return frames.produce_request(self.produce_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run. Times are in seconds."""
+
+    requests: int
+    wall_s: float
+    cpu_s: float  # of the proxy
+    peak_rss_bytes: int  # of the proxy, so far
+    latency_s: tuple[float, float] | None  # p50 and p99, where one request at a time is in flight
+
+    @property
+    def cpu_us_per_request(self) -> float:
+        return self.cpu_s * 1e6 / self.requests
+
+
+class Driver:
+    """Plays the client and serves the stub broker in the same loop, so that both ends take turns on one core."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.broker = StubBroker(loop)
+
+    def close(self) -> None:
+        self.broker.close()
+
+    def run(
+        self, workload: Workload, bootstrap: Address, proxy: Process | None, warm_up_s: float, seconds: float
+    ) -> Result:
+        """Load ``bootstrap``, behind which ``proxy`` works, for ``seconds`` after a warm-up.
+
+        Raises BenchError where requests got lost or went around the proxy, AssertionError for a wrong correlation id.
+        """
+        self.broker.prepare(workload.fetch_bytes)
+        node, request = self.learn_node(bootstrap), workload.request()
+        clients = [
+            Client(self.loop, self._dial(node), request, workload.depth, first=number << 24)
+            for number in range(workload.connections)
+        ]
+        gc.collect()
+        gc.disable()
+        try:
+            for client in clients:
+                client.start()
+            self._poll_for(warm_up_s)
+            result = self._measure(clients, proxy, seconds)
+            self._check(clients, bootstrap)
+        finally:
+            gc.enable()
+            for client in clients:
+                client.connection.close()
+            self._poll_for(0.05)  # so that the proxy and the stub see the end
+        return result
+
+    def _measure(self, clients: list[Client], proxy: Process | None, seconds: float) -> Result:
+        """Read the proxy's clock twice while all connections are open: a child that ended is not counted any more."""
+        for client in clients:
+            client.latencies_ns.clear()
+        before = sum(client.done for client in clients)
+        cpu_ns, began = proxy.cpu_ns() if proxy else 0, time.perf_counter()
+        self._poll_for(seconds)
+        for client in clients:
+            client.is_open = False
+        self._drain(clients)
+        wall_s = time.perf_counter() - began
+        cpu_ns = (proxy.cpu_ns() if proxy else 0) - cpu_ns
+        return Result(
+            requests=sum(client.done for client in clients) - before,
+            wall_s=wall_s,
+            cpu_s=cpu_ns / 1e9,
+            peak_rss_bytes=proxy.peak_rss_bytes() if proxy else 0,
+            latency_s=_p50_p99(clients),
+        )
+
+    def learn_node(self, bootstrap: Address) -> Address:
+        """Bootstrap as clients do: ApiVersions, then Metadata; where the cluster's one node is said to be."""
+        with self._dial(bootstrap) as sock:
+            self.ask(sock, frames.api_versions_request())
+            return frames.node_address(self.ask(sock, frames.metadata_request()))
+
+    def ask(self, sock: socket.socket, request: Frame) -> bytes:
+        """Send one request and wait for its response: correlation id and body. Raises BenchError if none comes."""
+        answer, deadline = b"", time.monotonic() + LIMIT_S
+        sock.setblocking(False)
+        sock.sendall(request.one(7))
+        while len(answer) < 4 or len(answer) < 4 + int.from_bytes(answer[:4], "big"):
+            self.loop.poll(0.0002)
+            try:
+                chunk = sock.recv(65536)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise BenchError("no response within the time limit") from None
+                continue
+            if not chunk:
+                raise BenchError("the connection was closed instead of a response")
+            answer += chunk
+        if answer[4:8] != (7).to_bytes(4, "big"):
+            raise BenchError("the response carries a correlation id that was not asked for")
+        return answer[4:]
+
+    def _dial(self, address: Address) -> socket.socket:
+        return socket.create_connection(address, timeout=LIMIT_S)
+
+    def _poll_for(self, seconds: float) -> None:
+        deadline, poll, clock = time.perf_counter() + seconds, self.loop.poll, time.perf_counter
+        while clock() < deadline:
+            poll()
+
+    def _drain(self, clients: list[Client]) -> None:
+        deadline = time.perf_counter() + LIMIT_S
+        while any(client.in_flight for client in clients):
+            self.loop.poll()
+            if time.perf_counter() > deadline:
+                raise BenchError(f"{sum(client.in_flight for client in clients)} requests were never answered")
+
+    def _check(self, clients: list[Client], bootstrap: Address) -> None:
+        done = sum(client.done for client in clients)
+        if self.broker.served != done:
+            raise BenchError(f"the clients saw {done} responses, the broker {self.broker.served} requests")
+        around = self.broker.peers & {Address(*client.connection.sock.getsockname()) for client in clients}
+        if around and bootstrap != self.broker.address:
+            raise BenchError(f"{len(around)} connections went to the broker directly, around the proxy")
+
+
+class Client:
+    """One connection that keeps ``depth`` requests in flight. With a depth of 1 it also times each."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, request: Frame, depth: int, first: int) -> None:
+        self.connection = Connection(loop, sock, frames.RESPONSE_HEAD, self._on_frames, self._on_end)
+        self.latencies_ns: list[int] = []
+        self.is_open = True
+        self._request, self._depth = request, depth
+        self._first = self._due = self._next = first
+        self._sent_at_ns = 0
+
+    def start(self) -> None:
+        self._send(self._depth)
+
+    @property
+    def done(self) -> int:
+        return self._due - self._first
+
+    @property
+    def in_flight(self) -> int:
+        return self._next - self._due
+
+    def _send(self, count: int) -> None:
+        pieces = self._request.stamp(self._next, count)
+        self._next += count
+        self._sent_at_ns = time.perf_counter_ns()
+        self.connection.write(pieces)
+
+    def _on_frames(self, heads: list[tuple[int, ...]]) -> None:
+        if self._depth == 1:
+            self.latencies_ns.append(time.perf_counter_ns() - self._sent_at_ns)
+        due = self._due
+        for _, correlation in heads:
+            if correlation != due:
+                raise AssertionError(f"response {correlation} reached the client where {due} was due")
+            due += 1
+        self._due = due
+        if self.is_open:
+            self._send(len(heads))
+
+    def _on_end(self) -> None:
+        raise BenchError("a connection was closed while it was in use")
+
+
+def _p50_p99(clients: Iterable[Client]) -> tuple[float, float] | None:
+    latencies = [latency / 1e9 for client in clients for latency in client.latencies_ns]
+    if len(latencies) < 2:
+        return None
+    cuts = quantiles(latencies, n=100)
+    return cuts[49], cuts[98]

@@ -1,0 +1,90 @@
+"""A broker that keeps nothing: it answers ApiVersions, Metadata, Produce and Fetch as fast as it can."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from rig import frames
+from rig.connection import Connection, Loop
+from rig.frames import Address
+
+
+class StubBroker:
+    """Node 1 of a cluster of one, at a port of its own.
+
+    ``advertised`` is what Metadata names: its own address, or that of a relay that cannot rewrite it.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener.setblocking(False)
+        self._served: dict[Address, _Served] = {}
+        self.address = Address(*self._listener.getsockname())
+        self.advertised = self.address
+        self.served = 0  # Produce and Fetch requests
+        self.prepare(fetch_bytes=0)
+        loop.watch(self._listener, self._accept)
+
+    @property
+    def peers(self) -> set[Address]:
+        """Addresses of everybody who is connected."""
+        return set(self._served)
+
+    def close(self) -> None:
+        for each in self._served.values():
+            each.connection.close()
+        self._loop.forget(self._listener)
+        self._listener.close()
+
+    def prepare(self, fetch_bytes: int) -> None:
+        """Make the responses, ``fetch_bytes`` of records in each Fetch response, and count requests anew."""
+        self.responses = {frames.PRODUCE: frames.response(frames.produce_response())}
+        if fetch_bytes:
+            self.responses[frames.FETCH] = frames.response(frames.fetch_response(fetch_bytes))
+        self.served = 0
+
+    def control(self, api_key: int, version: int) -> bytes:
+        """The body of a response to a request that is not load."""
+        match api_key, version:
+            case frames.API_VERSIONS, _:
+                return frames.api_versions_response(version)
+            case frames.METADATA, 12:
+                return frames.metadata_response(self.advertised)
+        raise AssertionError(f"the stub broker was asked api key {api_key} version {version}, which it did not offer")
+
+    def _accept(self, _events: int) -> None:
+        sock, peer = self._listener.accept()
+        address = Address(*peer)
+        self._served[address] = _Served(self, self._loop, sock, lambda: self._served.pop(address))
+
+
+class _Served:
+    """One connection to the stub."""
+
+    def __init__(self, broker: StubBroker, loop: Loop, sock: socket.socket, on_end: Callable[[], object]) -> None:
+        self._broker = broker
+        self._due: int | None = None  # correlation id that the next Produce or Fetch must carry
+        self.connection = Connection(loop, sock, frames.REQUEST_HEAD, self._answer, on_end)
+
+    def _answer(self, heads: list[tuple[int, ...]]) -> None:
+        _, api_key, _, first = heads[0]
+        response = self._broker.responses.get(api_key)
+        if response is None:
+            self._answer_control(heads)
+            return
+        due = first if self._due is None else self._due
+        for _, key, _, correlation in heads:
+            if correlation != due or key != api_key:
+                raise AssertionError(f"request {correlation} of api key {key} reached the broker where {due} was due")
+            due += 1
+        self._due = due
+        self._broker.served += len(heads)
+        self.connection.write(response.stamp(first, len(heads)))
+
+    def _answer_control(self, heads: list[tuple[int, ...]]) -> None:
+        (_, api_key, version, correlation), *others = heads
+        self.connection.write([frames.response(self._broker.control(api_key, version)).one(correlation)])
+        if others:
+            self._answer(others)

@@ -1,0 +1,11 @@
+"""The benches are scripts beside each other; their tests import them as they import themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+
+if sys.platform != "linux":  # the rig uses epoll and reads /proc
+    collect_ignore = ["test_relay_bench.py"]
