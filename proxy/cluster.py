@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
-
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import decode, encode
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ApiKey
-
 from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
 from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, skipper, write_tags
 from kafka_sidecar.codec.messages import fetch, share_fetch

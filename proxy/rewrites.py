@@ -9,7 +9,6 @@ from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
-
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import changed, decode, encode, read_tags
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse

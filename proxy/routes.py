@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.frames import Edit
 from kafka_sidecar.proxy.metrics import ApiCounts, Metrics

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
-
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.acks import expects_response
 from kafka_sidecar.proxy.diagnosis import diagnose
 from kafka_sidecar.proxy.frames import Edit, Frames

@@ -84,7 +84,12 @@ def test_a_wrong_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_
 
 @pytest.mark.parametrize(
     ("text", "remedy"),
-    [("- a\n- b", "must be a mapping"), ("a: [", "is not YAML"), ("a: \x00", "is not YAML"), ("", "bootstrap_servers is missing")],
+    [
+        ("- a\n- b", "must be a mapping"),
+        ("a: [", "is not YAML"),
+        ("a: \x00", "is not YAML"),
+        ("", "bootstrap_servers is missing"),
+    ],
 )
 def test_a_file_that_is_no_configuration_gives_one_line(text: str, remedy: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from struct import pack, unpack_from
 
 from hypothesis import given
@@ -38,7 +39,7 @@ class Reader:
 
 def chunks_of(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False) if a != b]
+    return [data[a:b] for a, b in pairwise(edges) if a != b]
 
 
 kinds = st.sampled_from([0, 1, 2, 7])
