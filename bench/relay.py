@@ -1,6 +1,7 @@
 """What one request costs through kafka-sidecar, haproxy and socat, and with nothing in between.
 
-usage: relay.py [--reps N] [--seconds S] [--peer NAME COMMAND] [--json FILE] [--markdown FILE] [--profile FILE]
+usage: relay.py [--only TEXT] [--reps N] [--seconds S] [--peer NAME COMMAND] [--json FILE] [--markdown FILE]
+       relay.py --profile FILE [--only TEXT]
 
 How it measures and how to read it: docs/reference/benchmarks.md
 """
@@ -25,11 +26,11 @@ from rig import report
 from rig.connection import Loop
 from rig.driver import BenchError, Workload
 from rig.peers import PEERS, Peer, found, from_command_line, profiled
-from rig.process import machine_busy_ns
 from rig.target import Target
 
 KB, MB = 1 << 10, 1 << 20
 WARM_UP_S, SETTLE_S = 0.2, 3.0
+NOISY = 0.1  # of a core, taken by other programs
 
 WORKLOADS = (
     Workload("Produce 1 KB, 8 connections, 1 in flight", 8, 1, produce_bytes=KB, target=1.5),
@@ -47,6 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", default=",".join(names), help="comma separated; default: %(default)s")
     parser.add_argument("--peer", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"),
                         help="one more peer; COMMAND may use {listen}, {port} and {broker}")  # fmt: skip
+    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
     parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
     parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
@@ -57,13 +59,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def chosen(options: argparse.Namespace) -> list[Workload]:
+    return [workload for workload in WORKLOADS if options.only in workload.title]
+
+
 def installed(peers: Sequence[Peer]) -> list[Peer]:
     present = [peer for peer in peers if found(peer.program)]
     for peer in peers:
         if peer not in present:
-            print(
-                f"{peer.name} is not installed: its column is left out (apt-get install haproxy socat)", file=sys.stderr
-            )
+            print(f"{peer.name} is left out, it is not installed: {peer.remedy}", file=sys.stderr)
     return present
 
 
@@ -84,9 +88,10 @@ def start_all(targets: Sequence[Target], reps: int, core: int | None, chance: ra
 
 
 def run_all(targets: Sequence[Target], options: argparse.Namespace, chance: random.Random) -> report.Runs:
-    runs: report.Runs = {(workload.title, target.name): [] for workload in WORKLOADS for target in targets}
+    workloads = chosen(options)
+    runs: report.Runs = {(workload.title, target.name): [] for workload in workloads for target in targets}
     for rep in range(1, options.reps + 1):
-        for workload in WORKLOADS:
+        for workload in workloads:
             for target in chance.sample(targets, len(targets)):
                 try:
                     result = target.run(workload, WARM_UP_S, options.seconds)
@@ -97,13 +102,16 @@ def run_all(targets: Sequence[Target], options: argparse.Namespace, chance: rand
     return runs
 
 
-def describe(options: argparse.Namespace, pinned: bool, others: float) -> str:
+def describe(options: argparse.Namespace, pinned: bool, runs: report.Runs) -> str:
     where = "proxy on one core, load on another" if pinned else "NOT PINNED: fewer than two cores, do not trust this"
+    results = [result for each in runs.values() for result in each]
+    others = sum(result.others_s for result in results) / sum(result.wall_s for result in results)
+    noise = " (too much: repeat this on a quiet machine)" if others > NOISY else ""
     return (
         f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; {os.cpu_count()} cores, {_cpu_model()}, "
         f"Linux {platform.release()}, Python {platform.python_version()}; {where}; "
         f"medians of {options.reps} repetitions of {options.seconds} s; "
-        f"other programs took {100 * others:.0f} % of a core."
+        f"other programs took {others:.0%} of a core{noise}."
     )
 
 
@@ -122,26 +130,19 @@ def compare(options: argparse.Namespace, folder: Path, loop: Loop, cores: tuple[
     targets = [Target.direct(loop), *(Target.through(peer, loop, folder) for peer in peers)]
     try:
         start_all(targets, options.reps, core, chance)
-        began, busy = time.perf_counter(), machine_busy_ns() - _own_ns(targets)
         runs = run_all(targets, options, chance)
-        busy = machine_busy_ns() - _own_ns(targets) - busy
-        others = max(0.0, busy / 1e9 / (time.perf_counter() - began))
     except BenchError as error:
         sys.exit(str(error))
     finally:
         for target in targets:
             target.stop()
-    rows = report.rows(WORKLOADS, targets, runs)
-    about, text = describe(options, pinned, others), report.table(rows, [target.name for target in targets])
+    rows = report.rows(chosen(options), targets, runs)
+    about, text = describe(options, pinned, runs), report.table(rows, [target.name for target in targets])
     print(f"\n{about}\n\n{text}")
     if options.markdown:
         options.markdown.write_text(f"{about}\n\n{text}\n")
     if options.json:
         options.json.write_text(json.dumps(_as_json(about, targets, runs), indent=1))
-
-
-def _own_ns(targets: Sequence[Target]) -> int:
-    return time.process_time_ns() + sum(target.process.cpu_ns() for target in targets if target.process)
 
 
 def _as_json(about: str, targets: Sequence[Target], runs: report.Runs) -> dict[str, object]:
@@ -160,12 +161,12 @@ def _as_json(about: str, targets: Sequence[Target], runs: report.Runs) -> dict[s
 
 
 def profile(options: argparse.Namespace, folder: Path, loop: Loop, core: int | None) -> None:
-    """Where kafka-sidecar spends its time on small requests. The profiler itself makes it several times slower."""
+    """Where kafka-sidecar spends its time. The profiler makes Python code several times slower, so read shares only."""
     target = Target.through(profiled(options.profile), loop, folder)
     target.start(core)
     try:
         target.check_addresses()
-        for workload in WORKLOADS[:2]:
+        for workload in chosen(options):
             target.run(workload, WARM_UP_S, options.seconds * 2)
     finally:
         target.stop()

@@ -13,7 +13,7 @@ from typing import Final
 from rig import frames
 from rig.connection import Connection, Loop
 from rig.frames import Address, Frame
-from rig.process import Process
+from rig.process import Process, machine_busy_ns
 from rig.stub_broker import StubBroker
 
 LIMIT_S: Final = 10.0  # for anything that should take milliseconds
@@ -48,6 +48,7 @@ class Result:
     requests: int
     wall_s: float
     cpu_s: float  # of the proxy
+    others_s: float  # CPU time that went to neither the bench nor the proxy
     peak_rss_bytes: int  # of the proxy, so far
     latency_s: tuple[float, float] | None  # p50 and p99, where one request at a time is in flight
 
@@ -99,17 +100,18 @@ class Driver:
         for client in clients:
             client.latencies_ns.clear()
         before = sum(client.done for client in clients)
-        cpu_ns, began = proxy.cpu_ns() if proxy else 0, time.perf_counter()
+        before_ns, began = _clocks_ns(proxy), time.perf_counter()
         self._poll_for(seconds)
         for client in clients:
             client.is_open = False
         self._drain(clients)
         wall_s = time.perf_counter() - began
-        cpu_ns = (proxy.cpu_ns() if proxy else 0) - cpu_ns
+        busy_ns, driver_ns, proxy_ns = (now - then for now, then in zip(_clocks_ns(proxy), before_ns, strict=True))
         return Result(
             requests=sum(client.done for client in clients) - before,
             wall_s=wall_s,
-            cpu_s=cpu_ns / 1e9,
+            cpu_s=proxy_ns / 1e9,
+            others_s=max(0, busy_ns - driver_ns - proxy_ns) / 1e9,
             peak_rss_bytes=proxy.peak_rss_bytes() if proxy else 0,
             latency_s=_p50_p99(clients),
         )
@@ -206,6 +208,11 @@ class Client:
 
     def _on_end(self) -> None:
         raise BenchError("a connection was closed while it was in use")
+
+
+def _clocks_ns(proxy: Process | None) -> tuple[int, int, int]:
+    """CPU time of the whole machine, of this process and of the proxy."""
+    return machine_busy_ns(), time.process_time_ns(), proxy.cpu_ns() if proxy else 0
 
 
 def _p50_p99(clients: Iterable[Client]) -> tuple[float, float] | None:

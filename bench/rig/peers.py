@@ -32,6 +32,7 @@ class Peer:
     name: str
     command: Callable[[Setting], list[str]]
     program: str  # what must be installed
+    remedy: str = "no such program"  # how to install it
     reads_kafka: bool = False  # must rewrite addresses
     is_yardstick: bool = False  # has no targets to meet
 
@@ -81,7 +82,7 @@ def profiled(output: Path) -> Peer:
     def command(setting: Setting) -> list[str]:
         return [sys.executable, "-m", "cProfile", "-o", str(output), *kafka_sidecar(setting)]
 
-    return Peer("kafka-sidecar", command, sidecar_program(), reads_kafka=True)
+    return Peer("kafka-sidecar", command, sidecar_program(), "make install", reads_kafka=True)
 
 
 def from_command_line(name: str, command: str) -> Peer:
@@ -96,9 +97,9 @@ def from_command_line(name: str, command: str) -> Peer:
 
 
 PEERS: Final = (
-    Peer("haproxy", haproxy, "haproxy", is_yardstick=True),
-    Peer("socat", socat, "socat", is_yardstick=True),
-    Peer("kafka-sidecar", kafka_sidecar, sidecar_program(), reads_kafka=True),
+    Peer("haproxy", haproxy, "haproxy", "apt-get install haproxy socat", is_yardstick=True),
+    Peer("socat", socat, "socat", "apt-get install haproxy socat", is_yardstick=True),
+    Peer("kafka-sidecar", kafka_sidecar, sidecar_program(), "make install", reads_kafka=True),
 )
 
 

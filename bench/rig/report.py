@@ -42,7 +42,8 @@ def _cpu_row(workload: Workload, targets: Sequence[Target], runs: Runs) -> Row:
         results = runs[workload.title, target.name]
         if target.peer is None:
             continue
-        cell = f"{median(run.cpu_us_per_request for run in results):.3g}"
+        cpu_us = median(run.cpu_us_per_request for run in results)
+        cell = f"{cpu_us:.{2 if cpu_us < 10 else 1 if cpu_us < 100 else 0}f}"
         if yardstick:
             ratio = cpu_ratio(results, yardstick)
             cell += f" ({ratio:.2f}x){_verdict(target, ratio, workload.target)}"

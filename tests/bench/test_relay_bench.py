@@ -184,12 +184,14 @@ def test_ratios_are_taken_within_a_repetition_and_judged_for_the_sidecar_only(dr
     workload = Workload("w", connections=1, depth=1, produce_bytes=1024, target=1.5)
     targets = [Target(peer.name, driver, NODE, peer, starts_s=[0.1], idle_bytes=50_000_000) for peer in PEERS]
     cpu_s = {"haproxy": [10e-6, 20e-6, 40e-6], "socat": [20e-6, 40e-6, 80e-6], "kafka-sidecar": [14e-6, 28e-6, 30e-6]}
-    runs = {("w", name): [Result(1, 1.0, each, 60_000_000, None) for each in times] for name, times in cpu_s.items()}
+    runs = {
+        ("w", name): [Result(1, 1.0, each, 0.0, 60_000_000, None) for each in times] for name, times in cpu_s.items()
+    }
 
     text = report.table(report.rows([workload], targets, runs), [target.name for target in targets])
 
     cpu, _, start, idle, peak, _ = [[cell.strip() for cell in line.split("|")[2:-1]] for line in text.splitlines()[2:]]
-    assert cpu == ["20 (1.00x)", "40 (2.00x)", "28 (1.40x) met", "<= 1.5x haproxy"]
+    assert cpu == ["20.0 (1.00x)", "40.0 (2.00x)", "28.0 (1.40x) met", "<= 1.5x haproxy"]
     assert start == ["100", "100", "100 met", "<= 500"]
     assert idle == ["50.0", "50.0", "50.0 MISSED", "<= 45"]
     assert peak == ["60.0", "60.0", "60.0", ""]
