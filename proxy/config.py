@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 ENV_PREFIX = "KAFKA_SIDECAR__"
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")
+LAST_PORT = 65535
+# Kafka's own names of settings, understood in the file.
+KAFKAS_NAMES = {"bootstrap.servers": "bootstrap_servers"}
+# Flags that are not called like the setting they set.
+FLAGS = {
+    "admin.listen": "--admin",
+    "connections.source_address": "--broker-source-address",
+    "log.level": "--log-level",
+}
 
 
 class ConfigError(Exception):
@@ -36,6 +45,11 @@ def _duration(value: object) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
+def _lasting(text: str, gt: float | None = None) -> Any:
+    """A field whose default is ``text``, in the schema too: there a number would be wrong."""
+    return Field(default=_duration(text), json_schema_extra={"default": text}, gt=gt)
+
+
 def _size(value: object) -> int:
     """Bytes of a size (1048576, "64KiB", "100MiB")."""
     match = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
@@ -44,17 +58,35 @@ def _size(value: object) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
-def _address(value: object) -> str:
-    host_port(value)
-    return str(value)
+_HOST = re.compile(r"[\w.:%-]+")
 
 
 def host_port(value: object) -> tuple[str, int]:
     """Host and port of "host:port" or "[ipv6]:port"; ValueError otherwise."""
-    host, colon, port = str(value).rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535 or not host:
+    host, _, port = str(value).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not port.isdecimal() or int(port) > LAST_PORT or not _HOST.fullmatch(host) or not _can_be_resolved(host):
         raise ValueError(f'write host:port, such as "127.0.0.1:9092", in place of {str(value)!r}')
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host, int(port)
+
+
+def _can_be_resolved(host: str) -> bool:
+    """Whether the resolver takes the name at all; it raises no OSError for an empty or too long label."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
+def _bindable(value: object) -> str:
+    host_port(value)
+    return str(value)
+
+
+def _address(value: object) -> str:
+    if not host_port(value)[1]:
+        raise ValueError(f"write a port from 1 to {LAST_PORT} in place of {str(value)!r}")
+    return str(value)
 
 
 def _addresses(value: object) -> list[str]:
@@ -68,6 +100,7 @@ _TEXT = WithJsonSchema({"type": "string"})
 Duration = Annotated[float, BeforeValidator(_duration), _TEXT]
 Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"]})]
 Address = Annotated[str, BeforeValidator(_address), _TEXT]
+BindableAddress = Annotated[str, BeforeValidator(_bindable), _TEXT]  # port 0: any that is free
 Addresses = Annotated[
     list[str],
     BeforeValidator(_addresses),
@@ -78,6 +111,11 @@ Level = Literal["debug", "info", "warning", "error"]
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_set_is_all_defaults(cls, values: Any) -> Any:
+        return {} if values is None else values  # "nodes:" with all its settings commented out
 
 
 class Nodes(Section):
@@ -90,11 +128,11 @@ class Nodes(Section):
 
 
 class Connections(Section):
-    connect_timeout: Duration = 5.0
+    connect_timeout: Duration = _lasting("5s", gt=0)
     """How long one attempt to reach a broker may take."""
-    drain_timeout: Duration = 30.0
+    drain_timeout: Duration = _lasting("30s")
     """How long open connections are still served after SIGTERM."""
-    max_frame: Size = 100 << 20
+    max_frame: Size = Field(default=100 << 20, ge=1 << 10)
     """The largest request, and the largest answer that has to be read whole. Kafka: `socket.request.max.bytes`."""
     source_address: str | None = None
     """Local address from which brokers are reached. Default: the operating system's choice."""
@@ -103,14 +141,14 @@ class Connections(Section):
 
 
 class Cluster(Section):
-    refresh: Duration = 30.0
+    refresh: Duration = _lasting("30s", gt=0)
     """How often the sidecar itself asks which brokers there are."""
-    forget_after: Duration = 120.0
+    forget_after: Duration = _lasting("2m")
     """How long after a broker has left the cluster its listener stays open."""
 
 
 class Admin(Section):
-    listen: Address | None = None
+    listen: BindableAddress | None = None
     """Where /metrics, /livez and /readyz answer. Default: 127.0.0.1:9190, or a free port where that one is taken."""
 
 
@@ -120,21 +158,30 @@ class Log(Section):
 
 
 class Config(Section):
-    bootstrap_servers: Addresses = Field(validation_alias=AliasChoices("bootstrap_servers", "bootstrap.servers"))
+    bootstrap_servers: Addresses
     """The brokers, as for any Kafka client; the next one is tried when one is down."""
     listen: Address = "127.0.0.1:9092"
     """Where clients connect first: their `bootstrap.servers`."""
-    nodes: Nodes = Nodes()
-    connections: Connections = Connections()
-    cluster: Cluster = Cluster()
-    admin: Admin = Admin()
-    log: Log = Log()
+    nodes: Nodes = Field(default_factory=Nodes)
+    connections: Connections = Field(default_factory=Connections)
+    cluster: Cluster = Field(default_factory=Cluster)
+    admin: Admin = Field(default_factory=Admin)
+    log: Log = Field(default_factory=Log)
 
     @model_validator(mode="after")
     def _advertised_host_can_be_reached(self) -> Config:
         if self.advertised_host in WILDCARDS:
             raise ValueError(
                 f"no client can connect to {self.advertised_host!r}: set nodes.advertised_host to the host they use"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _node_ports_exist(self) -> Config:
+        first, last = self.first_node_port, self.first_node_port + self.nodes.ports - 1
+        if last > LAST_PORT:
+            raise ValueError(
+                f"node ports {first} to {last} end above {LAST_PORT}: lower nodes.first_port or nodes.ports"
             )
         return self
 
@@ -154,12 +201,12 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     for name, text in sorted(environment.items()):
         if name.startswith(ENV_PREFIX):
             key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
-            _put(values, key, yaml.safe_load(text) if text else text, name)
+            _put(values, key, text, name)
             source[key] = f"environment variable {name}"
     for key, value in flags.items():
         if value is not None:
             _put(values, key, value, "command line")
-            source[key] = f"flag --{key.split('.')[-1].replace('_', '-')}" if key != "admin.listen" else "flag --admin"
+            source[key] = "flag " + FLAGS.get(key, f"--{key.split('.')[-1].replace('_', '-')}")
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -177,13 +224,18 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f'{path}: must be a mapping of settings, such as "bootstrap_servers: kafka-1:9092"')
+    for kafkas_name, name in KAFKAS_NAMES.items():
+        if kafkas_name in values and name not in values:
+            values[name] = values.pop(kafkas_name)
     return values
 
 
 def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:
     *sections, last = key.split(".")
     for section in sections:
-        values = values.setdefault(section, {})
+        if values.get(section) is None:
+            values[section] = {}
+        values = values[section]
         if not isinstance(values, dict):
             raise ConfigError(f"{source}: {section} is not a section")
     values[last] = value

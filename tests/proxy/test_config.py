@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from kafka_sidecar.proxy.__main__ import app
 from kafka_sidecar.proxy.config import ConfigError, load
 
 FULL = """
@@ -53,6 +58,31 @@ def test_variables_win_over_the_file_and_flags_over_variables(tmp_path: Path) ->
     assert (config.listen, config.connections.connect_timeout, config.log.level) == ("127.0.0.1:2", 2.0, "warning")
 
 
+def test_a_flag_and_a_variable_win_over_the_kafka_name_of_a_setting(tmp_path: Path) -> None:
+    path = written(tmp_path, "bootstrap.servers: a:1")
+    assert load(path, {"KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "b:2"}, {}).bootstrap_servers == ["b:2"]
+    assert load(path, {}, {"bootstrap_servers": "c:3"}).bootstrap_servers == ["c:3"]
+
+
+def test_variables_are_taken_as_they_stand_and_not_as_yaml() -> None:
+    variables = {
+        "KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "[::1]:9092,b:2",
+        "KAFKA_SIDECAR__LISTEN": "[::1]:9092",
+        "KAFKA_SIDECAR__NODES__ADVERTISED_HOST": "on",
+        "KAFKA_SIDECAR__NODES__PORTS": "7",
+        "KAFKA_SIDECAR__CONNECTIONS__WINDOW": "64KiB",
+    }
+    config = load(None, variables, {})
+    assert (config.bootstrap_servers, config.listen) == (["[::1]:9092", "b:2"], "[::1]:9092")
+    assert (config.advertised_host, config.nodes.ports, config.connections.window) == ("on", 7, 65536)
+
+
+def test_a_section_whose_settings_are_all_commented_out_has_its_defaults(tmp_path: Path) -> None:
+    path = written(tmp_path, "bootstrap_servers: a:1\nnodes:\n  # ports: 3\n")
+    assert load(path, {}, {}).nodes.ports == 100
+    assert load(path, {"KAFKA_SIDECAR__NODES__PORTS": "3"}, {}).nodes.ports == 3
+
+
 BAD = {
     "listne: 127.0.0.1:1": ("listne", "is not a setting; known here: admin"),
     "nodes: {port: 3}": ("nodes.port", "is not a setting; known here: advertised_host, first_port, ports"),
@@ -66,6 +96,16 @@ BAD = {
     "nodes: {first_port: 0}": ("nodes.first_port", "greater than or equal to 1"),
     "listen: 0.0.0.0:9092": ("", "set nodes.advertised_host"),
     "bootstrap_servers: []": ("bootstrap_servers", "name at least one broker"),
+    "bootstrap_servers: http://kafka:9092": ("bootstrap_servers", "write host:port"),
+    "bootstrap_servers: kafka..internal:9092": ("bootstrap_servers", "write host:port"),
+    "bootstrap_servers: kafka:0": ("bootstrap_servers", "write a port from 1 to 65535"),
+    "bootstrap_servers: 9092": ("bootstrap_servers", "name at least one broker"),
+    "listen: 127.0.0.1:0": ("listen", "write a port from 1 to 65535"),
+    "listen: 127.0.0.1:65535": ("", "lower nodes.first_port or nodes.ports"),
+    "nodes: {first_port: 65500}": ("", "node ports 65500 to 65599 end above 65535"),
+    "connections: {connect_timeout: 0s}": ("connections.connect_timeout", "greater than 0"),
+    "connections: {max_frame: 0}": ("connections.max_frame", "greater than or equal to 1024"),
+    "cluster: {refresh: 0s}": ("cluster.refresh", "greater than 0"),
 }
 
 
@@ -111,3 +151,50 @@ def test_a_wrong_variable_is_named() -> None:
 def test_a_wrong_flag_is_named() -> None:
     with pytest.raises(ConfigError, match="flag --bootstrap-servers: bootstrap_servers: write host:port"):
         load(None, {}, {"bootstrap_servers": "nowhere"})
+
+
+@pytest.mark.parametrize("name", ["KAFKA_SIDECAR__NODES", "KAFKA_SIDECAR__LISTEN__PORT", "KAFKA_SIDECAR__NODES__PORT"])
+def test_a_variable_that_is_no_setting_is_named(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(None, {name: "[1"}, {"bootstrap_servers": "a:1"})
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+FLAGS = {
+    "bootstrap_servers": "--bootstrap-servers", "listen": "--listen", "admin.listen": "--admin",
+    "nodes.advertised_host": "--advertised-host", "connections.source_address": "--broker-source-address",
+    "log.level": "--log-level",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FLAGS)
+def test_a_wrong_flag_is_called_as_the_user_wrote_it(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"flag {FLAGS[key]}: {key}: "):
+        load(None, {}, {"bootstrap_servers": "a:1", key: 7})
+    assert FLAGS[key] in CliRunner().invoke(app, ["run", "--help"]).output
+
+
+def defaults(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for part in [schema, *schema["$defs"].values()]:
+        yield from ((name, field) for name, field in part["properties"].items() if "default" in field)
+
+
+def test_every_default_in_the_schema_has_the_type_that_the_schema_asks_for() -> None:
+    schema = json.loads(CliRunner().invoke(app, ["config", "schema"]).output)
+    python = {"string": str, "integer": int, "null": type(None)}
+    fields = dict(defaults(schema))
+    assert {"connect_timeout", "max_frame", "listen", "level"} <= fields.keys()
+    for name, field in fields.items():
+        choices = [choice.get("type") for choice in field.get("anyOf", [field])]
+        allowed = [kind for choice in choices for kind in (choice if isinstance(choice, list) else [choice])]
+        assert any(isinstance(field["default"], python[kind]) for kind in allowed), name
+
+
+def test_validate_says_so_or_names_the_mistake_and_exits_with_2(tmp_path: Path) -> None:
+    good, bad = written(tmp_path, FULL), tmp_path / "bad.yaml"
+    bad.write_text("listne: a:1")
+    assert CliRunner().invoke(app, ["validate", str(good)]).output == f"{good}: valid\n"
+    refused = CliRunner().invoke(app, ["validate", str(bad)])
+    assert refused.exit_code == 2
+    assert refused.output.count("\n") == 1
