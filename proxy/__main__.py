@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -106,6 +105,7 @@ def _runner() -> asyncio.Runner:
 
 async def serve(settings: Config, path: str | None) -> None:
     """One sidecar from start to the end of its drain."""
+    from kafka_sidecar.proxy.memory import settle
     from kafka_sidecar.proxy.metrics import Metrics
     from kafka_sidecar.proxy.server import Server
 
@@ -120,8 +120,7 @@ async def serve(settings: Config, path: str | None) -> None:
     server = Server(settings, Metrics())
     await server.start()
     admin_server, admin_address = await _start_admin(server)
-    gc.collect()
-    gc.freeze()
+    settle()
     log.info(
         "serving",
         extra={

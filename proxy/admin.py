@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import h11
-from prometheus_client import CONTENT_TYPE_LATEST
 
 from kafka_sidecar.proxy.server import Server
 
@@ -68,7 +67,9 @@ class Admin:
         return _json(200 if ready else 503, state)
 
     def _metrics(self) -> Page:
-        return Page(200, CONTENT_TYPE_LATEST, self._server.metrics.text())
+        from kafka_sidecar.proxy.exposition import CONTENT_TYPE, exposed
+
+        return Page(200, CONTENT_TYPE, exposed(self._server.metrics))
 
 
 def _json(status: int, value: object) -> Page:

@@ -9,7 +9,7 @@ addresses do not fit, NodeEndpoints are left out: the client then asks for metad
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
@@ -50,40 +50,43 @@ class EndpointStream:
     def __init__(self, key: int, version: int, told: Callable[[Nodes], Nodes]) -> None:
         self._tail = _Tail(SHAPES[key], version, told)
         self._walk: Iterator[None] | None = self._to_tail(SHAPES[key], version)
-        self._data = b""  # what is being read: the last piece from where a struct was cut on, and the new piece
+        self._data = b""  # what is being read
         self._at = 0
         self._skip = 0  # bytes of records that are still to come
-        self._held: list[bytes] = []
+        self._held: list[bytes] = []  # what has come of the tail
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """What leaves in place of data[start:end]; the tail leaves with the ``last`` piece. Raises CodecError."""
-        if self._skip > end - start:
+        if self._skip > end - start and not last:
             self._skip -= end - start
             return None
-        piece = data[start:end]
-        passed = self._advance(piece)
-        self._held.append(piece[passed:])
+        tail_at = start if self._walk is None else self._advance(data, start, end)
         if not last:
-            return None if passed == len(piece) else piece[:passed]
-        if self._walk is not None:
+            if tail_at == end:
+                return None
+            self._held.append(data[tail_at:end])
+            return data[start:tail_at]
+        if self._walk is not None or tail_at > end:
             raise TruncatedError("a response ends before its fields do")
-        return piece[:passed] + self._tail.fitted(b"".join(self._held))
+        old = b"".join((*self._held, data[tail_at:end]))
+        new = self._tail.fitted(old)
+        return None if new is old and not self._held else data[start:tail_at] + new
 
-    def _advance(self, piece: bytes) -> int:
-        """Read on; how many bytes of ``piece`` come before the tail."""
-        if self._walk is None:
-            return 0
-        kept = len(self._data) - self._at
-        if kept > MAX_STRUCT:
-            raise FrameSizeError(f"{kept} bytes without an end between records")
-        self._data = self._data[self._at :] + piece if kept else piece
-        self._at = 0
+    def _advance(self, data: bytes, start: int, end: int) -> int:
+        """Read on; where in ``data`` the tail begins, or ``end``."""
+        left_over = self._data[self._at :]
+        if len(left_over) > MAX_STRUCT:
+            raise FrameSizeError(f"{len(left_over)} bytes without an end between records")
+        # A struct that was cut is read again from its start. What follows records needs no copy.
+        self._data, self._at = (left_over + data[start:end], 0) if left_over else (data, start)
+        before = start - len(left_over) if left_over else 0
         try:
-            next(self._walk)
+            next(cast(Iterator[None], self._walk))
         except StopIteration:
             self._walk = None
-            return self._at - kept
-        return len(piece)
+            tail_at, self._data = self._at + before, b""
+            return tail_at
+        return end
 
     def _to_tail(self, shape: Shape, version: int) -> Iterator[None]:
         """Step over everything before NodeEndpoints; yields whenever more bytes are needed."""
