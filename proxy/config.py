@@ -244,7 +244,8 @@ def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:
 def _explain(error: ValidationError, source: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
-    where = source.get(key, source[""])
+    inside = (place for name, place in source.items() if name.startswith(key + "."))
+    where = source.get(key) or next(inside, source[""])
     match first["type"]:
         case "missing":
             flag, variable = key.replace("_", "-"), ENV_PREFIX + key.upper().replace(".", "__")
