@@ -10,13 +10,15 @@ from kafka_sidecar.codec.wire import skip_tags, uvarint
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TRANSACTIONAL_ID = 3
 _INT16 = Struct(">h")
+# Two strings of Kafka's longest and some tags. More is not waited for: it would be copied anew with every read.
+LONGEST_BEFORE_ACKS = 128 << 10
 _CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
 
 
 def expects_response(version: int, data: bytes, at: int, size: int) -> bool | None:
     """Whether the Produce request of ``size`` bytes at data[at] asks for an answer; None: more bytes are needed.
 
-    Raises CodecError where the request ends before its acks.
+    Raises CodecError where the request ends before its acks, or they do not come.
 
         length int32 | key int16 | version int16 | correlation id int32 | client id string | [tags]
         [transactional id nullable string] | acks int16 | ...
@@ -33,6 +35,8 @@ def expects_response(version: int, data: bytes, at: int, size: int) -> bool | No
     except IndexError:
         if len(data) >= at + size:
             raise CodecError("a Produce request ends before its acks") from None
+        if len(data) - at > LONGEST_BEFORE_ACKS:
+            raise CodecError(f"a Produce request has no acks in its first {LONGEST_BEFORE_ACKS} bytes") from None
         return None
     if here + 2 > at + size:
         raise CodecError("a Produce request ends before its acks")

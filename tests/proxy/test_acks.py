@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.acks import expects_response
+from kafka_sidecar.proxy.acks import LONGEST_BEFORE_ACKS, expects_response
 
 
 def produce(version: int, acks: int, client_id: bytes | None = b"app", transactional_id: bytes | None = None) -> bytes:
@@ -53,3 +53,19 @@ def test_a_request_that_ends_before_its_acks_is_refused(version: int) -> None:
     for length in range(12, acks_end):
         with pytest.raises(CodecError):
             expects_response(version, whole[:length] + b"next frame" * 5, 0, length)
+
+
+def test_the_longest_names_that_kafka_allows_are_waited_for() -> None:
+    data = produce(13, 0, b"c" * 32767)
+    assert expects_response(13, data, 0, len(data)) is False
+    assert expects_response(13, data[:32767], 0, len(data)) is None
+
+
+@pytest.mark.parametrize(
+    "endless", [b"\x00\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", b"\x01\x05\xff\xff\xff\xff\x0f"]
+)
+def test_an_endless_name_or_tag_before_acks_is_not_waited_for(endless: bytes) -> None:
+    head = pack(">ihhih", 90 << 20, 0, 13, 1, 3) + b"app" + endless
+    assert expects_response(13, head, 0, 90 << 20) is None
+    with pytest.raises(CodecError, match="has no acks"):
+        expects_response(13, head + bytes(LONGEST_BEFORE_ACKS), 0, 90 << 20)
