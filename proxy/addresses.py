@@ -71,11 +71,15 @@ class Addresses:
         return self._advertised_host, node.local_port
 
     def seen(self, present: Iterable[tuple[int, str, int]]) -> None:
-        """The cluster itself was asked: these brokers are there now."""
+        """The cluster itself was asked: these brokers are there now. One that gets no port is told by a log line."""
         now = self._clock()
         for node_id, host, port in sorted(present):
-            self.local(node_id, host, port)
-            self.nodes[node_id].seen_at = now
+            try:
+                self.local(node_id, host, port)
+            except NoPortError as error:
+                log.error("a broker has no listener", extra={"node": node_id, "detail": str(error)})
+            else:
+                self.nodes[node_id].seen_at = now
 
     def forget(self, older_than: float) -> list[Node]:
         """Drop the brokers not seen for ``older_than`` seconds; to close their listeners is left to the caller."""
