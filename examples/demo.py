@@ -1,0 +1,150 @@
+"""A cluster, a sidecar in front of it, a producer and a consumer through it: watch records pass, read what was seen.
+
+Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, three brokers of it.
+DEMO_SECONDS says for how long records are sent. Exit code 1: something that had to be seen was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer
+from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+from sidecar import Sidecar, format_bytes, traffic_table
+
+SECONDS = float(os.environ.get("DEMO_SECONDS", "12"))
+RECORDS_PER_S = 2000
+PATIENCE_S = 15.0  # for the last records to arrive once the last one was sent
+BROKERS = 3
+TOPIC = "orders"
+
+
+def send(producer: Producer, ledger: Ledger, upto: int) -> None:
+    for number in range(ledger.sent, upto):
+        value = f'{{"order": {number}, "article": "{number * 7919 % 100_000:05}", "note": "{"." * 120}"}}'
+        producer.produce(TOPIC, key=key_of(number), value=value, on_delivery=ledger.was_delivered)
+    ledger.sent = max(ledger.sent, upto)
+    producer.poll(0)
+
+
+def pass_records(producer: Producer, consumer: Consumer, ledger: Ledger, show: Callable[[], None]) -> None:
+    """Send for SECONDS, read all the while; return when all are read, or patience ends."""
+    consumer.subscribe([TOPIC])
+    start = time.monotonic()
+    end = start + SECONDS
+    while (now := time.monotonic()) < end or (not ledger.is_settled and now < end + PATIENCE_S):
+        send(producer, ledger, int((min(time.monotonic(), end) - start) * RECORDS_PER_S))
+        for message in consumer.consume(1000, timeout=0.05):
+            ledger.was_read(message)
+        show()
+    for message in consumer.consume(1000, timeout=0.2):  # one that came twice would be here
+        ledger.was_read(message)
+
+
+def addresses(client: Producer | Consumer) -> Addresses:
+    """The brokers as the cluster has told them to this client."""
+    return {f"{broker.host}:{broker.port}" for broker in client.list_topics(timeout=10).brokers.values()}
+
+
+class Progress:
+    """The table that changes on a terminal; elsewhere one line a second."""
+
+    def __init__(self, console: Console, sidecar: Sidecar, ledger: Ledger) -> None:
+        self._console, self._sidecar, self._ledger = console, sidecar, ledger
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._began = self._shown = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self) -> None:
+        now = time.monotonic()
+        if now - self._shown < (0.25 if self._live else 1.0):
+            return
+        self._shown = now
+        traffic, records = self._sidecar.traffic(), self._ledger
+        line = (
+            f"{now - self._began:4.0f} s   sent {records.sent:,}   acknowledged {len(records.acknowledged):,}   "
+            f"read {len(records.read):,}   {format_bytes(traffic.bytes)} through {traffic.opened} connections"
+        )
+        if self._live is None:
+            self._console.print(line, soft_wrap=True, highlight=False)
+        else:
+            self._live.update(Group(Text(line), traffic_table(traffic)), refresh=True)
+
+
+def report(console: Console, seen: list[Finding], ending: str | None) -> int:
+    """Print what was seen; the exit code."""
+    seen.append(Finding(ending is not None, "the sidecar's log sums up each connection; the producer's busiest one:"))
+    console.print("\nWhat was seen", style="bold")
+    for finding in seen:
+        mark = Text("  ok      ", "green") if finding.is_good else Text("  WRONG   ", "bold red")
+        console.print(mark + Text(finding.sentence), soft_wrap=True, highlight=False)
+    if ending:
+        console.print(Text(ending), style="dim", soft_wrap=True, highlight=False)
+    return 0 if all(finding.is_good for finding in seen) else 1
+
+
+def run(console: Console, folder: Path) -> int:
+    # The cluster lives as long as this producer, which sends nothing.
+    cluster = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": BROKERS, "log_level": 0})
+    brokers = addresses(cluster)
+    ledger = Ledger()
+    with Sidecar(sorted(brokers), folder / "sidecar.log") as sidecar:
+        console.print(f"$ {sidecar.command_line}\n", style="bold", soft_wrap=True, highlight=False)
+        own = sidecar.wait_until_ready(BROKERS)
+        client = {"bootstrap.servers": sidecar.listen}
+        producer = Producer({**client, "client.id": "demo-producer", "enable.idempotence": True, "linger.ms": 20})
+        consumer = Consumer(
+            {**client, "client.id": "demo-consumer", "group.id": "demo", "auto.offset.reset": "earliest"}
+        )
+        with contextlib.closing(consumer), contextlib.closing(producer):
+            told = addresses(producer) | addresses(consumer)
+            producer.list_topics(TOPIC, timeout=10)  # to ask for a topic creates it
+            with Progress(console, sidecar, ledger) as progress:
+                pass_records(producer, consumer, ledger, progress.show)
+            told |= addresses(producer) | addresses(consumer)
+        traffic = sidecar.traffic()
+        began = time.monotonic()
+        exit_code = sidecar.stop()
+        stop_s = time.monotonic() - began
+        passed = {api.name: api.requests for api in traffic.apis}
+        seen = [
+            *ledger.findings(),
+            *relay_findings(traffic.opened, passed),
+            *address_findings(brokers, own, told),
+            Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),
+        ]
+        if not console.is_terminal:
+            console.print(traffic_table(traffic))
+        return report(console, seen, sidecar.busiest_ending("demo-producer"))
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="kafka-sidecar-demo-") as folder:
+        try:
+            return run(console, Path(folder))
+        except KeyboardInterrupt:
+            return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""`make demo`: it shows records passing, ends by itself, and says so when something is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COMMAND = re.compile(r"^\$ kafka-sidecar run .*--listen 127\.0\.0\.1:(\d+)", re.MULTILINE)
+
+
+@contextmanager
+def running_demo(output: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """The demo as a process that writes to a file: a pipe would stay open for as long as any child of it lives."""
+    with output.open("wb") as file:
+        demo = subprocess.Popen(
+            [sys.executable, EXAMPLES / "demo.py"],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "DEMO_SECONDS": str(seconds), "COLUMNS": "100", "PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        yield demo
+    finally:
+        demo.kill()
+        demo.wait()
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_demo_shows_records_pass_and_says_what_was_seen(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with running_demo(output, seconds=0.5) as demo:
+        code = demo.wait(40)
+    text = output.read_text()
+    assert code == 0, text
+    assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
+    assert "0 records lost, 0 read twice" in text
+    assert "a broker's own address told to a client: never" in text
+    assert '"message": "connection ended"' in text
+    assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)
+    assert "WRONG" not in text
+
+
+def listening_sidecar(output: Path) -> int:
+    """The port of the sidecar that the demo has started, once it accepts connections."""
+    deadline = time.monotonic() + 20
+    while True:
+        started = COMMAND.search(output.read_text())
+        if started is not None and is_listening(int(started[1])):
+            return int(started[1])
+        assert time.monotonic() < deadline, output.read_text()
+        time.sleep(0.02)
+
+
+def test_a_demo_that_is_stopped_takes_its_sidecar_along(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with running_demo(output, seconds=30) as demo:
+        port = listening_sidecar(output)
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(20) == 128 + signal.SIGTERM
+    assert not is_listening(port)
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield import_module("ledger")
+    del sys.modules["ledger"]
+
+
+def message(number: int) -> SimpleNamespace:
+    return SimpleNamespace(key=lambda: b"order-%d" % number, error=lambda: None)
+
+
+def wrong(findings: Iterator[SimpleNamespace]) -> list[str]:
+    return [finding.sentence for finding in findings if not finding.is_good]
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "read", "sentences"),
+    [
+        ([0, 1], [0, 1], []),
+        ([0, 1], [0], ["2 records sent, 2 acknowledged, 1 read", "1 records lost, 0 read twice"]),
+        ([0, 1], [0, 1, 1], ["0 records lost, 1 read twice"]),
+        ([0], [0, 1], ["2 records sent, 1 acknowledged, 2 read"]),
+    ],
+)
+def test_records_that_are_lost_or_come_twice_are_found(
+    acknowledged: list[int], read: list[int], sentences: list[str], ledger: ModuleType
+) -> None:
+    records = ledger.Ledger(sent=2)
+    for number in acknowledged:
+        records.was_delivered(None, message(number))
+    for number in read:
+        records.was_read(message(number))
+    assert wrong(records.findings()) == sentences
+
+
+def test_a_broker_address_that_reaches_a_client_is_found(ledger: ModuleType) -> None:
+    assert wrong(ledger.address_findings({"b:1", "b:2"}, {"s:1", "s:2"}, {"s:1", "s:2"})) == []
+    assert wrong(ledger.address_findings({"b:1", "b:2"}, {"s:1", "s:2"}, {"s:1", "b:2"}))[1].endswith(": b:2")
+
+
+def test_records_that_went_past_the_sidecar_are_found(ledger: ModuleType) -> None:
+    assert wrong(ledger.relay_findings(4, {"Produce": 1, "Fetch": 1})) == []
+    assert wrong(ledger.relay_findings(4, {"Produce": 1}))
