@@ -84,6 +84,8 @@ class Connection:
             sent = self.sock.sendmsg(pieces[:MAX_PIECES])
         except BlockingIOError:
             return pieces
+        except ConnectionError:
+            return []  # the next read meets the same end and reports it
         return unsent(pieces, sent)
 
     def _on_event(self, events: int) -> None:
