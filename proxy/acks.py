@@ -1,4 +1,4 @@
-"""Whether a Produce request gets an answer: acks=0 gets none, so its place in the order of answers is empty."""
+"""Where the acks of a Produce request are: acks=0 gets no answer, so its place in the order of answers is empty."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ FIRST_WITH_TRANSACTIONAL_ID = 3
 _INT16 = Struct(">h")
 # Two strings of Kafka's longest and some tags. More is not waited for: it would be copied anew with every read.
 LONGEST_BEFORE_ACKS = 128 << 10
-_CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
+CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
 
 
 def expects_response(version: int, data: bytes, at: int, size: int) -> bool | None:
     """Whether the Produce request of ``size`` bytes at data[at] asks for an answer; None: more bytes are needed.
+
+    Raises CodecError as `acks_at` does.
+    """
+    here = acks_at(version, data, at, size)
+    return None if here is None else (data[here] | data[here + 1]) != 0
+
+
+def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
+    """Where in ``data`` the acks of the Produce request of ``size`` bytes at data[at] are; None: more bytes are needed.
 
     Raises CodecError where the request ends before its acks, or they do not come.
 
@@ -24,14 +33,14 @@ def expects_response(version: int, data: bytes, at: int, size: int) -> bool | No
         [transactional id nullable string] | acks int16 | ...
     """
     try:
-        here = _skip_string(data, at + _CLIENT_ID)
+        here = _skip_string(data, at + CLIENT_ID)
         if version >= FIRST_FLEXIBLE:
             here = skip_tags(data, here) if data[here] else here + 1
             length, here = uvarint(data, here)  # the transactional id: length + 1, 0 for null
             here += length - 1 if length else 0
         elif version >= FIRST_WITH_TRANSACTIONAL_ID:
             here = _skip_string(data, here)
-        acks = data[here + 1] | data[here]
+        data[here + 1]
     except IndexError:
         if len(data) >= at + size:
             raise CodecError("a Produce request ends before its acks") from None
@@ -40,7 +49,7 @@ def expects_response(version: int, data: bytes, at: int, size: int) -> bool | No
         return None
     if here + 2 > at + size:
         raise CodecError("a Produce request ends before its acks")
-    return acks != 0
+    return here
 
 
 def _skip_string(data: bytes, at: int) -> int:

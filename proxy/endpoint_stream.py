@@ -15,12 +15,13 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
 from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, skipper, write_tags
 from kafka_sidecar.codec.messages import fetch, share_fetch
-from kafka_sidecar.codec.wire import uvarint
+from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, uvarint, write_uvarint
 from kafka_sidecar.proxy.endpoints import Nodes
 
 HEADER = 8  # length, correlation id
 FIRST_PAD_TAG = 100
-SMALLEST_PAD = 3  # a tag of two bytes and its length
+FIRST_LONG_TAG = 128  # its number takes two bytes
+SMALLEST_PAD = 2  # a tag's number and its length
 MAX_STRUCT = 16 << 20  # the longest piece between two runs of records, such as a list of aborted transactions
 
 
@@ -154,11 +155,13 @@ class _Tail:
         if told == tail:
             return tail
         room = len(tail) - len(told)
-        if room >= SMALLEST_PAD:
-            return self._built(self._told(nodes), tags, room)
-        if room == 0:
-            return told
-        return self._built((), tags, len(tail) - len(self._built((), tags)))
+        if room and room < SMALLEST_PAD:
+            told, nodes = self._built((), tags), ()
+            room = len(tail) - len(told)
+        fitted = self._built(self._told(nodes), tags, room)
+        if len(fitted) != len(tail):
+            raise CodecError("the end of a response cannot be rewritten in its length")
+        return fitted
 
     def _parse(self, tail: bytes) -> tuple[Nodes, list[tuple[int, bytes]]]:
         at = 0
@@ -174,26 +177,27 @@ class _Tail:
         return nodes, [(tag, payload) for tag, payload in tags if tag != self._tag]
 
     def _built(self, nodes: Nodes, tags: list[tuple[int, bytes]], room: int = 0) -> bytes:
-        first_free = max((tag for tag, _ in tags), default=0) + 1
-        padded = [*tags, *padding(room, max(first_free, FIRST_PAD_TAG))]
+        padded = [*tags, *padding(room, {tag for tag, _ in tags})]
         if self._tag is None:
             return self._write(nodes) + write_tags(padded)
         return write_tags(sorted([(self._tag, self._write(nodes)), *padded]) if nodes else padded)
 
 
-def padding(room: int, tag: int) -> list[tuple[int, bytes]]:
-    """Unknown tagged fields, the first numbered ``tag``, that take ``room`` bytes in all.
+def padding(room: int, used: set[int]) -> list[tuple[int, bytes]]:
+    """Unknown tagged fields, none numbered as in ``used``, that take ``room`` bytes in all: none or at least 2.
 
-    >>> [(tag, len(payload)) for tag, payload in padding(130, 100)]
-    [(100, 124), (101, 0)]
+    One field nearly always; where its length would need one byte more than there is, a short one goes first.
+
+    >>> [(tag, len(payload)) for tag, payload in padding(129, {100})]
+    [(101, 127)]
+    >>> [(tag, len(payload)) for tag, payload in padding(130, set())]
+    [(100, 1), (101, 125)]
     """
-    fields: list[tuple[int, bytes]] = []
-    while room:
-        overhead = (1 if tag < 0x80 else 2) + 1
-        size = min(room - overhead, 124)
-        if 0 < room - overhead - size < overhead + 1:
-            size -= overhead + 1
-        fields.append((tag, bytes(size)))
-        room -= overhead + size
-        tag += 1
-    return fields
+    if not room:
+        return []
+    tag = next(number for number in range(FIRST_PAD_TAG, FIRST_LONG_TAG) if number not in used)
+    for length_bytes in range(1, MAX_UVARINT_BYTES):
+        payload = room - 1 - length_bytes
+        if payload >= 0 and len(write_uvarint(payload)) == length_bytes:
+            return [(tag, bytes(payload))]
+    return [(tag, bytes(1)), *padding(room - 3, used | {tag})]

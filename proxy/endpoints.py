@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
-
-from kafka_sidecar.codec.message import TAGS, changed, field_reader, field_writer, read_tags, span, write_tags
+from kafka_sidecar.codec.message import TAGS, changed, field_reader, field_writer, read_tags, skipper, span, write_tags
 from kafka_sidecar.codec.messages.describe_cluster import DescribeClusterResponse
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
@@ -57,6 +56,7 @@ class Listed:
 
     def __init__(self, place: Place, version: int) -> None:
         self.find = span(place.message, place.field, version)  # (data, start of body) -> start, end of the list
+        self.before = skipper(place.message, version, before=place.field)  # (data, start of body) -> start
         self._read = field_reader(place.message, place.field, version)
         self._write = field_writer(place.message, place.field, version)
 
@@ -72,6 +72,7 @@ class Tagged:
 
     def __init__(self, place: Place, version: int) -> None:
         self.find = span(place.message, TAGS, version)
+        self.before = skipper(place.message, version, before=TAGS)
         self._tag = place.tag
         self._read = field_reader(place.message, place.field, version)
         self._write = field_writer(place.message, place.field, version)

@@ -63,6 +63,11 @@ class Frames:
         self.error: CodecError | None = None  # set once: these bytes cannot be read on
 
     @property
+    def unjudged(self) -> bytes:
+        """The start of a frame that is too short to be judged."""
+        return self._carry
+
+    @property
     def between_frames(self) -> bool:
         return not self._left and not self._carry
 
@@ -72,6 +77,8 @@ class Frames:
 
     def feed(self, chunk: bytes) -> bytes:
         """What leaves now. The chunk itself where nothing is edited or held back."""
+        if self.error is not None:
+            return b""
         left = self._left
         if left >= len(chunk) and self.edit is None:
             self._left = left - len(chunk)

@@ -63,6 +63,7 @@ class Rewrites:
             return Rewrite(partial(Collected, partial(self._single_coordinator, version))) if single else None
         body = body_of(key, version)
         told = teller(key, self._local)
+        before, empty = nodes.before, nodes.empty
 
         def rewrite(frame: bytes) -> bytes:
             at = body(frame, 0)
@@ -72,10 +73,10 @@ class Rewrites:
             return splice(frame, start, end, nodes.edited(frame, start, told))
 
         def wanted(data: bytes, start: int, end: int) -> bool:
-            at, _ = nodes.find(data, body(data, start))
+            at = before(data, body(data, start))
             if at >= end:
                 raise CodecError("a response is shorter than its fields")
-            return data[at] > nodes.empty
+            return data[at] > empty
 
         edit = partial(Collected, rewrite)
         if key in STREAMED:

@@ -71,6 +71,7 @@ class Route:
     version: int
     counts: ApiCounts
     is_produce: bool = False  # its acks say whether there is an answer
+    introduces: bool = False  # says who the client is
     answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
     rewrite: Rewrite | None = None
 
@@ -117,6 +118,7 @@ class Routes:
             version,
             self._metrics.api(key, APIS[key].name),
             is_produce=key == ApiKey.PRODUCE,
+            introduces=key == ApiKey.API_VERSIONS,
             answer=answer,
             rewrite=None if answer else self._rewrite(key, version),
         )

@@ -166,7 +166,7 @@ class Server:
             try:
                 async with asyncio.timeout(limits.connect_timeout):
                     await asyncio.get_running_loop().create_connection(factory, host, port, local_addr=source)
-            except OSError as error:
+            except (OSError, ValueError, OverflowError) as error:  # the latter two: a host or port that cannot be
                 cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
                 detail = f"{host}:{port}: {describe(error)}"
                 self.metrics.connect_failures[cause] += 1
@@ -186,12 +186,14 @@ class Server:
         while True:
             try:
                 self.addresses.seen(await self._cluster.brokers())
+                self.metrics.cluster_reached = True
+                self._forget(self.addresses.forget(self.config.cluster.forget_after))
+                pause = self.config.cluster.refresh
             except (OSError, CodecError) as error:
                 log.warning("the cluster cannot be asked for its brokers", extra={"detail": str(error)})
                 pause = min(pause * 2, self.config.cluster.refresh)
-            else:
-                self.metrics.cluster_reached = True
-                self._forget(self.addresses.forget(self.config.cluster.forget_after))
+            except Exception as error:
+                log.error("asking the cluster broke: this is a bug", exc_info=error)
                 pause = self.config.cluster.refresh
             await asyncio.sleep(pause)
 

@@ -16,7 +16,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
-from kafka_sidecar.proxy.acks import expects_response
+from kafka_sidecar.proxy.acks import CLIENT_ID, acks_at
 from kafka_sidecar.proxy.diagnosis import diagnose
 from kafka_sidecar.proxy.frames import Edit, Frames
 from kafka_sidecar.proxy.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
@@ -46,25 +46,24 @@ class _Swallow:
         return b""
 
 
-class _Timed:
-    """Count how long an edited frame is held and by how much it grows."""
+class _Counted:
+    """Count by how much an edited frame grows, and with a clock how long it is held."""
 
-    __slots__ = ("_clock", "_edit", "_route", "_since")
+    __slots__ = ("_clock", "_counts", "_edit", "_since")
 
-    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float]) -> None:
+    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float] | None = None) -> None:
         self._edit = edit
-        self._route = route
+        self._counts = route.counts
         self._clock = clock
-        self._since = clock()
+        self._since = clock() if clock is not None else 0.0
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         new = self._edit.feed(data, start, end, last)
-        counts = self._route.counts
         if new is not None:
-            counts.rewritten_bytes += len(new) - (end - start)
-        if last:
-            counts.held += 1
-            counts.held_us += int((self._clock() - self._since) * 1e6)
+            self._counts.rewritten_bytes += len(new) - (end - start)
+        if last and self._clock is not None:
+            self._counts.held += 1
+            self._counts.held_us += int((self._clock() - self._since) * 1e6)
         return new
 
 
@@ -76,8 +75,8 @@ class Session:
     """
 
     __slots__ = (
-        "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_routes", "_waiting",
-        "client_id", "client_software", "closing", "due", "requests", "responses",
+        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
+        "_waiting", "client_id", "client_software", "closing", "due", "requests", "responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -89,6 +88,8 @@ class Session:
         # (route, correlation id, when it came); for an answer of our own its frame stands in the id's place
         self._waiting: deque[tuple[Route, int | bytes, float]] = deque()
         self._now = 0.0
+        self._before_acks = b""  # of the last Produce request: from its client id to its acks
+        self._produced: Route | None = None
         self.due = 0  # answers of our own in _waiting
         self.client_id: str | None = None
         self.client_software: str | None = None
@@ -118,6 +119,16 @@ class Session:
             out += self.to_client()
         return out
 
+    def client_ended(self) -> None:
+        """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
+        if not self.requests and (sentence := diagnose(self._client_frames.unjudged)) is not None:
+            self._fail(RouteError("not_kafka", sentence), "not_kafka")
+
+    def broker_ended(self) -> None:
+        """The broker has closed: a TLS alert is shorter than any response."""
+        if not self.responses and (sentence := diagnose(self._broker_frames.unjudged)) is not None:
+            self._fail(CodecError(sentence), "unreadable_response")
+
     def to_client(self) -> bytes:
         """Answers of our own whose turn has come."""
         return b"".join(self._own_answers()) if self.due and self._broker_frames.between_frames else b""
@@ -141,28 +152,44 @@ class Session:
         if route is None or not SMALLEST_REQUEST <= length <= self._max_frame:
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
-        waits: int | bytes = correlation_id
+        waits: int | bytes | None = correlation_id
         if route.is_produce:
-            expected = expects_response(route.version, data, at, size)
-            if expected is None:
+            here = self._acks_at(route, data, at, size)
+            if here is None:
                 return 0
-            if not expected:
-                waits = b""
-        if route.answer is not None:
-            self._client_frames.edit = _Swallow()
-            waits = route.answer(correlation_id)
-            self.due += 1
-            route.counts.answered += 1
-            route.counts.answered_bytes += size
-            route.counts.rewritten_bytes += len(waits)
-        if not self.requests or route.key == ApiKey.API_VERSIONS:
+            if not data[here] | data[here + 1]:
+                waits = None
+        elif route.answer is not None:
+            waits = self._answer(route, route.answer(correlation_id), size)
+        if not self.requests or route.introduces:
             self._introduce(data[at : at + size])
         self.requests += 1
-        route.counts.requests += 1
-        route.counts.request_bytes += size
-        if waits != b"":
+        counts = route.counts
+        counts.requests += 1
+        counts.request_bytes += size
+        if waits is not None:
             self._waiting.append((route, waits, self._now))
         return size
+
+    def _acks_at(self, route: Route, data: bytes, at: int, size: int) -> int | None:
+        """Where the acks of a Produce request are. What stands before them hardly ever changes on a connection."""
+        before = self._before_acks
+        here = at + CLIENT_ID + len(before)
+        if data.startswith(before, at + CLIENT_ID) and route is self._produced and at + size >= here + 2 <= len(data):
+            return here
+        found = acks_at(route.version, data, at, size)
+        if found is not None:
+            self._before_acks, self._produced = data[at + CLIENT_ID : found], route
+        return found
+
+    def _answer(self, route: Route, frame: bytes, size: int) -> bytes:
+        """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
+        self._client_frames.edit = _Swallow()
+        self.due += 1
+        route.counts.answered += 1
+        route.counts.answered_bytes += size
+        route.counts.rewritten_bytes += len(frame)
+        return frame
 
     def _begin_response(self, data: bytes, at: int) -> int:
         length, correlation_id = RESPONSE.unpack_from(data, at)
@@ -171,7 +198,7 @@ class Session:
                 self._broker_frames.insert(frame)
         waiting = self._waiting
         if not waiting or waiting[0][1] != correlation_id or length < SMALLEST_RESPONSE:
-            raise CodecError(self._unexpected(data[at:], correlation_id))
+            raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since = waiting.popleft()
         size: int = length + 4
         self.responses += 1
@@ -182,15 +209,15 @@ class Session:
         if rewrite is not None:
             whole = len(data) >= at + size
             if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                self._broker_frames.edit = _Timed(self._edit_of(route, rewrite, size, whole), route, self._clock)
+                self._broker_frames.edit = self._edit_of(route, rewrite, size, whole)
         return size
 
     def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
         if rewrite.stream is not None and not whole and size > LARGEST_COLLECTED:
-            return rewrite.stream()
+            return _Counted(rewrite.stream(), route)
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
-        return rewrite.edit()
+        return _Counted(rewrite.edit(), route, self._clock)
 
     def _unusual_request(self, data: bytes, length: int, key_version: int) -> Route:
         """A pair seen for the first time, or no request at all."""
@@ -204,9 +231,11 @@ class Session:
             raise RouteError("not_kafka", f"a request cannot be {length} bytes long")
         return self._routes.get(key_version) or self._routes.add(key_version)
 
-    def _unexpected(self, data: bytes, correlation_id: int) -> str:
+    def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:
         if not self.responses and (sentence := diagnose(data)) is not None:
             return sentence
+        if length < SMALLEST_RESPONSE:
+            return f"a response cannot be {length} bytes long"
         if not self._waiting:
             return f"a response that nobody asked for (correlation id {correlation_id})"
         return f"a response to {correlation_id} where {self._waiting[0][1]!r} was due"

@@ -91,6 +91,7 @@ class ClientSide(Side):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
+        self._connection.session.client_ended()
         self._connection.lost("client_closed", "the client closed its connection", error)
 
 
@@ -110,6 +111,7 @@ class BrokerSide(Side):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
+        self._connection.session.broker_ended()
         self._connection.lost("broker_closed", "the broker closed its connection", error)
 
 
@@ -148,6 +150,8 @@ class Connection:
             await self._dial(lambda: BrokerSide(self))
         except BrokerUnreachableError as error:
             self.end(Closing(error.cause, str(error)))
+        except Exception as error:  # noqa: BLE001 - the client must not hang without a broker
+            self._broke(error)
         finally:
             self._dialling = None
 
@@ -225,7 +229,7 @@ class Connection:
 
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
         self._open_sides -= 1
-        self.end(Closing(cause, f"{detail}: {error}" if error else detail))
+        self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))
         if not self._open_sides and self._closing is not None:
             self._observer.ended(self, self._closing)
             self.broker = None
