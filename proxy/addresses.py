@@ -53,6 +53,11 @@ class Addresses:
         self._listen = listen
         self._clock = clock
         self.nodes: dict[int, Node] = {}
+        self.changed: Callable[[], None] = lambda: None  # called whenever a broker came, moved or left
+
+    def brokers(self) -> list[tuple[int, str, int]]:
+        """(node id, host, port) of every broker, as the brokers name themselves."""
+        return [(node.node_id, node.host, node.port) for node in self.nodes.values()]
 
     def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
         """What a client is told in place of a broker's own host and port. Raises NoPortError."""
@@ -63,11 +68,13 @@ class Addresses:
                 "a broker has its listener",
                 extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port},
             )
+            self.changed()
         elif (node.host, node.port) != (host, port):
             node.host, node.port = host, port
             log.info(
                 "a broker has moved", extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port}
             )
+            self.changed()
         return self._advertised_host, node.local_port
 
     def seen(self, present: Iterable[tuple[int, str, int]]) -> None:
@@ -88,6 +95,8 @@ class Addresses:
         for node in gone:
             del self.nodes[node.node_id]
             log.info("a broker has left", extra={"node": node.node_id, "port": node.local_port})
+        if gone:
+            self.changed()
         return gone
 
     def _open(self, node_id: int) -> int:

@@ -125,6 +125,8 @@ class Nodes(Section):
     """Node N listens at this port plus N. Default: the port of `listen` plus 1."""
     ports: int = Field(default=100, ge=1, le=65535)
     """How many ports from `first_port` may be used; a node id outside gets a port of this range too."""
+    state_file: Path | None = None
+    """Where the brokers' addresses are kept across restarts. Needed only where brokers demand SASL. Default: nowhere."""
 
 
 class Connections(Section):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy import remembered
 from kafka_sidecar.proxy.addresses import Addresses, Node
 from kafka_sidecar.proxy.cluster import Address, Cluster, Servers, describe
 from kafka_sidecar.proxy.config import Config, ConfigError, host_port
@@ -77,6 +78,9 @@ class Server:
                 f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
+        if (state_file := self.config.nodes.state_file) is not None:
+            self.addresses.seen(remembered.load(state_file))
+            self.addresses.changed = lambda: remembered.save(state_file, self.addresses.brokers())
         self.listening = True
         self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
 

@@ -1,0 +1,38 @@
+"""Where each broker was, kept in a file across restarts (setting nodes.state_file).
+
+A sidecar that may not ask the cluster, because brokers demand SASL, learns of brokers only from what clients ask. After a
+restart a client that still knows node N's port would find nobody there, and old clients never ask anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+Broker = tuple[int, str, int]  # node id, host, port
+
+
+def load(path: Path) -> list[Broker]:
+    """The brokers in the file; none where there is no file yet, or one that cannot be used, which is logged."""
+    try:
+        brokers = json.loads(path.read_text(encoding="utf-8"))["brokers"]
+        return [(int(node), str(host), int(port)) for node, host, port in brokers]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("the state file cannot be used", extra={"detail": f"{path}: {error!r}"})
+        return []
+
+
+def save(path: Path, brokers: Iterable[Broker]) -> None:
+    """Replace the file in one step; a failure is logged, the sidecar goes on without."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(json.dumps({"brokers": sorted(brokers)}), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        log.warning("the state file cannot be written", extra={"detail": f"{path}: {error.strerror or error}"})
