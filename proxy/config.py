@@ -126,7 +126,7 @@ class Nodes(Section):
     ports: int = Field(default=100, ge=1, le=65535)
     """How many ports from `first_port` may be used; a node id outside gets a port of this range too."""
     state_file: Path | None = None
-    """Where the brokers' addresses are kept across restarts. Needed only where brokers demand SASL. Default: nowhere."""
+    """Where the addresses of brokers are kept across restarts; needed only where they demand SASL. Default: nowhere."""
 
 
 class Connections(Section):

@@ -1,7 +1,7 @@
 """Where each broker was, kept in a file across restarts (setting nodes.state_file).
 
-A sidecar that may not ask the cluster, because brokers demand SASL, learns of brokers only from what clients ask. After a
-restart a client that still knows node N's port would find nobody there, and old clients never ask anew.
+A sidecar that may not ask the cluster, because brokers demand SASL, learns of brokers only from what clients ask. After
+a restart a client that still knows node N's port would find nobody there, and old clients never ask anew.
 """
 
 from __future__ import annotations
