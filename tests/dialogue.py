@@ -1,0 +1,96 @@
+"""A session between a client and a broker that are played by the test: bytes in, bytes out, no sockets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import pack
+
+import oracle
+from oracle import framed
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.metrics import Metrics
+from kafka_sidecar.proxy.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.routes import Routes
+from kafka_sidecar.proxy.session import Session
+from kafka_sidecar.proxy.topics import TopicNames
+
+HOST, FIRST_PORT = "sidecar.local", 20000
+MAX_FRAME = 100 << 20
+
+
+class Dialogue:
+    """What both peers have said and got so far. Node N is told as HOST, FIRST_PORT + N."""
+
+    def __init__(self, max_frame: int = MAX_FRAME, host: str = HOST) -> None:
+        self.now = 0.0
+        self.host = host
+        self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
+        self.metrics = Metrics()
+        self.topics = TopicNames(_nobody)
+        routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, answer)
+        self.session = Session(routes, lambda: self.now, max_frame)
+        self.to_broker = b""
+        self.to_client = b""
+
+    def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        self.nodes[node_id] = host, port
+        return self.host, FIRST_PORT + node_id
+
+    def client(self, *chunks: bytes) -> Dialogue:
+        """The client sends; nothing more is read once the session wants to end."""
+        for chunk in chunks:
+            if self.session.closing is None:
+                self.to_broker += self.session.from_client(chunk)
+                self.to_client += self.session.to_client()
+        return self
+
+    def broker(self, *chunks: bytes) -> Dialogue:
+        """The broker sends; nothing more is read once the session wants to end."""
+        for chunk in chunks:
+            if self.session.closing is None:
+                self.to_client += self.session.from_broker(chunk)
+        return self
+
+    @property
+    def cause(self) -> str | None:
+        return self.session.closing.cause if self.session.closing else None
+
+    @property
+    def detail(self) -> str:
+        assert self.session.closing is not None, "the session is not closing"
+        return self.session.closing.detail
+
+
+async def _nobody(topic_id: bytes) -> str | None:
+    raise OSError(f"nobody to ask for {topic_id!r}")
+
+
+def request(key: int, version: int, correlation_id: int, body: bytes = b"", client_id: bytes | None = b"app") -> bytes:
+    """A request of any API: the header that all have up to the client id, then ``body`` as it is."""
+    name = pack(">h", -1) if client_id is None else pack(">h", len(client_id)) + client_id
+    return framed(pack(">hhi", key, version, correlation_id) + name + body)
+
+
+def response(correlation_id: int, body: bytes = b"") -> bytes:
+    return framed(pack(">i", correlation_id) + body)
+
+
+def produce(version: int, correlation_id: int, acks: int) -> bytes:
+    """A Produce request without topics. kio begins with version 3."""
+    if version < 3:
+        return request(ApiKey.PRODUCE, version, correlation_id, pack(">hii", acks, 30000, 0))
+    return oracle.request_frame(oracle.request(ApiKey.PRODUCE, version, acks=acks), correlation_id)
+
+
+def produced(version: int, correlation_id: int) -> bytes:
+    """The answer to it."""
+    if version < 3:
+        return response(correlation_id, bytes(4) if version == 0 else bytes(8))
+    return oracle.response_frame(oracle.response(ApiKey.PRODUCE, version), correlation_id)
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    """``data`` in chunks; any numbers say where it is cut."""
+    edges = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
+    return [data[a:b] for a, b in pairwise(edges) if a != b]
