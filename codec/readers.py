@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from kafka_sidecar.codec.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.source import Source
 from kafka_sidecar.codec.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import Buffer, bad_length, read_known_tags, uvarint
+from kafka_sidecar.codec.wire import Buffer, bad_length, long_uvarint, read_known_tags
 
 S = TypeVar("S", bound=Struct)
 Reader = Callable[[Buffer, int], tuple[S, int]]
@@ -25,7 +25,7 @@ _built: dict[tuple[type, str, int], FieldReader] = {}
 _SLICES = {
     "string": 'str(data[at:end], "utf-8", "surrogateescape")',
     "bytes": "bytes(data[at:end])",
-    "records": "memoryview(data)[at:end]",
+    "records": "memoryview(data)[at:end] if end > at else b''",
 }
 _SIZES = dict(FIXED.values())
 # Fewest bytes of a value that starts with a length: (compact, not compact).
@@ -56,10 +56,8 @@ def field_reader(cls: type[Struct], name: str, version: int) -> FieldReader:
 
 class _ReaderSource(Source):
     def __init__(self, declaration: Declaration, version: int) -> None:
-        super().__init__(declaration, version, "reader")
+        super().__init__(declaration, version, "reader", bad_length, long_uvarint, read_known_tags, unpack_from)
         self._run: list[tuple[str, str]] = []  # (format character, name of the variable)
-        for name, thing in {"uvarint": uvarint, "bad_length": bad_length, "read_known_tags": read_known_tags}.items():
-            self.bind(name, thing)
 
     def fixed(self, character: str, target: str) -> None:
         self._run.append((character, target))
@@ -82,7 +80,7 @@ class _ReaderSource(Source):
         self.flush()
         self.add(f"{n} = data[at] - 1", "at += 1")
         with self.block(f"if {n} > 126:"):
-            self.add(f"{n}, at = uvarint(data, at - 1)", f"{n} -= 1")
+            self.add(f"{n}, at = long_uvarint(data, at, -1)", f"{n} -= 1")
         return n
 
     def value(self, kind: str, of: Any, target: str, compact: bool, nullable: bool, what: str) -> None:
@@ -116,7 +114,6 @@ class _ReaderSource(Source):
         self.add(f"if {n} * {self.smallest(of, compact)} > len(data) - at: raise TruncatedError(TITLE + ' ends early')")
         if of in FIXED and of != "uuid":
             character, size = FIXED[of]
-            self.bind("unpack_from", unpack_from)
             self.add(f'{target} = unpack_from(f">{{{n}}}{character}", data, at)', f"at += {n} * {size}")
             return
         items, item = self.fresh("items"), self.fresh("item")

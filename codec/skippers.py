@@ -51,10 +51,8 @@ def span(cls: type[Struct], name: str, version: int) -> Span:
 
 class _SkipperSource(Source):
     def __init__(self, declaration: Declaration, version: int, purpose: str) -> None:
-        super().__init__(declaration, version, purpose)
+        super().__init__(declaration, version, purpose, bad_length, long_uvarint, skip_tags)
         self._ahead = 0  # how far the position is ahead of the variable `at`
-        for name, thing in {"long_uvarint": long_uvarint, "bad_length": bad_length, "skip_tags": skip_tags}.items():
-            self.bind(name, thing)
 
     def settle(self, more: str = "") -> None:
         """Move `at` to the position, and by ``more``."""
@@ -145,7 +143,7 @@ class _SkipperSource(Source):
     def finish(self, result: str) -> Callable[..., Any]:
         self.settle()
         self.add("if at > len(data): raise TruncatedError(TITLE + ' ends early')", f"return {result}")
-        self._indent -= 1
+        self.close()
         self.add("except (IndexError, FormatError): raise TruncatedError(TITLE + ' ends early') from None")
         return self.function("skip")
 
@@ -153,8 +151,8 @@ class _SkipperSource(Source):
 def _begin(declaration: Declaration, version: int, purpose: str) -> _SkipperSource:
     declaration.check(version)
     source = _SkipperSource(declaration, version, purpose)
-    source.add("def skip(data, at):", " try:")
-    source._indent = 2
+    source.open("def skip(data, at):")
+    source.open("try:")
     return source
 
 

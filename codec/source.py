@@ -14,7 +14,7 @@ from kafka_sidecar.codec.structs import Declaration
 class Source:
     """The source of one function for one declaration in one version."""
 
-    def __init__(self, declaration: Declaration, version: int, purpose: str) -> None:
+    def __init__(self, declaration: Declaration, version: int, purpose: str, *functions: Callable[..., Any]) -> None:
         self.declaration = declaration
         self.version = version
         self.title = f"{declaration.name} v{version}"
@@ -23,17 +23,27 @@ class Source:
         self._indent = 0
         self._count = 0
         self._names: dict[str, Any] = {
-            "TITLE": self.title, "CodecError": CodecError, "TruncatedError": TruncatedError, "FormatError": struct.error,
-        }  # fmt: skip
+            "TITLE": self.title,
+            "CodecError": CodecError,
+            "TruncatedError": TruncatedError,
+            "FormatError": struct.error,
+            **{function.__name__: function for function in functions},
+        }
 
     def add(self, *lines: str) -> None:
         self._lines += [" " * self._indent + line for line in lines]
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
+        self.open(opening)
+        yield
+        self.close()
+
+    def open(self, opening: str) -> None:
         self.add(opening)
         self._indent += 1
-        yield
+
+    def close(self) -> None:
         self._indent -= 1
 
     def fresh(self, stem: str) -> str:

@@ -31,11 +31,18 @@ def uvarint(data: Buffer, at: int) -> tuple[int, int]:
 
 
 def long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
-    """The varint at ``at + ahead`` and the ``at`` with which it would have been one byte long.
+    """The varint at ``at + ahead``, longer than one byte, and the ``at`` with which it would have been one byte long.
 
-    For skippers, which add up constant distances and know the length of a varint only when it is longer than usual.
+    For generated functions, which add up constant distances as if every varint had one byte.
     """
-    value, end = uvarint(data, at + ahead)
+    here = at + ahead
+    second = data[here + 1]
+    if second < 128:
+        return data[here] & 127 | second << 7, at + 1
+    third = data[here + 2]
+    if third < 128:
+        return data[here] & 127 | (second & 127) << 7 | third << 14, at + 2
+    value, end = uvarint(data, here)
     return value, end - ahead - 1
 
 

@@ -60,9 +60,8 @@ def _joined(append: _Appender, title: str) -> FieldWriter:
 
 class _WriterSource(Source):
     def __init__(self, declaration: Declaration, version: int) -> None:
-        super().__init__(declaration, version, "writer")
+        super().__init__(declaration, version, "writer", struct.pack, write_tags, write_uvarint)
         self._run: list[tuple[str, str]] = []  # (format character, expression)
-        self.bind("write_uvarint", write_uvarint)
 
     def fixed(self, character: str, expression: str) -> None:
         self._run.append((character, expression))
@@ -124,7 +123,6 @@ class _WriterSource(Source):
 
     def _elements(self, of: Any, x: str, compact: bool) -> None:
         if of in FIXED and of != "uuid":
-            self.bind("pack", struct.pack)
             self.add(f'put(pack(f">{{len({x})}}{FIXED[of][0]}", *{x}))')
             return
         item = self.fresh("item")
@@ -160,8 +158,8 @@ def _write_tag_section(source: _WriterSource) -> None:
     for field in known:
         write = source.bind(f"write_{field.name}", _build_field(source.declaration, field.name, source.version))
         default = source.bind(f"default_{field.name}", field.default)
-        source.add(f"if v_{field.name} != {default}: tags = (*tags, ({field.tag}, {write}(v_{field.name})))")
-    source.bind("write_tags", write_tags)
+        x = f"v_{field.name}"
+        source.add(f"if {x} is not {default} and {x} != {default}:", f" tags = (*tags, ({field.tag}, {write}({x})))")
     source.add("put(write_tags(tags) if tags else b'\\0')")
 
 

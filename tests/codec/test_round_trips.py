@@ -1,0 +1,108 @@
+"""Every message in every version: reader, writer, skipper and span must agree on the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from fuzz.samples import sample, structs, versions
+
+from kafka_sidecar.codec.errors import TruncatedError, UnsupportedVersionError
+from kafka_sidecar.codec.message import (
+    TAGS,
+    Struct,
+    decode,
+    encode,
+    field_reader,
+    field_writer,
+    read_tags,
+    skipper,
+    span,
+    write_tags,
+)  # fmt: skip
+
+ROUNDS = 5
+STRUCTS = pytest.mark.parametrize(
+    "cls", structs(), ids=lambda cls: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+)
+
+
+def encoded(cls: type[Struct]) -> Iterator[tuple[int, Struct, bytes]]:
+    """Samples of all versions: (version, value, its bytes)."""
+    random = Random(f"{cls.__module__}.{cls.__name__}")
+    for version in versions(cls):
+        for _ in range(ROUNDS):
+            value = sample(random, cls, version)
+            yield version, value, encode(value, version)
+
+
+@STRUCTS
+def test_what_was_written_is_read_again(cls: type[Struct]) -> None:
+    for version, value, data in encoded(cls):
+        assert decode(cls, data, version) == (value, len(data))
+        assert decode(cls, memoryview(b"before" + data + b"behind"), version, 6) == (value, 6 + len(data))
+        assert encode(decode(cls, data, version)[0], version) == data
+
+
+@STRUCTS
+def test_a_skipper_ends_where_a_reader_ends(cls: type[Struct]) -> None:
+    for version, _, data in encoded(cls):
+        assert skipper(cls, version)(data, 0) == len(data)
+        assert skipper(cls, version)(memoryview(b"before" + data + b"behind"), 6) == 6 + len(data)
+
+
+@STRUCTS
+def test_spans_and_partial_skips_tile_the_bytes(cls: type[Struct]) -> None:
+    for version, value, data in encoded(cls):
+        at = 0
+        for field in (declared.name for declared in cls.declaration_.plain(version)):
+            start, end = span(cls, field, version)(data, 0)
+            assert start == at == skipper(cls, version, before=field)(data, 0)
+            assert field_reader(cls, field, version)(data, start) == (getattr(value, field), end)
+            assert field_writer(cls, field, version)(getattr(value, field)) == data[start:end]
+            assert skipper(cls, version, after=field)(data, end) == len(data)
+            at = end
+        assert span(cls, TAGS, version)(data, 0) == (at, len(data))
+        assert skipper(cls, version, before=TAGS)(data, 0) == at
+
+
+@STRUCTS
+def test_the_tag_section_splits_into_known_payloads_and_unknown_tags(cls: type[Struct]) -> None:
+    for version, value, data in encoded(cls):
+        known = {field.tag: field.name for field in cls.declaration_.tagged(version)}
+        if not cls.declaration_.is_flexible(version):
+            assert span(cls, TAGS, version)(data, 0) == (len(data), len(data))
+            continue
+        start, end = span(cls, TAGS, version)(data, 0)
+        tags, at = read_tags(data, start)
+        assert (at, write_tags(reversed(tags))) == (end, data[start:end])
+        assert value.unknown_tags == tuple(tag for tag in tags if tag[0] not in known)
+        for number, payload in tags:
+            if number in known:
+                field = getattr(value, known[number])
+                assert field_reader(cls, known[number], version)(payload, 0) == (field, len(payload))
+                assert field_writer(cls, known[number], version)(field) == payload
+
+
+@STRUCTS
+def test_a_message_that_is_cut_short_is_refused(cls: type[Struct]) -> None:
+    for version, _, data in encoded(cls):
+        for size in {0, 1, 2, len(data) // 2, len(data) - 2, len(data) - 1} & set(range(len(data))):
+            with pytest.raises(TruncatedError):
+                decode(cls, data[:size], version)
+            with pytest.raises(TruncatedError):
+                skipper(cls, version)(data[:size], 0)
+
+
+@STRUCTS
+def test_a_version_next_to_the_range_is_refused(cls: type[Struct]) -> None:
+    covered = cls.declaration_.versions
+    assert covered is not None
+    for version in (covered.low - 1, covered.high + 1):
+        with pytest.raises(UnsupportedVersionError):
+            decode(cls, bytes(100), version)
+        with pytest.raises(UnsupportedVersionError):
+            encode(cls(), version)
+        with pytest.raises(UnsupportedVersionError):
+            skipper(cls, version)
