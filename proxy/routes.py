@@ -40,6 +40,7 @@ HIDDEN = frozenset(
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.UPDATE_RAFT_VOTER,
     }
 )
 
