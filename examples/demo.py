@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import mock_cluster
 from confluent_kafka import Consumer, Producer
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
 from rich.console import Console, Group
@@ -25,7 +26,6 @@ from sidecar import Sidecar, format_bytes, traffic_table
 SECONDS = float(os.environ.get("DEMO_SECONDS", "12"))
 RECORDS_PER_S = 2000
 PATIENCE_S = 15.0  # for the last records to arrive once the last one was sent
-BROKERS = 3
 TOPIC = "orders"
 
 
@@ -102,13 +102,12 @@ def report(console: Console, seen: list[Finding], ending: str | None) -> int:
 
 
 def run(console: Console, folder: Path) -> int:
-    # The cluster lives as long as this producer, which sends nothing.
-    cluster = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": BROKERS, "log_level": 0})
-    brokers = addresses(cluster)
+    _keeper, bootstrap_servers = mock_cluster.start()
+    brokers = set(bootstrap_servers.split(","))
     ledger = Ledger()
-    with Sidecar(sorted(brokers), folder / "sidecar.log") as sidecar:
+    with Sidecar(bootstrap_servers, folder / "sidecar.log") as sidecar:
         console.print(f"$ {sidecar.command_line}\n", style="bold", soft_wrap=True, highlight=False)
-        own = sidecar.wait_until_ready(BROKERS)
+        own = sidecar.wait_until_ready(len(brokers))
         client = {"bootstrap.servers": sidecar.listen}
         producer = Producer({**client, "client.id": "demo-producer", "enable.idempotence": True, "linger.ms": 20})
         consumer = Consumer(

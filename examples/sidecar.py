@@ -56,14 +56,14 @@ class Traffic:
 
 
 class Sidecar:
-    """A running sidecar in front of ``brokers``; its log goes to a file."""
+    """A running sidecar in front of a cluster; its log goes to a file."""
 
-    def __init__(self, brokers: list[str], log: Path) -> None:
+    def __init__(self, bootstrap_servers: str, log: Path) -> None:
         ports = free_ports(PORTS)
         self.listen = f"127.0.0.1:{ports[0]}"
         self._admin = f"127.0.0.1:{ports[-1]}"
         self._log = log
-        flags = ["--bootstrap-servers", ",".join(brokers), "--listen", self.listen, "--admin", self._admin]
+        flags = ["--bootstrap-servers", bootstrap_servers, "--listen", self.listen, "--admin", self._admin]
         self.command_line = shlex.join(["kafka-sidecar", "run", *flags])
         # Where the kernel can be asked to, it ends the sidecar even when this process is killed.
         guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
