@@ -47,8 +47,15 @@ class Servers:
 class Cluster:
     """Asks one broker after another until one answers."""
 
-    def __init__(self, candidates: Callable[[], list[Address]], source_address: str | None, time_limit: float) -> None:
+    def __init__(
+        self,
+        candidates: Callable[[], list[Address]],
+        reached: Callable[[], None],
+        source_address: str | None,
+        time_limit: float,
+    ) -> None:
         self._candidates = candidates
+        self._reached = reached  # told when a broker accepts a connection, whatever it answers
         self._source = (source_address, 0) if source_address else None
         self._time_limit = time_limit  # seconds for one broker
 
@@ -79,6 +86,7 @@ class Cluster:
         header = RequestHeader(api_key=ApiKey.METADATA, api_version=VERSION, correlation_id=0, client_id=CLIENT_ID)
         body = encode(header, REQUEST_HEADER) + encode(request, VERSION)
         reader, writer = await asyncio.open_connection(host, port, local_addr=self._source)
+        self._reached()
         try:
             writer.write(LENGTH.pack(len(body)) + body)
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))

@@ -59,7 +59,7 @@ class Server:
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
-        self._cluster = Cluster(self._live_brokers, limits.source_address, limits.connect_timeout)
+        self._cluster = Cluster(self._live_brokers, self._reached, limits.source_address, limits.connect_timeout)
         self.topics = TopicNames(self._cluster.topic_name)
         self._routes = Routes(metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer)
         self._listeners: dict[str, asyncio.Server] = {}
@@ -148,6 +148,9 @@ class Server:
             if (server := self._listeners.pop(f"node {node.node_id}", None)) is not None:
                 server.close()
 
+    def _reached(self) -> None:
+        self.metrics.cluster_reached = True
+
     def _live_brokers(self) -> list[Address]:
         """Whom to ask or to connect a bootstrap connection to: the configured servers, then every known broker."""
         order = self._servers.in_turn()
@@ -180,21 +183,21 @@ class Server:
                 )
             else:
                 self._servers.tried((host, port), worked=True)
-                self.metrics.cluster_reached = True
+                self._reached()
                 return
         raise BrokerUnreachableError(cause, detail)
 
     async def _keep_asking(self) -> None:
         """Learn of brokers that come and go, for as long as the sidecar serves."""
-        pause = FIRST_RETRY_S
+        pause, told = FIRST_RETRY_S, ""
         while True:
             try:
                 self.addresses.seen(await self._cluster.brokers())
-                self.metrics.cluster_reached = True
                 self._forget(self.addresses.forget(self.config.cluster.forget_after))
-                pause = self.config.cluster.refresh
+                pause, told = self.config.cluster.refresh, ""
             except (OSError, CodecError) as error:
-                log.warning("the cluster cannot be asked for its brokers", extra={"detail": str(error)})
+                news = logging.DEBUG if str(error) == told else logging.WARNING
+                log.log(news, "the cluster cannot be asked for its brokers", extra={"detail": (told := str(error))})
                 pause = min(pause * 2, self.config.cluster.refresh)
             except Exception as error:
                 log.error("asking the cluster broke: this is a bug", exc_info=error)

@@ -157,6 +157,7 @@ class Connection:
 
     def broker_came(self, broker: BrokerSide) -> None:
         self._open_sides += 1
+        self._dialling = None  # nothing is left to cancel: a cancelled dial would lose the connection that it made
         self.broker = broker
         if self._closing is not None:
             broker.close()
