@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.structs import Declaration
+from kafka_sidecar.codec.versions import Versions
 
 
 class Source:
@@ -68,7 +69,7 @@ class Source:
         """The statement that refuses a length."""
         return f"raise bad_length(TITLE + {' ' + what!r}, {length})"
 
-    def is_compact(self, flexible: Any) -> bool:
+    def is_compact(self, flexible: Versions | None) -> bool:
         """Whether lengths are varints in this version; ``flexible`` is a field's override of the message's."""
         return self.declaration.is_flexible(self.version) if flexible is None else self.version in flexible
 

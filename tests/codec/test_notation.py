@@ -196,8 +196,8 @@ def test_changed_gives_a_copy_and_refuses_unknown_names() -> None:
         {"topic_id": b"short"}, {"topic_id": bytes(17)}, {"ids": (b"short",)}, {"flags": None},
         {"count": "1"}, {"count": None}, {"count": 1.5}, {"name": 1}, {"name": "\ud800"}, {"ids": None},
         {"names": (None,)}, {"point": None}, {"points": (None,)}, {"points": (Leader(),)}, {"records": "text"},
-        {"ratios": ("x",)}, {"key": 3}, {"fixed": "x" * 32768}, {"unknown_tags": ((-1, b""),)}, {"unknown_tags": ((2**35, b""),)},
-        {"unknown_tags": (1,)}, {"leader": None},
+        {"ratios": ("x",)}, {"key": 3}, {"fixed": "x" * 32768}, {"unknown_tags": ((-1, b""),)},
+        {"unknown_tags": ((2**35, b""),)}, {"unknown_tags": (1,)}, {"leader": None},
     ],
     ids=repr,
 )  # fmt: skip
