@@ -53,14 +53,11 @@ class EndpointStream:
         self._walk: Iterator[None] | None = self._to_tail(SHAPES[key], version)
         self._data = b""  # what is being read
         self._at = 0
-        self._skip = 0  # bytes of records that are still to come
+        self.skip = 0  # bytes of records that are still to come
         self._held: list[bytes] = []  # what has come of the tail
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """What leaves in place of data[start:end]; the tail leaves with the ``last`` piece. Raises CodecError."""
-        if self._skip > end - start and not last:
-            self._skip -= end - start
-            return None
         tail_at = start if self._walk is None else self._advance(data, start, end)
         if not last:
             if tail_at == end:
@@ -122,13 +119,13 @@ class EndpointStream:
                 return max(value - 1, 0)
 
     def _records(self, size: int) -> Iterator[None]:
-        self._skip = size
-        while (left := len(self._data) - self._at) < self._skip:
-            self._skip -= left
+        self.skip = size
+        while (left := len(self._data) - self._at) < self.skip:
+            self.skip -= left
             self._at += left
             yield None
-        self._at += self._skip
-        self._skip = 0
+        self._at += self.skip
+        self.skip = 0
 
 
 def _header(data: bytes, at: int) -> int:

@@ -19,10 +19,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from kafka_sidecar import __version__
-from kafka_sidecar.proxy.metrics import LATENCY_BUCKETS, ApiCounts, Metrics
+from kafka_sidecar.proxy.metrics import ApiCounts, Metrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "kafka_sidecar_"
+SHOWN_BITS = range(4, 27)  # histograms have buckets of 16 microseconds to 67 seconds
 
 
 def exposed(metrics: Metrics) -> bytes:
@@ -126,6 +127,6 @@ def _histogram(counts: list[int], total: float) -> tuple[list[tuple[str, float]]
     seen = 0
     for bits, count in enumerate(counts):
         seen += count
-        if bits >= 4 and bits < LATENCY_BUCKETS - 1:
+        if bits in SHOWN_BITS:
             buckets.append((repr((1 << bits) / 1e6), seen))
     return [*buckets, ("+Inf", seen)], total

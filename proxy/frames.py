@@ -21,6 +21,8 @@ Begin = Callable[[bytes, int], int]
 class Edit(Protocol):
     """Sees one frame pass, piece by piece."""
 
+    skip: int  # bytes that come next and pass without being shown, as long as the frame goes on behind them
+
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """What leaves in place of data[start:end]; None: these very bytes. ``last``: the frame ends at ``end``."""
 
@@ -28,9 +30,10 @@ class Edit(Protocol):
 class Collected:
     """Hold a frame back until it is whole, then let ``rewrite`` answer what leaves in its place."""
 
-    __slots__ = ("_parts", "_rewrite")
+    __slots__ = ("_parts", "_rewrite", "skip")
 
     def __init__(self, rewrite: Callable[[bytes], bytes]) -> None:
+        self.skip = 0
         self._rewrite = rewrite
         self._parts: list[bytes] = []
 
@@ -79,10 +82,15 @@ class Frames:
         """What leaves now. The chunk itself where nothing is edited or held back."""
         if self.error is not None:
             return b""
-        left = self._left
-        if left >= len(chunk) and self.edit is None:
-            self._left = left - len(chunk)
-            return chunk
+        left, size = self._left, len(chunk)
+        if left >= size:
+            if self.edit is None:
+                self._left = left - size
+                return chunk
+            if self.edit.skip >= size < left:
+                self.edit.skip -= size
+                self._left = left - size
+                return chunk
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""
         return self._cut(data)

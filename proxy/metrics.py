@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-LATENCY_BUCKETS = 27  # powers of two of a microsecond: 1 us to 67 s
+LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
 
 
 class ApiCounts:
@@ -36,13 +36,6 @@ class ApiCounts:
         self.latency_us = 0
         self.held = self.held_us = 0  # responses that were read whole before they went on
 
-    def took(self, seconds: float) -> None:
-        """A response has begun ``seconds`` after its request."""
-        us = int(seconds * 1e6)
-        self.latency_us += us
-        bucket = us.bit_length()
-        self.latency[bucket if bucket < LATENCY_BUCKETS else LATENCY_BUCKETS - 1] += 1
-
 
 @dataclass(slots=True)
 class Metrics:
@@ -66,5 +59,5 @@ class Metrics:
 
     def loop_was_late(self, seconds: float) -> None:
         us = max(0, int(seconds * 1e6))
-        self.loop_delay[min(us.bit_length(), LATENCY_BUCKETS - 1)] += 1
+        self.loop_delay[us.bit_length()] += 1
         self.loop_delay_s += us / 1e6

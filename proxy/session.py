@@ -42,26 +42,29 @@ class Closing:
 class _Swallow:
     """Let nothing of a frame pass."""
 
+    skip = 0
+
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes:
         return b""
 
 
 class _Counted:
-    """Count by how much an edited frame grows, and with a clock how long it is held."""
+    """Count by how much an edited frame grows, and how long it is held."""
 
-    __slots__ = ("_clock", "_counts", "_edit", "_since")
+    __slots__ = ("_clock", "_counts", "_edit", "_since", "skip")
 
-    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float]) -> None:
+        self.skip = 0
         self._edit = edit
         self._counts = route.counts
         self._clock = clock
-        self._since = clock() if clock is not None else 0.0
+        self._since = clock()
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         new = self._edit.feed(data, start, end, last)
         if new is not None:
             self._counts.rewritten_bytes += len(new) - (end - start)
-        if last and self._clock is not None:
+        if last:
             self._counts.held += 1
             self._counts.held_us += int((self._clock() - self._since) * 1e6)
         return new
@@ -76,7 +79,7 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_waiting", "client_id", "client_software", "closing", "due", "requests", "responses",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "requests",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -95,11 +98,16 @@ class Session:
         self.client_software: str | None = None
         self.closing: Closing | None = None
         self.requests = 0
-        self.responses = 0
+        self._unanswered = 0  # requests that get no answer: acks=0
 
     @property
     def in_flight(self) -> int:
+        """Requests whose answer has not begun to come."""
         return len(self._waiting)
+
+    @property
+    def responses(self) -> int:
+        return self.requests - self._unanswered - len(self._waiting)
 
     def from_client(self, chunk: bytes) -> bytes:
         """What goes to the broker."""
@@ -138,7 +146,6 @@ class Session:
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
             self._waiting.popleft()
             self.due -= 1
-            self.responses += 1
             frames.append(frame)
         return frames
 
@@ -159,6 +166,7 @@ class Session:
                 return 0
             if not data[here] | data[here + 1]:
                 waits = None
+                self._unanswered += 1
         elif route.answer is not None:
             waits = self._answer(route, route.answer(correlation_id), size)
         if not self.requests or route.introduces:
@@ -201,10 +209,12 @@ class Session:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since = waiting.popleft()
         size: int = length + 4
-        self.responses += 1
-        route.counts.responses += 1
-        route.counts.response_bytes += size
-        route.counts.took(self._now - since)
+        counts = route.counts
+        counts.responses += 1
+        counts.response_bytes += size
+        microseconds = int((self._now - since) * 1e6)
+        counts.latency_us += microseconds
+        counts.latency[microseconds.bit_length()] += 1
         rewrite = route.rewrite
         if rewrite is not None:
             whole = len(data) >= at + size
@@ -214,7 +224,7 @@ class Session:
 
     def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
         if rewrite.stream is not None and not whole and size > LARGEST_COLLECTED:
-            return _Counted(rewrite.stream(), route)
+            return rewrite.stream()
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
         return _Counted(rewrite.edit(), route, self._clock)

@@ -81,7 +81,22 @@ class ClientSide(Side):
         self._connection.client_came()
 
     def data_received(self, chunk: bytes) -> None:
-        self._connection.from_client(chunk)
+        connection = self._connection
+        if connection.to_broker is None:
+            connection.came_early(chunk)
+            return
+        connection.bytes_from_client += len(chunk)
+        session = connection.session
+        try:
+            out = session.from_client(chunk)
+            if out:
+                connection.to_broker.write(out)
+            if session.due and connection.to_client is not None:
+                connection.to_client.write(session.to_client())
+        except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
+            connection.broke(error)
+        if session.closing is not None:
+            connection.end(session.closing)
 
     def pause_writing(self) -> None:
         self._connection.client_is_slow()
@@ -101,7 +116,19 @@ class BrokerSide(Side):
         self._connection.broker_came(self)
 
     def data_received(self, chunk: bytes) -> None:
-        self._connection.from_broker(chunk)
+        connection = self._connection
+        if connection.to_client is None:
+            return
+        connection.bytes_from_broker += len(chunk)
+        session = connection.session
+        try:
+            out = session.from_broker(chunk)
+            if out:
+                connection.to_client.write(out)
+        except Exception as error:  # noqa: BLE001 - as above
+            connection.broke(error)
+        if session.closing is not None:
+            connection.end(session.closing)
 
     def pause_writing(self) -> None:
         self._connection.client.pause("the broker reads slowly")
@@ -127,6 +154,9 @@ class Connection:
         self.window = window
         self.client = ClientSide(self)
         self.broker: BrokerSide | None = None
+        # Where bytes are written to; None before there is a broker, and once the connection ends.
+        self.to_client: asyncio.Transport | None = None
+        self.to_broker: asyncio.Transport | None = None
         self.bytes_from_client = 0
         self.bytes_from_broker = 0
         self._dial = dial
@@ -151,7 +181,7 @@ class Connection:
         except BrokerUnreachableError as error:
             self.end(Closing(error.cause, str(error)))
         except Exception as error:  # noqa: BLE001 - the client must not hang without a broker
-            self._broke(error)
+            self.broke(error)
         finally:
             self._dialling = None
 
@@ -162,48 +192,19 @@ class Connection:
         if self._closing is not None:
             broker.close()
             return
+        self.to_client, self.to_broker = self.client.transport, broker.transport
         early, self._early = self._early, []
         for chunk in early:
-            self.from_client(chunk)
+            self.client.data_received(chunk)
         self.client.resume("no broker yet")
 
-    def from_client(self, chunk: bytes) -> None:
-        broker = self.broker
-        if broker is None:
-            # Reading cannot be paused in connection_made, so the first chunk may come before there is a broker.
+    def came_early(self, chunk: bytes) -> None:
+        """Reading cannot be paused in connection_made, so the first chunk may come before there is a broker."""
+        if self._closing is None:
             self._early.append(chunk)
             self.client.pause("no broker yet")
-            return
-        if self._closing is not None:
-            return
-        self.bytes_from_client += len(chunk)
-        session = self.session
-        try:
-            out = session.from_client(chunk)
-            if out and broker.transport is not None:
-                broker.transport.write(out)
-            if session.due and self.client.transport is not None:
-                self.client.transport.write(session.to_client())
-        except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
-            self._broke(error)
-        if session.closing is not None:
-            self.end(session.closing)
 
-    def from_broker(self, chunk: bytes) -> None:
-        if self._closing is not None:
-            return
-        self.bytes_from_broker += len(chunk)
-        session = self.session
-        try:
-            out = session.from_broker(chunk)
-            if out and self.client.transport is not None:
-                self.client.transport.write(out)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._broke(error)
-        if session.closing is not None:
-            self.end(session.closing)
-
-    def _broke(self, error: Exception) -> None:
+    def broke(self, error: Exception) -> None:
         log.error("a session broke: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 
@@ -222,6 +223,7 @@ class Connection:
         """End both sides. The first reason given is the one that is told."""
         if self._closing is None:
             self._closing = closing
+        self.to_client = self.to_broker = None
         if self._dialling is not None:
             self._dialling.cancel()
         self.client.close()
