@@ -30,8 +30,12 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
+.PHONY: definitions
+definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
+	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"
+
 .PHONY: unit
-unit: install ## the tests that need no broker
+unit: install definitions ## the tests that need no broker
 	$(BIN)/pytest -m "not integration and not matrix"
 
 .PHONY: kafka
