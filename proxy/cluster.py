@@ -50,11 +50,13 @@ class Cluster:
     def __init__(
         self,
         candidates: Callable[[], list[Address]],
+        tried: Callable[[Address, bool], None],
         reached: Callable[[], None],
         source_address: str | None,
         time_limit: float,
     ) -> None:
         self._candidates = candidates
+        self._tried = tried  # told whether an address has answered
         self._reached = reached  # told when a broker accepts a connection, whatever it answers
         self._source = (source_address, 0) if source_address else None
         self._time_limit = time_limit  # seconds for one broker
@@ -75,8 +77,11 @@ class Cluster:
         for host, port in self._candidates():
             try:
                 async with asyncio.timeout(self._time_limit):
-                    return await self._ask_one(host, port, request)
+                    response = await self._ask_one(host, port, request)
+                self._tried((host, port), True)
+                return response
             except TimeoutError:
+                self._tried((host, port), False)
                 failures.append(f"{host}:{port} did not answer in {self._time_limit:g} s")
             except (OSError, CodecError, EOFError) as error:
                 failures.append(f"{host}:{port} {describe(error)}")

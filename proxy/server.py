@@ -59,7 +59,9 @@ class Server:
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
-        self._cluster = Cluster(self._live_brokers, self._reached, limits.source_address, limits.connect_timeout)
+        self._cluster = Cluster(
+            self._live_brokers, self._servers.tried, self._reached, limits.source_address, limits.connect_timeout
+        )
         self.topics = TopicNames(self._cluster.topic_name)
         self._routes = Routes(metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer)
         self._listeners: dict[str, asyncio.Server] = {}
