@@ -1,0 +1,154 @@
+"""The documentation's examples work, and nothing in it points nowhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+from pages import ROOT, Block, Page, all_pages, defined_names, modules, page, settings
+
+from kafka_sidecar.proxy.__main__ import app
+from kafka_sidecar.proxy.config import ENV_PREFIX, load
+from kafka_sidecar.proxy.logs import KEYS
+
+PAGES = all_pages()
+KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
+NO_CONFIGURATION = {"kubernetes", "prometheus"}  # marks of YAML blocks that other programs read
+each_page = pytest.mark.parametrize("a_page", PAGES, ids=lambda a_page: a_page.name)
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """(words, command) of all that can be typed."""
+    if hasattr(command, "commands"):
+        for word, part in command.commands.items():
+            yield from commands(part, f"{name} {word}")
+    else:
+        yield name, command
+
+
+def test_every_command_has_its_heading_and_every_flag_its_row() -> None:
+    reference = page("docs/reference/command-line.md")
+    known = dict(commands(typer.main.get_command(app), "kafka-sidecar"))
+    assert sorted(reference.titles(2)) == sorted(known)
+    for name, command in known.items():
+        flags = {flag for option in command.params if option.param_type_name == "option" for flag in option.opts}
+        assert flags - {"--help"} == set(reference.first_column(name))
+
+
+def blocks(language: str) -> list[Any]:
+    return [
+        pytest.param(block, id=f"{a_page.name}-{number}")
+        for a_page in PAGES
+        for number, block in enumerate(a_page.blocks)
+        if block.language == language
+    ]
+
+
+@pytest.mark.parametrize("block", blocks("yaml"))
+def test_every_yaml_block_loads(block: Block, tmp_path: Path) -> None:
+    if block.mark in NO_CONFIGURATION:
+        assert yaml.safe_load(block.text)
+    else:
+        assert block.mark is None
+        path = tmp_path / "sidecar.yaml"
+        path.write_text(block.text)
+        load(path, {}, {})
+
+
+@pytest.mark.parametrize("block", blocks("json"))
+def test_every_json_block_is_a_log_line_with_known_keys(block: Block) -> None:
+    assert set(json.loads(block.text)) <= KEYS | KEYS_OF_EVERY_LINE
+
+
+@each_page
+def test_every_relative_link_leads_somewhere(a_page: Page) -> None:
+    dead = []
+    for link in a_page.links:
+        target, _, anchor = link.target.partition("#")
+        path = (a_page.path.parent / target).resolve() if target else a_page.path
+        if link.target.startswith("https://"):
+            continue
+        if not path.exists() or (anchor and anchor not in Page(path).anchors()):
+            dead.append(link.target)
+    assert dead == []
+
+
+@each_page
+def test_every_function_that_is_named_is_in_the_file_that_is_linked(a_page: Page) -> None:
+    wrong = []
+    for link in a_page.links:
+        name = link.text.strip("`").removesuffix("()")
+        path = (a_page.path.parent / link.target.partition("#")[0]).resolve()
+        is_name = path.suffix == ".py" and link.text.startswith("`") and not name.endswith(".py")
+        if is_name and name not in defined_names(path.relative_to(ROOT)):
+            wrong.append(f"{name} is not in {path.name}")
+    assert wrong == []
+
+
+@each_page
+def test_every_make_task_that_is_named_exists(a_page: Page) -> None:
+    tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        task for code in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", a_page.text, re.MULTILINE) for task in code
+    }
+    assert named - {""} - tasks == set()
+
+
+@each_page
+def test_every_variable_that_is_named_sets_something(a_page: Page) -> None:
+    named = re.findall(rf"\b{ENV_PREFIX}([A-Z][A-Z_]*[A-Z])\b", a_page.text)
+    assert {name.lower().replace("__", ".") for name in named} - set(settings()) - {"section.key"} == set()
+
+
+def command_lines() -> Iterator[Any]:
+    """The commands in shell blocks, without prompts, variables before them, comments and redirections."""
+    for a_page in PAGES:
+        for block in a_page.blocks:
+            lines = [line for line in block.text.splitlines() if block.language == "sh" or line.startswith("$ ")]
+            for line in lines if block.language in ("sh", "console") else []:
+                words = shlex.split(re.sub(r" [>|] .*", "", line.removeprefix("$ ")), comments=True)
+                while words and re.match(r"[A-Z_]+=", words[0]):
+                    words.pop(0)
+                if words:
+                    yield pytest.param(words, id=f"{a_page.name}: {' '.join(words)}"[:90])
+
+
+@pytest.mark.parametrize("words", list(command_lines()))
+def test_every_command_can_be_typed(words: list[str]) -> None:
+    program, *arguments = words
+    if program == "kafka-sidecar":
+        command: Any = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            command, arguments = command.commands[arguments[0]], arguments[1:]
+        command.make_context("kafka-sidecar", arguments)  # raises where an argument or flag is unknown
+    elif program.endswith("python"):
+        assert (ROOT / arguments[0]).is_file()
+    else:
+        assert program in {"make", "curl", "git", ".", "docker"}
+
+
+def test_the_file_map_lists_every_module() -> None:
+    mapped = re.findall(r"^\| \[`([^`]+)`\]\(\.\./", page("docs/design.md").section("File map"), re.MULTILINE)
+    assert sorted(mapped) == sorted(map(str, modules("codec", "proxy")))
+
+
+def test_every_rule_that_comments_name_is_in_the_design() -> None:
+    code = "".join((ROOT / path).read_text() for path in modules("codec", "proxy"))
+    named = set(re.findall(r"\(D\d+\)|design (D\d+)", code)) - {""}
+    assert named
+    assert {rule for rule in named if f"| {rule} |" not in page("docs/design.md").text} == set()
+
+
+def test_decisions_are_numbered_and_say_what_was_rejected() -> None:
+    decisions = [a_page for a_page in PAGES if a_page.path.parent.name == "decisions"]
+    assert [a_page.path.name[:4] for a_page in decisions] == [f"{n:04}" for n in range(1, len(decisions) + 1)]
+    for number, a_page in enumerate(decisions, 1):
+        assert a_page.titles(1)[0].startswith(f"{number}. ")
+        assert a_page.titles(2) == ["Context", "Decision", "Rejected", "Consequences"]

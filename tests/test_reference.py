@@ -1,0 +1,155 @@
+"""The reference is complete: every setting, metric, log key, log message and cause, and none that is not there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pages import Page, all_pages, modules, page, settings, tree
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel
+
+from kafka_sidecar.proxy.config import Config
+from kafka_sidecar.proxy.exposition import exposed
+from kafka_sidecar.proxy.logs import KEYS
+from kafka_sidecar.proxy.metrics import Metrics
+
+KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
+
+
+def defaults(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each setting that has a default, and how the documentation writes it."""
+    for name, about in section.model_json_schema()["properties"].items():
+        field = section.model_fields[name]
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from defaults(field.annotation, f"{prefix}{name}.")
+        elif about.get("default") is not None:
+            yield prefix + name, written(about["default"])
+
+
+def written(value: object) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if isinstance(value, int) and value >= size and value % size == 0:
+            return f"{value // size}{unit}"
+    return str(value)
+
+
+def test_every_setting_has_its_heading_and_no_other_is_there() -> None:
+    headings = [title for title in page("docs/reference/configuration.md").titles(2) if re.fullmatch("[a-z_.]+", title)]
+    assert sorted(headings) == sorted(settings())
+
+
+@pytest.mark.parametrize(("setting", "default"), list(defaults()))
+def test_every_default_is_told(setting: str, default: str) -> None:
+    section = page("docs/reference/configuration.md").section(setting)
+    assert re.search(rf"[Dd]efault:? `?{re.escape(default)}\b", section)
+
+
+def metric_names() -> set[str]:
+    """The names that Prometheus sees."""
+    families = text_string_to_metric_families(exposed(Metrics()).decode())
+    return {family.name + ("_total" if family.type == "counter" else "") for family in families}
+
+
+def test_every_metric_has_its_heading_and_no_other_is_there() -> None:
+    reference, names = page("docs/reference/metrics.md"), metric_names()
+    own = {name for name in names if name.startswith("kafka_sidecar_")}
+    assert {title for title in reference.titles(3) if title.startswith("kafka_sidecar_")} == own
+    assert [name for name in names - own if f"`{name}`" not in reference.text and name not in reference.titles(3)] == []
+
+
+@pytest.mark.parametrize("a_page", all_pages(), ids=lambda a_page: a_page.name)
+def test_every_metric_that_is_named_exists(a_page: Page) -> None:
+    words = set(re.findall(r"\bkafka_sidecar_[a-z_]+[a-z]\b", a_page.text))
+    assert {word.removesuffix("_bucket") for word in words} - metric_names() <= {"kafka_sidecar"}
+
+
+def strings(node: ast.AST) -> set[str]:
+    return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def log_calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a logger in the program: where it is, and the call."""
+    for path in modules("proxy"):
+        for node in ast.walk(tree(path)):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="log"))):
+                    yield f"{path}:{node.lineno}", node
+
+
+def message_of(where: str, call: ast.Call) -> str:
+    at = 1 if isinstance(call.func, ast.Attribute) and call.func.attr == "log" else 0
+    match call.args[at]:
+        case ast.Constant(value=str(message)):
+            return message
+    raise AssertionError(f"{where}: a message says what happened, keys say to whom")
+
+
+def keys_of(where: str, call: ast.Call) -> set[str]:
+    """The keys of ``extra``: a dict that is written there, or the return value of `Connection.summary`."""
+    for keyword in call.keywords:
+        if keyword.arg == "extra":
+            match keyword.value:
+                case ast.Dict(keys=keys):
+                    return set().union(*(strings(key) for key in keys if key is not None))
+                case ast.Call(func=ast.Attribute(attr="summary")):
+                    return summary_keys()
+            raise AssertionError(f"{where}: write the keys where the line is logged")
+    return set()
+
+
+def summary_keys() -> set[str]:
+    for node in ast.walk(tree(Path("proxy/transport.py"))):
+        match node:
+            case ast.FunctionDef(name="summary", body=[*_, ast.Return(value=ast.Dict(keys=keys))]):
+                return set().union(*(strings(key) for key in keys if key is not None))
+    raise AssertionError("Connection.summary does not return a dict")
+
+
+def test_every_log_call_uses_listed_keys_only() -> None:
+    used = {where: keys_of(where, call) for where, call in log_calls()}
+    assert {where: keys - KEYS for where, keys in used.items() if keys - KEYS} == {}
+
+
+def test_every_log_key_has_its_heading_and_no_other_is_there() -> None:
+    assert set(page("docs/reference/log-lines.md").titles(3)) == KEYS | KEYS_OF_EVERY_LINE
+
+
+def test_every_log_message_is_listed_and_no_other_is() -> None:
+    listed = page("docs/reference/log-lines.md").section("Messages")
+    messages = re.findall(r"^\| `([^`]+)` \|", listed, re.MULTILINE)
+    assert sorted(messages) == sorted({message_of(where, call) for where, call in log_calls()})
+
+
+def test_a_message_that_is_no_info_has_its_line_in_the_runbook() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| (\w+)", page("docs/reference/log-lines.md").section("Messages"), re.MULTILINE)
+    told = page("docs/how-to/runbook.md").first_column("Other lines that want attention")
+    assert [message for message, level in rows if level != "info" and message not in told] == []
+
+
+def causes() -> set[str]:
+    """The label values of kafka_sidecar_disconnects_total, from where connections are ended."""
+    found: set[str] = set()
+    for path in modules("proxy"):
+        for node in ast.walk(tree(path)):
+            match node:
+                case ast.Call(func=ast.Name(id="Closing" | "RouteError"), args=[ast.Constant(value=str(cause)), *_]):
+                    found.add(cause)
+                case ast.Call(func=ast.Attribute(attr="lost" | "__init__"), args=[ast.Constant(value=str(cause)), *_]):
+                    found.add(cause)
+                case ast.Call(func=ast.Attribute(attr="_fail"), args=[_, ast.Constant(value=str(cause))]):
+                    found.add(cause)
+                case ast.Assign(targets=[ast.Name(id="cause")], value=value):
+                    found |= strings(value)
+                case ast.Assign(
+                    targets=[ast.Tuple(elts=[ast.Name(id="cause"), *_])], value=ast.Tuple(elts=[value, *_])
+                ):
+                    found |= strings(value)
+    return found
+
+
+def test_every_cause_of_a_disconnect_has_its_line_in_the_runbook() -> None:
+    assert set(page("docs/how-to/runbook.md").first_column("Why connections end")) == causes()
