@@ -83,7 +83,13 @@ class Cluster:
             except TimeoutError:
                 self._tried((host, port), False)
                 failures.append(f"{host}:{port} did not answer in {self._time_limit:g} s")
-            except (OSError, CodecError, EOFError) as error:
+            except (
+                OSError,
+                CodecError,
+                EOFError,
+                ValueError,
+                OverflowError,
+            ) as error:  # the latter: no such host, port
                 failures.append(f"{host}:{port} {describe(error)}")
         raise OSError("; ".join(failures) or "no broker is known")
 
