@@ -21,6 +21,8 @@ REQUEST_HEADER, RESPONSE_HEADER = 2, 1
 CLIENT_ID = "kafka-sidecar"
 LENGTH = Struct(">i")
 MAX_ANSWER = 64 << 20
+# Of one broker. ValueError and OverflowError: its host or port is none that could be.
+FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
 
 Address = tuple[str, int]
 
@@ -83,13 +85,7 @@ class Cluster:
             except TimeoutError:
                 self._tried((host, port), False)
                 failures.append(f"{host}:{port} did not answer in {self._time_limit:g} s")
-            except (
-                OSError,
-                CodecError,
-                EOFError,
-                ValueError,
-                OverflowError,
-            ) as error:  # the latter: no such host, port
+            except FAILURES as error:
                 failures.append(f"{host}:{port} {describe(error)}")
         raise OSError("; ".join(failures) or "no broker is known")
 

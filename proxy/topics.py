@@ -37,7 +37,7 @@ class TopicNames:
 
     def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
         for topic_id, name in topics:
-            if len(self._names) >= MOST_NAMES:
+            if len(self._names) >= MOST_NAMES and topic_id not in self._names:
                 del self._names[next(iter(self._names))]
             self._names[topic_id] = name
 
