@@ -15,7 +15,6 @@ KEYS = frozenset(
     {
         "address",  # host:port of a listener or of what could not be reached
         "admin",  # host:port of /metrics, /livez and /readyz
-        "api",  # Kafka's name of the API
         "bootstrap_servers",
         "bytes_from_broker",
         "bytes_from_client",

@@ -23,7 +23,7 @@ def load(path: Path) -> list[Broker]:
         return [(int(node), str(host), int(port)) for node, host, port in brokers]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         log.warning("the state file cannot be used", extra={"detail": f"{path}: {error!r}"})
         return []
 
