@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
+from harness.processes import Program
+
+if TYPE_CHECKING:
+    from examples.conftest import Runs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DEMO = [sys.executable, str(EXAMPLES / "demo.py")]
 COMMAND = re.compile(r"^\$ kafka-sidecar run .*--listen 127\.0\.0\.1:(\d+)", re.MULTILINE)
-
-
-@contextmanager
-def running_demo(output: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
-    """The demo as a process that writes to a file: a pipe would stay open for as long as any child of it lives."""
-    with output.open("wb") as file:
-        demo = subprocess.Popen(
-            [sys.executable, EXAMPLES / "demo.py"],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            env={**os.environ, "DEMO_SECONDS": str(seconds), "COLUMNS": "100", "PYTHONUNBUFFERED": "1"},
-        )
-    try:
-        yield demo
-    finally:
-        demo.kill()
-        demo.wait()
 
 
 def is_listening(port: int) -> bool:
@@ -44,11 +28,31 @@ def is_listening(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_demo_shows_records_pass_and_says_what_was_seen(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    with running_demo(output, seconds=0.5) as demo:
-        code = demo.wait(40)
-    text = output.read_text()
+def test_a_demo_that_is_stopped_takes_its_sidecar_along(tmp_path: Path) -> None:
+    demo = Program(DEMO, tmp_path / "output")
+    try:
+        port = listening_sidecar(demo)
+        assert demo.stop() == 128 + signal.SIGTERM
+    finally:
+        demo.kill()
+    assert not is_listening(port)
+
+
+def listening_sidecar(demo: Program) -> int:
+    """The port of the sidecar that the demo has started, once it accepts connections."""
+    found: list[int] = []
+
+    def listens() -> bool:
+        found[:] = [int(port) for port in COMMAND.findall(demo.output())]
+        return bool(found) and is_listening(found[0])
+
+    demo.wait_for(listens, "listening", 20)
+    return found[0]
+
+
+def test_the_demo_shows_records_pass_and_says_what_was_seen(runs: Runs) -> None:
+    code = runs.demo.popen.wait(40)
+    text = runs.demo.output()
     assert code == 0, text
     assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
     assert "0 records lost, 0 read twice" in text
@@ -56,26 +60,6 @@ def test_the_demo_shows_records_pass_and_says_what_was_seen(tmp_path: Path) -> N
     assert '"message": "connection ended"' in text
     assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)
     assert "WRONG" not in text
-
-
-def listening_sidecar(output: Path) -> int:
-    """The port of the sidecar that the demo has started, once it accepts connections."""
-    deadline = time.monotonic() + 20
-    while True:
-        started = COMMAND.search(output.read_text())
-        if started is not None and is_listening(int(started[1])):
-            return int(started[1])
-        assert time.monotonic() < deadline, output.read_text()
-        time.sleep(0.02)
-
-
-def test_a_demo_that_is_stopped_takes_its_sidecar_along(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    with running_demo(output, seconds=30) as demo:
-        port = listening_sidecar(output)
-        demo.send_signal(signal.SIGTERM)
-        assert demo.wait(20) == 128 + signal.SIGTERM
-    assert not is_listening(port)
 
 
 @pytest.fixture
