@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pages import Page, all_pages, modules, page, settings, tree
@@ -86,32 +85,6 @@ def message_of(where: str, call: ast.Call) -> str:
         case ast.Constant(value=str(message)):
             return message
     raise AssertionError(f"{where}: a message says what happened, keys say to whom")
-
-
-def keys_of(where: str, call: ast.Call) -> set[str]:
-    """The keys of ``extra``: a dict that is written there, or the return value of `Connection.summary`."""
-    for keyword in call.keywords:
-        if keyword.arg == "extra":
-            match keyword.value:
-                case ast.Dict(keys=keys):
-                    return set().union(*(strings(key) for key in keys if key is not None))
-                case ast.Call(func=ast.Attribute(attr="summary")):
-                    return summary_keys()
-            raise AssertionError(f"{where}: write the keys where the line is logged")
-    return set()
-
-
-def summary_keys() -> set[str]:
-    for node in ast.walk(tree(Path("proxy/transport.py"))):
-        match node:
-            case ast.FunctionDef(name="summary", body=[*_, ast.Return(value=ast.Dict(keys=keys))]):
-                return set().union(*(strings(key) for key in keys if key is not None))
-    raise AssertionError("Connection.summary does not return a dict")
-
-
-def test_every_log_call_uses_listed_keys_only() -> None:
-    used = {where: keys_of(where, call) for where, call in log_calls()}
-    assert {where: keys - KEYS for where, keys in used.items() if keys - KEYS} == {}
 
 
 def test_every_log_key_has_its_heading_and_no_other_is_there() -> None:
