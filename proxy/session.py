@@ -27,6 +27,7 @@ REQUEST = Struct(">iIi")
 RESPONSE = Struct(">ii")
 SMALLEST_REQUEST = 8
 SMALLEST_RESPONSE = 4
+MOST_OWN_ANSWERS = 1000  # that wait behind one of the broker's: nothing else stops a client from asking on
 LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
 FIRST_WITH_SOFTWARE = 3  # ApiVersions: the client's software name and version (KIP-511)
 
@@ -192,6 +193,8 @@ class Session:
 
     def _answer(self, route: Route, frame: bytes, size: int) -> bytes:
         """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
+        if self.due >= MOST_OWN_ANSWERS:
+            raise RouteError("too_many_requests", f"{self.due} requests that no broker sees, and no answer read")
         self._client_frames.edit = _Swallow()
         self.due += 1
         route.counts.answered += 1

@@ -138,8 +138,9 @@ class BrokerSide(Side):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
-        self._connection.session.broker_ended()
-        self._connection.lost("broker_closed", "the broker closed its connection", error)
+        if self._connection.broker is self:
+            self._connection.session.broker_ended()
+            self._connection.lost("broker_closed", "the broker closed its connection", error)
 
 
 class Connection:
@@ -186,12 +187,12 @@ class Connection:
             self._dialling = None
 
     def broker_came(self, broker: BrokerSide) -> None:
+        if self._closing is not None:
+            broker.close()  # came too late to be a side of this connection
+            return
         self._open_sides += 1
         self._dialling = None  # nothing is left to cancel: a cancelled dial would lose the connection that it made
         self.broker = broker
-        if self._closing is not None:
-            broker.close()
-            return
         self.to_client, self.to_broker = self.client.transport, broker.transport
         early, self._early = self._early, []
         for chunk in early:
