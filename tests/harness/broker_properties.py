@@ -86,6 +86,8 @@ QUICK: dict[str, object] = {
     "replica.lag.time.max.ms": 5000,
     "controller.quorum.election.backoff.max.ms": 300,
     "leader.imbalance.check.interval.seconds": 5,
+    # Before Kafka 4.1 a follower learns with the next record that the last one is committed (KIP-1166): send one often.
+    "metadata.max.idle.interval.ms": 50,
 }
 
 # Every API that a broker of this version can be made to serve without TLS or SASL.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 POLL_S = 0.03
 
@@ -23,7 +23,19 @@ def _keep_the_spawning_thread() -> ThreadPoolExecutor:
 
 
 _spawner = _keep_the_spawning_thread()
-_running: weakref.WeakSet[Program] = weakref.WeakSet()
+_running: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+
+
+def spawn(
+    command: Sequence[str | Path], stdin: int, stdout: IO[bytes] | int, stderr: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
+    """Starts a program that dies with the test run, however that ends."""
+    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    started = _spawner.submit(
+        subprocess.Popen, [*guard, *map(str, command)], stdin=stdin, stdout=stdout, stderr=stderr
+    ).result()
+    _running.add(started)
+    return started
 
 
 class ProgramError(Exception):
@@ -31,22 +43,13 @@ class ProgramError(Exception):
 
 
 class Program:
-    """One started program. It dies with the test run, however that ends."""
+    """One started program whose output goes to a log file; a file that exists is continued."""
 
-    def __init__(self, command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> None:
-        guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
         self.log = log
         self.log_start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
-            self.popen = _spawner.submit(
-                subprocess.Popen,
-                [*guard, *map(str, command)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **(env or {})},
-            ).result()
-        _running.add(self)
+            self.popen = spawn(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     @property
     def pid(self) -> int:
@@ -96,5 +99,6 @@ class Program:
 @atexit.register
 def _end_all() -> None:
     for program in list(_running):
-        if program.is_running:
+        if program.poll() is None:
             program.kill()
+            program.wait()

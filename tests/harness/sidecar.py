@@ -26,7 +26,7 @@ class Sidecar:
         listen, admin = (ports := free_ports(1 + NODE_PORTS + 1))[0], ports[-1]
         self.bootstrap = f"127.0.0.1:{listen}"
         self.admin = f"http://127.0.0.1:{admin}"
-        self._command = [
+        self._command: list[str | Path] = [
             COMMAND, "run", "--bootstrap-servers", brokers, "--listen", self.bootstrap,
             "--admin", f"127.0.0.1:{admin}", "--broker-source-address", SIDECAR_HOST, *flags,
         ]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Kafka's own Java tools and clients, run inside one JVM per version (tests/kafka/java)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from harness.processes import spawn
+from harness.versions import CACHE, ROOT, as_numbers, jars
+
+SOURCES = ROOT / "tests" / "kafka" / "java"
+_JVM = ("-Xms64m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# For the shutdown hooks that tools register: see ToolHost.java.
+_OPENS = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")
+_LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call left behind; the code is None when it was not done within its limit."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+class ToolError(Exception):
+    """A tool ended with another code than 0, or not in time; the message carries its output."""
+
+
+class ToolHost:
+    """One JVM that runs main classes, several at a time if several threads call."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        command = ["java", *_JVM, *_OPENS, _LOGGING, "-cp", f"{_compiled(version)}:{jars(version)}", "ToolHost"]
+        with (CACHE / f"host-{version}.log").open("wb") as log:
+            self._process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, Future[Answer]] = {}
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, name=f"java-{version}", daemon=True)
+        self._reader.start()
+
+    def start(self, main: str, *args: object, stdin: str = "", limit_s: float = 40) -> Future[Answer]:
+        """Begins a call of ``main`` with these arguments."""
+        answer: Future[Answer] = Future()
+        with self._lock:
+            number = next(self._ids)
+            self._waiting[number] = answer
+            call = {"id": number, "main": main, "args": list(map(str, args)), "stdin": stdin, "limit_s": limit_s}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(call).encode() + b"\n")
+            self._process.stdin.flush()
+        return answer
+
+    def run(self, main: str, *args: object, stdin: str = "", limit_s: float = 40) -> str:
+        """What the tool printed; raises ToolError unless it ends with 0 within ``limit_s`` seconds."""
+        answer = self.start(main, *args, stdin=stdin, limit_s=limit_s).result(limit_s + 20)
+        if answer.code == 0:
+            return answer.out
+        how = f"was not done in {limit_s:g} s" if answer.code is None else f"ended with {answer.code}"
+        raise ToolError(f"{main} {' '.join(map(str, args))} {how}\n{answer.err[-3000:]}\n{answer.out[-1500:]}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            reply = json.loads(line)
+            self._waiting.pop(reply["id"]).set_result(Answer(reply["code"], reply["out"], reply["err"]))
+        for waiting in self._waiting.values():
+            waiting.set_exception(ToolError(f"the JVM of {self.version} ended"))
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(5)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def __enter__(self) -> ToolHost:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _compiled(version: str) -> Path:
+    """The folder of our compiled classes, made on first use and whenever a source has changed."""
+    is_old = as_numbers(version) < (4,)
+    sources = [file for file in sorted(SOURCES.glob("*.java")) if not (is_old and file.stem.startswith("Kafka4"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
+    folder = CACHE / f"host-{version}-{digest}"
+    if not folder.is_dir():
+        part = Path(tempfile.mkdtemp(dir=CACHE, prefix=".part."))
+        compiler = ["javac", "-nowarn", "-Xlint:none", "-d", str(part), "-cp", jars(version), *map(str, sources)]
+        done = subprocess.run(compiler, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            raise ToolError(f"javac: {done.stderr}")
+        for stale in CACHE.glob(f"host-{version}-*"):
+            shutil.rmtree(stale)
+        part.rename(folder)
+    return folder

@@ -1,0 +1,93 @@
+"""Clusters, sidecars and JVMs of the integration tests, and what is done once all have run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+
+import pytest
+from harness.cluster import Cluster
+from harness.sidecar import Sidecar
+from harness.tool_host import ToolHost
+from harness.versions import JAVA_CLIENTS
+from integration import compatibility
+from integration.matrix import Cell
+from integration.runs import Arena, Runs
+
+PASSED = pytest.StashKey[dict[Cell, bool]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PASSED] = {}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One cluster after the other, whichever file its tests are in."""
+    order: dict[object, int] = {}
+    items.sort(key=lambda item: order.setdefault(_arena_of(item), len(order)))
+
+
+def _arena_of(item: pytest.Item) -> object:
+    return _parameters(item).get("arena")
+
+
+def _cell_of(item: pytest.Item) -> Cell | None:
+    cell = _parameters(item).get("cell")
+    return cell if isinstance(cell, Cell) else None
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, object]:
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else callspec.params
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Mapping[str, ToolHost]]:
+    """A JVM per version of the Java clients."""
+    hosts = {version: ToolHost(version) for version in JAVA_CLIENTS}
+    yield hosts
+    for host in hosts.values():
+        host.stop()
+
+
+@pytest.fixture(scope="session")
+def arena(
+    request: pytest.FixtureRequest, java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Arena]:
+    """A cluster of the version and size that the parameter names, with a sidecar in front."""
+    version, nodes = request.param
+    log = tmp_path_factory.mktemp("sidecar") / "sidecar.log"
+    with Cluster.start(version, nodes) as cluster, Sidecar.start(cluster.bootstrap, log) as sidecar:
+        yield Arena(cluster, sidecar, java)
+
+
+@pytest.fixture(scope="session")
+def runs(request: pytest.FixtureRequest, arena: Arena) -> Iterator[Runs]:
+    """All selected cells of the arena, begun at once."""
+    here = (arena.cluster.version, len(arena.cluster.nodes))
+    cells = [cell for item in request.session.items if (cell := _cell_of(item)) is not None]
+    running = Runs(arena, [cell for cell in cells if (cell.broker, cell.nodes) == here])
+    yield running
+    running.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test, no broker has seen anybody but the sidecar on the sidecar's listener."""
+    yield
+    if "arena" in request.fixturenames:
+        assert request.getfixturevalue("arena").cluster.leaks() == []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" and (cell := _cell_of(item)) is not None:
+        item.config.stash[PASSED][cell] = report.passed
+    if report.failed and (arena := getattr(item, "funcargs", {}).get("arena")) is not None:
+        report.sections.append(("the sidecar's log, its end", arena.sidecar.log.read_text()[-6000:]))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    compatibility.write(session.config.stash[PASSED])

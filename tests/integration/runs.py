@@ -1,0 +1,60 @@
+"""Runs the cells of one cluster, several at a time: most of what a client does is to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from harness.cluster import Cluster
+from harness.sidecar import Sidecar
+from harness.tool_host import ToolHost
+from integration.matrix import Cell
+from integration.scenarios.target import Target
+
+WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """A cluster with a sidecar in front."""
+
+    cluster: Cluster
+    sidecar: Sidecar
+    java: Mapping[str, ToolHost]
+
+    def target(self, bootstrap: str, prefix: str) -> Target:
+        return Target(bootstrap, prefix, len(self.cluster.nodes), self.java)
+
+
+class Runs:
+    """The outcomes of the cells of one arena, in the making."""
+
+    def __init__(self, arena: Arena, cells: Iterable[Cell]) -> None:
+        self._arena = arena
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cell")
+        self._outcomes: dict[Cell, Future[None]] = {
+            cell: self._pool.submit(self._run, number, cell) for number, cell in enumerate(cells)
+        }
+
+    def outcome(self, cell: Cell) -> None:
+        """Returns when the cell has passed; raises what went wrong in it."""
+        self._outcomes[cell].result(300)
+
+    def _run(self, number: int, cell: Cell) -> None:
+        direct = self._arena.target(self._arena.cluster.direct, f"direct-{number}")
+        if cell.reason is not None:
+            self._must_fail(cell, direct)
+            return
+        cell.scenario.run(direct)
+        cell.scenario.run(self._arena.target(self._arena.sidecar.bootstrap, f"sidecar-{number}"))
+
+    def _must_fail(self, cell: Cell, direct: Target) -> None:
+        try:
+            cell.scenario.run(direct)
+        except Exception:  # noqa: BLE001 every client says in its own way that it cannot
+            return
+        raise AssertionError(f"works directly after all; it was said that {cell.reason}")
+
+    def stop(self) -> None:
+        self._pool.shutdown(cancel_futures=True)

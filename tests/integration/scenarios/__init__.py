@@ -1,0 +1,1 @@
+"""What each client does against a cluster: directly, and through a sidecar."""

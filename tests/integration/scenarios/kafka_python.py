@@ -1,0 +1,177 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from contextlib import closing
+from typing import Any
+
+from integration.scenarios.target import LIMIT_S, Target, eventually, numbered
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # the way in which it reads its schemas
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+    from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+
+
+def producer(target: Target, **settings: Any) -> closing[KafkaProducer]:
+    return closing(KafkaProducer(bootstrap_servers=target.bootstrap.split(","), **settings))
+
+
+def consumer(target: Target, *topics: str, **settings: Any) -> closing[KafkaConsumer]:
+    quick = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
+    return closing(KafkaConsumer(*topics, bootstrap_servers=target.bootstrap.split(","), **{**quick, **settings}))
+
+
+def admin_client(target: Target) -> closing[KafkaAdminClient]:
+    return closing(KafkaAdminClient(bootstrap_servers=target.bootstrap.split(",")))
+
+
+def send(target: Target, topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:
+    with producer(target, **settings) as sender:
+        sent = [sender.send(topic, value, partition=number % partitions) for number, value in enumerate(values)]
+        for future in sent:
+            future.get(LIMIT_S)
+
+
+def read(target: Target, topic: str, count: int, isolation: str = "read_uncommitted") -> list[Any]:
+    """The first ``count`` records of partition 0, read without a group."""
+    with consumer(target, isolation_level=isolation) as reader:
+        reader.assign([TopicPartition(topic, 0)])
+        reader.seek_to_beginning()
+        return poll(count, reader)
+
+
+def poll(count: int, *consumers: Any) -> list[Any]:
+    """``count`` records that any of the consumers gets."""
+    records: list[Any] = []
+
+    def more() -> int:
+        for each in consumers:
+            for batch in each.poll(timeout_ms=100).values():
+                records.extend(batch)
+        return len(records)
+
+    eventually(more, lambda total: total >= count, f"{count} records")
+    return records
+
+
+def codecs(target: Target) -> None:
+    for codec in (None, "gzip", "lz4", "zstd"):  # snappy takes a library that the project does not use
+        topic = target.topic(str(codec))
+        headers = [("h", str(codec).encode())]
+        with producer(target, compression_type=codec, linger_ms=20) as sender:
+            for value in numbered(100):
+                sender.send(topic, value, b"key", headers, timestamp_ms=1234)
+            sender.flush(LIMIT_S)
+        records = read(target, topic, 100)
+        assert [record.value for record in records] == numbered(100)
+        assert {(r.key, tuple(r.headers), r.timestamp) for r in records} == {(b"key", tuple(headers), 1234)}
+
+
+def acks(target: Target) -> None:
+    topic = target.topic("acks")
+    for setting in ("all", 1, 0):
+        send(target, topic, numbered(20), acks=setting, enable_idempotence=False)
+    assert len(read(target, topic, 60)) == 60
+
+
+def idempotent(target: Target) -> None:
+    topic = target.topic("idempotent")
+    send(target, topic, numbered(1000), enable_idempotence=True, batch_size=2000)
+    assert [record.value for record in read(target, topic, 1000)] == numbered(1000)
+
+
+def transactional(target: Target) -> None:
+    topic, source = target.topic("transactional"), target.topic("source")
+    partition, group_id = TopicPartition(source, 0), target.named("group")
+    with producer(target, transactional_id=target.named("id")) as sender:
+        sender.init_transactions()
+        for start in (0, 10, 20):
+            sender.begin_transaction()
+            for future in [sender.send(topic, value) for value in numbered(10, start)]:
+                future.get(LIMIT_S)
+            if start == 10:
+                sender.abort_transaction()
+                continue
+            sender.send_offsets_to_transaction({partition: OffsetAndMetadata(start + 1, "", -1)}, group_id)
+            sender.commit_transaction()
+    with consumer(target, group_id=group_id) as reader:
+        assert reader.committed(partition) == 21
+    committed = read(target, topic, 20, "read_committed")
+    assert [record.value for record in committed] == numbered(10) + numbered(10, 20)
+    assert len(read(target, topic, 30)) == 30
+
+
+def group(target: Target) -> None:
+    """A second member takes half of the partitions and gives them back; every record is seen once."""
+    topic = target.topic("group", 4)
+    send(target, topic, numbered(200), 4)
+    settings = {"group_id": target.named("group"), "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
+    with consumer(target, topic, **settings) as first:
+        seen = poll(200, first)
+        first.commit()
+        with consumer(target, topic, **settings) as second:
+            seen += _poll_until([2, 2], first, second)
+            send(target, topic, numbered(200, 200), 4)
+            seen += poll(400 - len(seen), first, second)
+            first.commit()
+            second.commit()
+        seen += _poll_until([4], first)
+        committed = [first.committed(TopicPartition(topic, partition)) for partition in range(4)]
+    assert Counter(record.value for record in seen) == Counter(numbered(400))
+    assert committed == [100] * 4
+
+
+def _poll_until(shares: list[int], *members: Any) -> list[Any]:
+    """What the members get while they poll until each has so many partitions."""
+    records: list[Any] = []
+
+    def more() -> list[int]:
+        for member in members:
+            for batch in member.poll(timeout_ms=50).values():
+                records.extend(batch)
+        return [len(member.assignment()) for member in members]
+
+    eventually(more, lambda found: found == shares, f"shares {shares}")
+    return records
+
+
+def admin(target: Target) -> None:
+    name = target.named("topic")
+    with admin_client(target) as client:
+        cluster = client.describe_cluster()
+        assert {broker["host"] for broker in cluster["brokers"]} == {"127.0.0.1"}
+        assert len(cluster["brokers"]) == target.nodes
+        client.create_topics([NewTopic(name, 2, -1)], wait_for_metadata=True)
+        client.create_partitions({name: NewPartitions(4)})
+        eventually(
+            lambda: len(client.describe_topics([name])[0]["partitions"]), lambda count: count == 4, "4 partitions"
+        )
+        send(target, name, numbered(10))
+        resource = ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "65536"})
+        client.alter_configs([resource])
+        eventually(lambda: str(client.describe_configs([resource])), lambda answer: "65536" in answer, "the setting")
+        client.delete_records({TopicPartition(name, 0): 4})
+        assert client.describe_log_dirs()
+        _groups(target, client, name)
+        client.delete_topics([name])
+        eventually(client.list_topics, lambda topics: name not in topics, "deleted")
+
+
+def admin_quorum(target: Target) -> None:
+    with admin_client(target) as client:
+        [topic] = client.describe_metadata_quorum()["topics"]
+        assert len(topic["partitions"][0]["current_voters"]) == target.nodes
+
+
+def _groups(target: Target, client: Any, topic: str) -> None:
+    group_id = target.named("group")
+    with consumer(target, topic, group_id=group_id) as member:
+        poll(6, member)
+        member.commit()
+        assert group_id in str(client.list_groups())
+        assert group_id in str(client.describe_groups([group_id]))
+        assert "10" in str(client.list_group_offsets([group_id]))
+    client.delete_groups([group_id])

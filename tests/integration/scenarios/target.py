@@ -1,0 +1,70 @@
+"""What a scenario talks to, and short ways to say the usual."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from harness.tool_host import ToolHost
+
+LIMIT_S = 25.0
+# librdkafka speaks of every lost connection on stderr unless it is given a logger.
+SILENT = logging.getLogger("librdkafka")
+SILENT.propagate = False
+SILENT.addHandler(logging.NullHandler())
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address that a client is given, names that no other scenario uses, and the JVMs with Java's clients."""
+
+    bootstrap: str
+    prefix: str
+    nodes: int
+    java: Mapping[str, ToolHost]
+
+    def named(self, suffix: str) -> str:
+        return f"{self.prefix}-{suffix}"
+
+    def topic(self, suffix: str, partitions: int = 1) -> str:
+        """Creates a topic; returns its name once the leaders of its partitions serve it."""
+        name = self.named(suffix)
+        create_topic(self.bootstrap, name, partitions)
+        return name
+
+
+def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+    """Creates a topic and waits until its leaders know that they are, a little after the answer to CreateTopics."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "logger": SILENT})
+    admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(LIMIT_S)
+    questions = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+
+    def serves_all() -> bool:
+        try:
+            return all(answer.result(LIMIT_S) for answer in admin.list_offsets(questions).values())
+        except KafkaException:
+            return False
+
+    eventually(serves_all, bool, f"{name} has leaders")
+
+
+def eventually(question: Callable[[], T], is_granted: Callable[[T], bool], wish: str, limit_s: float = LIMIT_S) -> T:
+    """Asks until the answer is as wished: what one broker did, the others learn a little later."""
+    deadline = time.monotonic() + limit_s
+    while not is_granted(answer := question()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{wish}: not in {limit_s:g} s; the last answer was {answer!r}")
+        time.sleep(0.05)
+    return answer
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    """Values that differ, large enough that every codec has something to do."""
+    return [b"%d %s" % (number, b"x" * 100) for number in range(start, start + count)]
