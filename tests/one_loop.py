@@ -54,6 +54,18 @@ class Client:
             except ConnectionError:
                 return b""
 
+    async def some(self) -> bytes:
+        """What has come, at least one byte."""
+        async with asyncio.timeout(LIMIT_S):
+            return await self._reader.read(1 << 16)
+
+    def pause(self) -> None:
+        """Read nothing from the socket any more."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume(self) -> None:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
     def close(self) -> None:
         self._writer.close()
 

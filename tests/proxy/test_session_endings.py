@@ -147,6 +147,19 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_session() -> Non
     assert dialogue.to_client == b""
 
 
+def test_a_client_cannot_pile_up_answers_of_the_sidecars_own_behind_one_of_the_brokers() -> None:
+    too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
+    dialogue = Dialogue().client(GOOD + too_new * 1000)
+    assert dialogue.session.closing is None
+    assert dialogue.client(too_new).cause == "too_many_requests"
+    assert dialogue.to_client == b""
+
+
+def test_answers_of_the_sidecars_own_that_were_given_do_not_count_against_a_client() -> None:
+    too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
+    assert Dialogue().client(*[too_new * 900] * 5).session.closing is None
+
+
 def test_an_answer_to_produce_without_acks_is_one_that_nobody_asked_for() -> None:
     dialogue = Dialogue().client(produce(9, 1, 0)).broker(produced(9, 1))
     assert dialogue.cause == "unreadable_response"
