@@ -102,7 +102,7 @@ def test_wherever_it_is_cut_the_client_reads_the_same(pair: Pair, host: str, nod
     frame = oracle.response_frame(said, 1)
     check(pair, said, [], host)
     whole = passed(pair, frame, [], host)
-    for cuts in (range(len(frame)), *([cut] for cut in range(1, len(frame), 2 + nodes))):
+    for cuts in (range(len(frame)), *([cut] for cut in range(1 + HOSTS.index(host), len(frame), len(HOSTS)))):
         assert passed(pair, frame, list(cuts), host) == whole
 
 
@@ -116,7 +116,7 @@ def test_addresses_are_told_where_they_fit_and_left_out_where_not(pair: Pair, ho
 
 @all_pairs
 def test_as_many_brokers_as_there_are_bytes_to_fill(pair: Pair) -> None:
-    for nodes in (2, 20, 300, 1500):
+    for nodes in (2, 20, 300):
         for host in HOSTS:
             check(pair, contents(pair, [[40]], nodes), [50], host)
 
