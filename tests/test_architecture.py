@@ -1,0 +1,100 @@
+"""The house: every folder has its link, every module its test, and packages meet at their front doors only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from pages import ROOT, defined_names, modules, tree
+
+PACKAGE = "kafka_sidecar"
+PACKAGES = ("codec", "proxy")
+LONGEST_FILE, LONGEST_FUNCTION = 300, 40  # lines
+
+# Modules without a test file of their own, and where they are tested.
+TESTED_IN = {
+    "codec/errors.py": "tests/codec/test_hostile_bytes.py",
+    "codec/fields.py": "tests/codec/test_notation.py",
+    "codec/headers.py": "tests/codec/test_messages.py",
+    "codec/message.py": "tests/codec/test_messages.py",
+    "codec/readers.py": "tests/codec/test_round_trips.py",
+    "codec/skippers.py": "tests/codec/test_round_trips.py",
+    "codec/source.py": "tests/codec/test_notation.py",
+    "codec/structs.py": "tests/codec/test_notation.py",
+    "codec/versions.py": "tests/codec/test_notation.py",
+    "codec/wire.py": "tests/codec/test_hostile_bytes.py",
+    "codec/writers.py": "tests/codec/test_round_trips.py",
+    "proxy/endpoints.py": "tests/proxy/test_rewrites.py",
+    "proxy/exposition.py": "tests/proxy/test_metrics.py",
+}
+# All messages are compared with Kafka's own definitions, one by one.
+MESSAGES = "tests/codec/test_declarations.py"
+# What other packages may import.
+FRONT_DOORS = {"codec": {"apis", "errors", "headers", "message", "messages", "wire"}}
+
+
+def where_tested(module: Path) -> Path:
+    if module.parts[:2] == ("codec", "messages"):
+        return ROOT / MESSAGES
+    own = Path("tests", *module.parts[:-1], f"test_{module.stem.strip('_')}.py")
+    return ROOT / TESTED_IN.get(str(module), own)
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of every import from our own package; the name is "" where the module itself is imported."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith(PACKAGE):
+                yield from ((module, name.name) for name in names)
+            case ast.Import(names=names):
+                yield from ((name.name, "") for name in names if name.name.startswith(PACKAGE))
+
+
+def test_every_folder_with_code_has_its_link_and_no_other_is_there() -> None:
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    links = {path.name: path.resolve() for path in (ROOT / "src" / PACKAGE).iterdir() if path.is_symlink()}
+    assert links == {folder: ROOT / folder for folder in folders}
+    assert folders == set(PACKAGES)
+
+
+@pytest.mark.parametrize("module", [path for path in modules(*PACKAGES) if path.stem != "__init__"], ids=str)
+def test_every_module_has_a_test(module: Path) -> None:
+    assert where_tested(module).is_file()
+
+
+def test_the_table_of_tests_names_modules_that_exist() -> None:
+    assert set(TESTED_IN) - set(map(str, modules(*PACKAGES))) == set()
+
+
+def test_all_declared_messages_are_compared_with_kafkas() -> None:
+    names = [path.stem.title().replace("_", "") for path in modules("codec/messages") if path.stem != "__init__"]
+    compared = (ROOT / MESSAGES).read_text()
+    assert [name for name in names if f'"{name}"' not in compared] == []
+
+
+@pytest.mark.parametrize("module", modules(*PACKAGES), ids=str)
+def test_only_front_doors_of_another_package_are_imported(module: Path) -> None:
+    for imported, name in imports(module):
+        package, *inside = imported.removeprefix(f"{PACKAGE}.").split(".")
+        assert not name.startswith("_") or name == "__version__"
+        if package in FRONT_DOORS and package != module.parts[0]:
+            assert (inside or [name])[0] in FRONT_DOORS[package]
+
+
+def test_the_public_list_of_the_codec_holds_what_its_front_door_offers() -> None:
+    door = Path("codec/message.py")
+    listed = import_module(f"{PACKAGE}.codec.message").__all__
+    brought = {name for _, name in imports(door)} | defined_names(door)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {name for name in brought if name not in {"S", "__all__"}}
+
+
+@pytest.mark.parametrize("module", modules(*PACKAGES), ids=str)
+def test_files_and_functions_are_short(module: Path) -> None:
+    assert len((ROOT / module).read_text().splitlines()) < LONGEST_FILE
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, node.name
