@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -61,12 +61,12 @@ def metric(sidecar: Sidecar, name: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"kafka_sidecar_{name}"))
 
 
-async def stands_still(sidecar: Sidecar) -> int:
-    """Memory once it no longer changes."""
-    seen = [resident(sidecar)]
+async def settled(figure: Callable[[Sidecar], int], sidecar: Sidecar) -> int:
+    """A figure once it no longer changes."""
+    seen = [figure(sidecar)]
     while len(seen) < 4 or len(set(seen[-4:])) > 1:
         await asyncio.sleep(0.05)
-        seen.append(resident(sidecar))
+        seen.append(figure(sidecar))
     return seen[-1]
 
 
@@ -74,19 +74,19 @@ async def stands_still(sidecar: Sidecar) -> int:
 async def test_a_client_that_does_not_read_makes_the_sidecar_hold_a_window_and_not_the_response(tmp_path: Path) -> None:
     async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
         broker.answers[ApiKey.FETCH] = fixed(FETCHED)
-        before = await stands_still(sidecar)
+        before = await settled(resident, sidecar)
         clients = [await Client.connect(port_of(sidecar)) for _ in range(2)]
         for client in clients:
             client.pause()
             client.send(FETCH)
         await until(lambda: sum(asked.key == ApiKey.FETCH for asked in broker.requests) == 2)
-        assert await stands_still(sidecar) - before < 5 * MB
+        assert await settled(resident, sidecar) - before < 5 * MB
         for client in clients:
             client.resume()
             got = await client.frame()
             assert (len(got), b"broker-1.internal" in got[-200:]) == (len(FETCHED), False)
             client.close()
-        assert await stands_still(sidecar) - before < 5 * MB
+        assert await settled(resident, sidecar) - before < 5 * MB
 
 
 async def crowd(port: int, broker: FakeBroker) -> None:
@@ -109,13 +109,13 @@ async def crowd(port: int, broker: FakeBroker) -> None:
 async def test_a_thousand_connections_leave_no_descriptor_no_session_and_no_memory(tmp_path: Path) -> None:
     async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
         await asyncio.to_thread(metric, sidecar, "nodes")
-        before = descriptors(sidecar)
+        before = await settled(descriptors, sidecar)
         sizes = []
         for _ in range(5):
             await crowd(port_of(sidecar), broker)
-            sizes.append(await stands_still(sidecar))
+            sizes.append(await settled(resident, sidecar))
         assert sizes[4] - sizes[1] < 2 * MB
-        assert descriptors(sidecar) == before
+        assert await settled(descriptors, sidecar) == before
         assert await asyncio.to_thread(metric, sidecar, "active_connections") == 0
         assert await asyncio.to_thread(metric, sidecar, "connections_total") == 1000
         assert await asyncio.to_thread(metric, sidecar, "disconnects_total") == 1000
