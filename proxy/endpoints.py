@@ -13,6 +13,7 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import TAGS, changed, field_reader, field_writer, read_tags, skipper, span, write_tags
 from kafka_sidecar.codec.messages.describe_cluster import DescribeClusterResponse
+from kafka_sidecar.codec.messages.describe_quorum import DescribeQuorumResponse
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
 from kafka_sidecar.codec.messages.metadata import MetadataResponse
@@ -46,6 +47,8 @@ PLACES: dict[int, Place] = {
     ApiKey.FETCH: Place(FetchResponse, "node_endpoints", tag=0, since=16),
     ApiKey.SHARE_FETCH: Place(ShareFetchResponse, "node_endpoints"),
     ApiKey.SHARE_ACKNOWLEDGE: Place(ShareAcknowledgeResponse, "node_endpoints"),
+    # KIP-853: where the controllers listen. They have no listener here, so the client is told of none.
+    ApiKey.DESCRIBE_QUORUM: Place(DescribeQuorumResponse, "nodes", since=2),
 }
 
 
@@ -98,6 +101,8 @@ def nodes_of(key: int, version: int) -> Listed | Tagged | None:
 
 def teller(key: int, local: Local) -> Callable[[Nodes], Nodes]:
     """A function from the structs that a broker sent to those that the client is told."""
+    if key == ApiKey.DESCRIBE_QUORUM:
+        return lambda nodes: tuple(changed(node, listeners=()) for node in nodes)
     node_id = PLACES[key].node_id
 
     def told(nodes: Nodes) -> Nodes:

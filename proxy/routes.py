@@ -22,8 +22,6 @@ CAPS: dict[int, tuple[int, int]] = {
     ApiKey.API_VERSIONS: (0, NEWEST_API_VERSIONS),
     # v0 is followed by tokens that are no Kafka frames: they could not be told from requests.
     ApiKey.SASL_HANDSHAKE: (1, APIS[ApiKey.SASL_HANDSHAKE].max_version),
-    # v2 tells the addresses of the controllers (KIP-853), which have no listener here.
-    ApiKey.DESCRIBE_QUORUM: (0, 1),
     # v0 was an early access of Kafka 4.0 and 4.1 that differs; it names brokers too.
     ApiKey.SHARE_FETCH: (1, APIS[ApiKey.SHARE_FETCH].max_version),
     ApiKey.SHARE_ACKNOWLEDGE: (1, APIS[ApiKey.SHARE_ACKNOWLEDGE].max_version),

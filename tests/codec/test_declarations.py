@@ -14,9 +14,10 @@ from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.versions import parse_versions
 
 MESSAGES = [
-    "ApiVersions", "DescribeCluster", "Fetch", "FindCoordinator", "Metadata", "OffsetCommit", "OffsetFetch", "Produce",
+    "ApiVersions", "DescribeCluster", "DescribeQuorum", "Fetch", "FindCoordinator", "Metadata", "OffsetCommit", "OffsetFetch", "Produce",
     "SaslAuthenticate", "SaslHandshake", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
 ]  # fmt: skip
+ONLY_THE_OTHER_SIDE = {"DescribeQuorumRequest"}
 # The two names that say what they are without the class's name in them.
 RENAMED = {"request_api_key": "api_key", "request_api_version": "api_version"}
 EMPTY = {"string": "", "bytes": b"", "records": b"", "bool": False, "float64": 0.0, "uuid": bytes(16), "array": ()}
@@ -92,5 +93,5 @@ def test_a_declaration_says_what_kafka_says(cls: type[Struct]) -> None:
 
 
 def test_the_requests_and_responses_that_the_proxy_reads_are_declared() -> None:
-    wanted = {name + side for name in MESSAGES for side in ("Request", "Response")}
+    wanted = {name + side for name in MESSAGES for side in ("Request", "Response")} - ONLY_THE_OTHER_SIDE
     assert {cls.__name__ for cls in roots()} == wanted | {"RequestHeader", "ResponseHeader"}

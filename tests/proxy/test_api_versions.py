@@ -72,7 +72,6 @@ def test_produce_keeps_its_minimum_because_librdkafka_looks_at_it() -> None:
 HIDDEN_VERSIONS = {
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.SASL_HANDSHAKE: (1, 1),
-    ApiKey.DESCRIBE_QUORUM: (0, 1),
     ApiKey.SHARE_FETCH: (1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
 }
