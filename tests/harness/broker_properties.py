@@ -49,6 +49,7 @@ def properties(version: str, node_id: int, ports: Ports, voters: dict[int, Ports
         "default.replication.factor": replicas,
         "min.insync.replicas": min(2, replicas),
         **SMALL,
+        **ENDLESS,
         **QUICK,
         **COMPLETE,
         **(PREVIEW_3_9 if version.startswith("3.9.") else {}),
@@ -66,6 +67,9 @@ SMALL: dict[str, object] = {
     "log.segment.delete.delay.ms": 1000,
     "log.cleaner.dedupe.buffer.size": 2 << 20,
 }
+
+# Records of 1970 are welcome.
+ENDLESS: dict[str, object] = {"log.retention.ms": -1}
 
 # What a production cluster waits for patiently, a test does not.
 QUICK: dict[str, object] = {

@@ -61,6 +61,8 @@ class Node:
         self.folder = folder
         self.config = folder / "server.properties"
         self._program: Program | None = None
+        self._accepted: list[Connection] = []
+        self._read_until = 0
 
     @property
     def program(self) -> Program:
@@ -105,7 +107,13 @@ class Node:
 
     def accepted(self) -> list[Connection]:
         """Every connection that it has accepted, also before it was last started."""
-        return list(connections.accepted((self.folder / "broker.log").read_text(errors="replace")))
+        with (self.folder / "broker.log").open("rb") as log:
+            log.seek(self._read_until)
+            # A line that is still being written is left for the next time.
+            news = log.read().rpartition(b"\n")[0]
+        self._read_until += len(news)
+        self._accepted += connections.accepted(news.decode(errors="replace"))
+        return self._accepted
 
 
 class Cluster:
@@ -158,7 +166,8 @@ class Cluster:
 
     def add_node(self) -> Node:
         """One more broker, ready to serve; it holds no partition yet."""
-        node = self._format(max(self.nodes) + 1, {})
+        used = [*self.nodes, *(node.id for node in self._removed)]
+        node = self._format(max(used) + 1, {})
         node.start()
         return node
 

@@ -1,127 +1,111 @@
-"""No client ever connects past the sidecar: not when leaders move, not when brokers come and go.
-
-Each broker logs who connects to the listener that only the sidecar should know; the sidecar comes from an address of
-its own. Every other test of this folder is held to the same (conftest.py, `no_leak`).
-"""
+"""No client learns a broker's address: the brokers themselves say who connected to them."""
 
 from __future__ import annotations
 
-import json
-import re
-import socket
-import time
-import urllib.request
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.cluster import SIDECAR_HOST, Cluster
+from confluent_kafka.admin import AdminClient
+from harness.cluster import SIDECAR_HOST, Cluster, Node
 from harness.sidecar import Sidecar
-from harness.tool_host import Answer, ToolHost
+from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.java_tools import Tools
-from integration.scenarios.target import Target, create_topic
+from integration.partitions import move
+from integration.runs import Arena
+from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
 pytestmark = pytest.mark.integration
+three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")
 
-PER_SECOND = 1_000
-LIMIT_S = 70
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 3) as cluster:
-        yield cluster
+RECORDS, PER_SECOND = 8000, 800
 
 
-@pytest.fixture(scope="module")
-def sidecar(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
-    log = tmp_path_factory.mktemp("sidecar") / "sidecar.log"
-    with Sidecar.start(cluster.bootstrap, log) as sidecar:
-        yield sidecar
+class Traffic:
+    """A producer, a consumer group and a share consumer of Java that run through the sidecar for some seconds."""
+
+    def __init__(self, arena: Arena, topic: str) -> None:
+        host, bootstrap, limit_s = arena.java[NEWEST], arena.sidecar.bootstrap, 60
+        group = f"{topic}-share"
+        _read_from_the_beginning(host, arena.cluster.direct, group)
+        self._calls = [
+            host.start("Traffic", "consume", bootstrap, topic, RECORDS, limit_s, limit_s=limit_s + 5),
+            host.start("Kafka4Traffic", bootstrap, topic, group, RECORDS, limit_s, limit_s=limit_s + 5),
+            host.start("Traffic", "produce", bootstrap, topic, RECORDS, PER_SECOND, limit_s=limit_s),
+        ]
+
+    @property
+    def is_running(self) -> bool:
+        return not any(call.done() for call in self._calls)
+
+    def end(self) -> list[str]:
+        """What each printed; raises unless all have seen every record."""
+        answers = [call.result(90) for call in self._calls]
+        assert [answer.code for answer in answers] == [0, 0, 0], answers
+        return [answer.out for answer in answers]
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """Java's idempotent producer, its consumer and its share consumer, all at work on one topic for some seconds."""
-
-    working: Mapping[str, Future[Answer]]
-
-    @classmethod
-    def start(cls, bootstrap: str, topic: str, host: ToolHost, seconds: int) -> Clients:
-        count = seconds * PER_SECOND
-        consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-        arguments = {
-            "NumberedProducer": (bootstrap, topic, count, PER_SECOND),
-            "Kafka4ShareReader": (bootstrap, topic, f"share of {topic}", count),
-            consumer: ("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", count),
-        }
-        return cls({main: host.start(main, *words, limit_s=LIMIT_S) for main, words in arguments.items()})
-
-    def must_succeed(self) -> None:
-        for main, work in self.working.items():
-            answer = work.result(LIMIT_S + 20)
-            assert answer.code == 0, f"{main}: {answer.code} {answer.err[-2000:]}"
+def _read_from_the_beginning(host: ToolHost, bootstrap: str, group: str) -> None:
+    entity = ["--entity-type", "groups", "--entity-name", group]
+    setting = ["--add-config", "share.auto.offset.reset=earliest"]
+    host.run("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *entity, *setting)
 
 
-def move(tools: Tools, folder: Path, topic: str, replicas: list[int]) -> None:
-    """Moves partition 0 to these brokers; the first of them leads."""
-    plan = folder / "plan.json"
-    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": replicas}]}))
-    tools.run("ReassignPartitionsCommand", "--reassignment-json-file", plan, "--execute")
-    tools.expect("is completed", "ReassignPartitionsCommand", "--reassignment-json-file", plan, "--verify")
-    tools.expect("", "LeaderElectionCommand", "--election-type", "preferred", "--topic", topic, "--partition", 0)
+def _hosts_that_came_to(node: Node) -> set[str]:
+    return {connection.remote_host for connection in node.accepted() if connection.local_port == node.ports.sidecar}
 
 
-def edited(sidecar: Sidecar, api: str) -> float:
-    """How many responses of an API had to be edited."""
-    with urllib.request.urlopen(f"{sidecar.admin}/metrics", timeout=5) as answer:
-        found = re.search(rf'^kafka_sidecar_held_total{{api_key="{api}"}} (\S+)', answer.read().decode(), re.MULTILINE)
-    return float(found[1]) if found else 0.0
+@pytest.fixture
+def lonely(tmp_path: Path) -> Iterator[tuple[Cluster, Sidecar]]:
+    """A cluster and a sidecar whose count of connections may be spoilt."""
+    with Cluster.start(NEWEST) as cluster, Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log") as sidecar:
+        yield cluster, sidecar
 
 
-def test_a_direct_connection_is_seen_by_the_broker(cluster: Cluster) -> None:
-    port = cluster.node(1).ports.sidecar
-    with socket.create_connection(("127.0.0.1", port), 5) as client:
-        own_port = client.getsockname()[1]
-        deadline = time.monotonic() + 10
-        while not (seen := cluster.leaks()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-    assert [(leak.remote_port, leak.local_port) for leak in seen] == [(own_port, port)]
+def _list_topics(bootstrap: str) -> None:
+    AdminClient({"bootstrap.servers": bootstrap, "logger": SILENT}).list_topics(timeout=LIMIT_S)
 
 
-def test_clients_that_are_told_of_a_new_leader_go_there_through_the_sidecar(
-    cluster: Cluster, sidecar: Sidecar, java: Mapping[str, ToolHost], tmp_path: Path
-) -> None:
-    before = cluster.leaks()
-    host = java[NEWEST]
-    tools = Tools(Target(cluster.direct, "leaders", 3, java), host)
-    create_topic(cluster.direct, "leaders", 1)
-    clients = Clients.start(sidecar.bootstrap, "leaders", host, seconds=18)
-    for replicas in ([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 3, 1]):
-        time.sleep(2)
-        move(tools, tmp_path, "leaders", replicas)
-    clients.must_succeed()
-    assert edited(sidecar, "Produce") > 0, "no answer named a new leader (KIP-951): this test shows nothing"
-    assert cluster.leaks() == before
+def test_the_count_sees_a_client_that_goes_past_the_sidecar(lonely: tuple[Cluster, Sidecar]) -> None:
+    cluster, sidecar = lonely
+    _list_topics(sidecar.bootstrap)
+    assert cluster.leaks() == []
+    assert any(connection.remote_host == SIDECAR_HOST for connection in cluster.node(1).accepted())
+
+    _list_topics(cluster.bootstrap)
+
+    assert {leak.remote_host for leak in cluster.leaks()} == {"127.0.0.1"}
 
 
-def test_brokers_that_come_and_go_are_reached_through_the_sidecar_alone(
-    cluster: Cluster, sidecar: Sidecar, java: Mapping[str, ToolHost], tmp_path: Path
-) -> None:
-    before = cluster.leaks()
-    host = java[NEWEST]
-    tools = Tools(Target(cluster.direct, "brokers", 3, java), host)
-    create_topic(cluster.direct, "brokers", 1)
-    clients = Clients.start(sidecar.bootstrap, "brokers", host, seconds=25)
-    added = cluster.add_node()
-    move(tools, tmp_path, "brokers", [added.id, 1])
-    time.sleep(3)
-    came = {connection.remote_host for connection in added.accepted() if connection.local_port == added.ports.sidecar}
-    assert came == {SIDECAR_HOST}, "nobody came to the new broker through the sidecar"
-    move(tools, tmp_path, "brokers", [1, 2, 3])
-    cluster.remove_node(added.id)
-    clients.must_succeed()
-    assert cluster.leaks() == before
+@three_nodes
+def test_clients_follow_a_leader_that_moves_through_the_sidecar(arena: Arena) -> None:
+    topic = "leader-moves"
+    create_topic(arena.cluster.direct, topic, 3)
+    traffic = Traffic(arena, topic)
+
+    for turn in range(3):
+        order = [(node + turn) % 3 + 1 for node in range(3)]
+        move(arena.cluster, arena.java[NEWEST], topic, [order[shift:] + order[:shift] for shift in range(3)])
+        assert traffic.is_running
+
+    produced = traffic.end()[-1]
+    assert produced == f"acked {RECORDS}\n"
+    assert arena.cluster.leaks() == []
+
+
+@three_nodes
+def test_clients_reach_an_added_broker_and_leave_a_removed_one_through_the_sidecar(arena: Arena) -> None:
+    topic = "broker-comes-and-goes"
+    create_topic(arena.cluster.direct, topic, 3)
+    traffic = Traffic(arena, topic)
+
+    added = arena.cluster.add_node()
+    move(arena.cluster, arena.java[NEWEST], topic, [[added.id, 1, 2], [added.id, 2, 3], [3, added.id, 1]])
+    eventually(lambda: _hosts_that_came_to(added), bool, "the added broker is reached")
+    assert traffic.is_running
+    move(arena.cluster, arena.java[NEWEST], topic, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    arena.cluster.remove_node(added.id)
+
+    assert traffic.end()[-1] == f"acked {RECORDS}\n"
+    assert _hosts_that_came_to(added) == {SIDECAR_HOST}
+    assert arena.cluster.leaks() == []

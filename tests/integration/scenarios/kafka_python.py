@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
-from contextlib import closing
 from typing import Any
 
 from integration.scenarios.target import LIMIT_S, Target, eventually, numbered
@@ -15,17 +15,17 @@ with warnings.catch_warnings():
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
 
-def producer(target: Target, **settings: Any) -> closing[KafkaProducer]:
-    return closing(KafkaProducer(bootstrap_servers=target.bootstrap.split(","), **settings))
+def producer(target: Target, **settings: Any) -> KafkaProducer:
+    return KafkaProducer(bootstrap_servers=target.bootstrap.split(","), **settings)
 
 
-def consumer(target: Target, *topics: str, **settings: Any) -> closing[KafkaConsumer]:
+def consumer(target: Target, *topics: str, **settings: Any) -> KafkaConsumer:
     quick = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
-    return closing(KafkaConsumer(*topics, bootstrap_servers=target.bootstrap.split(","), **{**quick, **settings}))
+    return KafkaConsumer(*topics, bootstrap_servers=target.bootstrap.split(","), **{**quick, **settings})
 
 
-def admin_client(target: Target) -> closing[KafkaAdminClient]:
-    return closing(KafkaAdminClient(bootstrap_servers=target.bootstrap.split(",")))
+def admin_client(target: Target) -> KafkaAdminClient:
+    return KafkaAdminClient(bootstrap_servers=target.bootstrap.split(","))
 
 
 def send(target: Target, topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:
@@ -43,18 +43,48 @@ def read(target: Target, topic: str, count: int, isolation: str = "read_uncommit
         return poll(count, reader)
 
 
-def poll(count: int, *consumers: Any) -> list[Any]:
-    """``count`` records that any of the consumers gets."""
+def poll(count: int, consumer: Any) -> list[Any]:
+    """The next ``count`` records or more."""
     records: list[Any] = []
 
     def more() -> int:
-        for each in consumers:
-            for batch in each.poll(timeout_ms=100).values():
-                records.extend(batch)
+        records.extend(_polled(consumer))
         return len(records)
 
     eventually(more, lambda total: total >= count, f"{count} records")
     return records
+
+
+def _polled(consumer: Any) -> list[Any]:
+    # With a shorter limit it gives up joining its group before the others have joined, and begins anew for ever.
+    batches = consumer.poll(timeout_ms=1000).values()
+    return [record for batch in batches for record in batch]
+
+
+class Member:
+    """A consumer in a group that polls in a thread of its own, as members do."""
+
+    def __init__(self, consumer: KafkaConsumer, seen: list[Any]) -> None:
+        self._consumer = consumer
+        self._seen = seen
+        self._is_leaving = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        with self._consumer:
+            while not self._is_leaving.is_set():
+                self._seen.extend(_polled(self._consumer))
+                self._consumer.commit()
+
+    def share(self) -> int:
+        """How many partitions it has."""
+        return len(self._consumer.assignment())
+
+    def leave(self) -> None:
+        self._is_leaving.set()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
 
 
 def codecs(target: Target) -> None:
@@ -109,33 +139,19 @@ def group(target: Target) -> None:
     topic = target.topic("group", 4)
     send(target, topic, numbered(200), 4)
     settings = {"group_id": target.named("group"), "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
-    with consumer(target, topic, **settings) as first:
-        seen = poll(200, first)
-        first.commit()
-        with consumer(target, topic, **settings) as second:
-            seen += _poll_until([2, 2], first, second)
-            send(target, topic, numbered(200, 200), 4)
-            seen += poll(400 - len(seen), first, second)
-            first.commit()
-            second.commit()
-        seen += _poll_until([4], first)
-        committed = [first.committed(TopicPartition(topic, partition)) for partition in range(4)]
+    seen: list[Any] = []
+    first = Member(consumer(target, topic, **settings), seen)
+    eventually(lambda: len(seen), lambda count: count == 200, "200 records")
+    second = Member(consumer(target, topic, **settings), seen)
+    eventually(lambda: [first.share(), second.share()], lambda shares: shares == [2, 2], "two partitions each")
+    send(target, topic, numbered(200, 200), 4)
+    eventually(lambda: len(seen), lambda count: count == 400, "400 records")
+    second.leave()
+    eventually(first.share, lambda share: share == 4, "all partitions back")
+    first.leave()
     assert Counter(record.value for record in seen) == Counter(numbered(400))
-    assert committed == [100] * 4
-
-
-def _poll_until(shares: list[int], *members: Any) -> list[Any]:
-    """What the members get while they poll until each has so many partitions."""
-    records: list[Any] = []
-
-    def more() -> list[int]:
-        for member in members:
-            for batch in member.poll(timeout_ms=50).values():
-                records.extend(batch)
-        return [len(member.assignment()) for member in members]
-
-    eventually(more, lambda found: found == shares, f"shares {shares}")
-    return records
+    with consumer(target, group_id=settings["group_id"]) as late:
+        assert [late.committed(TopicPartition(topic, partition)) for partition in range(4)] == [100] * 4
 
 
 def admin(target: Target) -> None:

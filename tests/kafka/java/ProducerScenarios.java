@@ -1,9 +1,11 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
@@ -23,11 +25,16 @@ public final class ProducerScenarios {
         String filler = "x".repeat(2000);
         for (int partition = 0; partition < CODECS.size(); partition++) {
             try (var producer = target.producer("compression.type", CODECS.get(partition), "linger.ms", 20)) {
+                var sent = new ArrayList<Future<RecordMetadata>>();
                 for (int number = 0; number < 50; number++) {
                     String value = number == 7 ? null : filler + number;
                     var record = new ProducerRecord<>(topic, partition, 1000L + number, "k" + number, value);
                     record.headers().add("h", new byte[] {(byte) number});
-                    producer.send(record);
+                    sent.add(producer.send(record));
+                }
+                producer.flush();
+                for (int number = 0; number < 50; number++) {
+                    Target.same((long) number, sent.get(number).get().offset());
                 }
             }
         }
@@ -57,10 +64,12 @@ public final class ProducerScenarios {
         String topic = target.topic("large", 2);
         try (var producer = target.producer()) {
             for (int number = 0; number < 6; number++) {
-                producer.send(new ProducerRecord<>(topic, number % 2, null, ("" + number).repeat(900_000)));
+                producer.send(new ProducerRecord<>(topic, number % 2, null, ("" + number).repeat(900_000))).get();
             }
         }
-        for (ConsumerRecord<String, String> record : target.read(topic, "read_uncommitted")) {
+        List<ConsumerRecord<String, String>> records = target.read(topic, "read_uncommitted");
+        Target.same(6, records.size());
+        for (ConsumerRecord<String, String> record : records) {
             Target.same(900_000, record.value().length());
         }
     }
