@@ -98,14 +98,14 @@ def asked(key: ApiKey, version: int, correlation_id: int = 1) -> bytes:
     return oracle.request_frame(oracle.request(key, version, **acks), correlation_id)
 
 
-def as_told(value: Any, host: str = HOST) -> Any:
+def as_told(value: Any, host: str = HOST, first_port: int = FIRST_PORT) -> Any:
     """kio's message with every broker's address replaced by the one that `Dialogue` gives it."""
     if isinstance(value, tuple):
-        return tuple(as_told(item, host) for item in value)
+        return tuple(as_told(item, host, first_port) for item in value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    changed = {field.name: as_told(getattr(value, field.name), host) for field in fields(value)}
+    changed = {field.name: as_told(getattr(value, field.name), host, first_port) for field in fields(value)}
     if changed.get("host"):
         node_id = changed["node_id"] if "node_id" in changed else changed["broker_id"]
-        changed |= {"host": host, "port": FIRST_PORT + node_id} if node_id >= 0 else {}
+        changed |= {"host": host, "port": first_port + node_id} if node_id >= 0 else {}
     return replace(value, **changed)

@@ -59,13 +59,13 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def read_response(key: int, version: int, frame: bytes) -> tuple[int, Any]:
-    """Correlation id and message of a whole response; fails where a byte is left over."""
+def read_response(key: int, version: int, frame: bytes, *, whole: bool = True) -> tuple[int, Any]:
+    """Correlation id and message of a response; fails where a byte is left over, unless not ``whole``."""
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     kind = load_response_schema(key, version)
     header, size = entity_reader(kind.__header_schema__)(frame[4:], 0)
     entity, end = entity_reader(kind)(frame[4 + size :], 0)
-    assert 4 + size + end == len(frame)
+    assert not whole or 4 + size + end == len(frame)
     return header.correlation_id, entity
 
 
