@@ -36,7 +36,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 
 .PHONY: unit
 unit: install definitions ## the tests that need no broker
-	$(BIN)/pytest -m "not integration and not matrix"
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not integration and not matrix"
 
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka

@@ -48,6 +48,7 @@ class Tee:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # an aborted transport closes its socket in the next turn
 
     @property
     def addresses(self) -> str:
@@ -71,23 +72,25 @@ class Tee:
     async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         conversation = Conversation()
         self.conversations.append(conversation)
+        writers = [writer]
         try:
             from_broker, to_broker = await asyncio.open_connection(host, port)
+            writers.append(to_broker)
+            pumps = [
+                asyncio.ensure_future(self._pump(CLIENT, reader, to_broker, conversation)),
+                asyncio.ensure_future(self._pump(BROKER, from_broker, writer, conversation)),
+            ]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
         except OSError:
-            writer.close()
-            return
-        pumps = [
-            asyncio.ensure_future(self._pump(CLIENT, reader, to_broker, conversation)),
-            asyncio.ensure_future(self._pump(BROKER, from_broker, writer, conversation)),
-        ]
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            pass  # no broker: the client sees its connection closed
         finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
-            writer.close()
-            to_broker.close()
+            for each in writers:
+                each.transport.abort()
 
     async def _pump(
         self, who: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, conversation: Conversation
