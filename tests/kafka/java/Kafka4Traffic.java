@@ -1,3 +1,4 @@
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -5,10 +6,10 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** As Traffic, with a share consumer: BOOTSTRAP TOPIC GROUP COUNT LIMIT_S. */
+/** As Traffic, with a share consumer: BOOTSTRAP TOPIC GROUP SIGNALS LIMIT_S. */
 public final class Kafka4Traffic {
     public static void main(String[] args) {
-        Traffic.Seen seen = new Traffic.Seen(Integer.parseInt(args[3]));
+        Traffic.Seen seen = new Traffic.Seen(Path.of(args[3]));
         long deadline = System.nanoTime() + Integer.parseInt(args[4]) * 1_000_000_000L;
         Map<String, Object> config = Map.of("bootstrap.servers", args[0], "group.id", args[2], "metadata.max.age.ms", 3000);
         try (var consumer = new KafkaShareConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {

@@ -1,3 +1,8 @@
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -15,28 +20,30 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Clients that run while something happens to the cluster: produce BOOTSTRAP TOPIC COUNT PER_SECOND, or
- * consume BOOTSTRAP TOPIC COUNT LIMIT_S. Values are the numbers from 0 to COUNT - 1.
+ * Clients that run while something happens to the cluster: produce BOOTSTRAP TOPIC SIGNALS COUNT PER_SECOND, or
+ * consume BOOTSTRAP TOPIC SIGNALS LIMIT_S. Values are the numbers from 0 on. SIGNALS is a folder: the producer sends
+ * COUNT records at least, and goes on until there is a file "stop" in it; then it writes how many there are to "sent".
  */
 public final class Traffic {
     public static void main(String[] args) throws Exception {
-        int count = Integer.parseInt(args[3]);
-        int pace = Integer.parseInt(args[4]);
+        Path signals = Path.of(args[3]);
+        int number = Integer.parseInt(args[4]);
         if (args[0].equals("produce")) {
-            produce(args[1], args[2], count, pace);
+            produce(args[1], args[2], signals, number, Integer.parseInt(args[5]));
         } else {
-            consume(args[1], args[2], count, pace);
+            consume(args[1], args[2], signals, number);
         }
     }
 
-    private static void produce(String bootstrap, String topic, int count, int perSecond) throws Exception {
+    private static void produce(String bootstrap, String topic, Path signals, int count, int perSecond) throws Exception {
         Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "enable.idempotence", true, "linger.ms", 5,
             "request.timeout.ms", 10_000, "delivery.timeout.ms", 180_000, "max.block.ms", 120_000, "metadata.max.age.ms", 3000);
         AtomicInteger acked = new AtomicInteger();
+        int number = 0;
         AtomicReference<Exception> failure = new AtomicReference<>();
         long start = System.nanoTime();
         try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
-            for (int number = 0; number < count; number++) {
+            for (; number < count || !Files.exists(signals.resolve("stop")); number++) {
                 LockSupport.parkNanos(start + number * 1_000_000_000L / perSecond - System.nanoTime());
                 producer.send(new ProducerRecord<>(topic, "" + number, "" + number), (metadata, error) -> {
                     if (error == null) {
@@ -50,12 +57,14 @@ public final class Traffic {
         if (failure.get() != null) {
             throw failure.get();
         }
+        Path written = Files.writeString(signals.resolve("sending"), "" + number);
+        Files.move(written, signals.resolve("sent"), StandardCopyOption.ATOMIC_MOVE);
         System.out.println("acked " + acked);
     }
 
     /** Two members of one group, each in a thread. */
-    private static void consume(String bootstrap, String topic, int count, int limitS) throws Exception {
-        Seen seen = new Seen(count);
+    private static void consume(String bootstrap, String topic, Path signals, int limitS) throws Exception {
+        Seen seen = new Seen(signals);
         long deadline = System.nanoTime() + limitS * 1_000_000_000L;
         List<Thread> members = new ArrayList<>();
         for (int member = 0; member < 2; member++) {
@@ -84,13 +93,13 @@ public final class Traffic {
 
     /** Which numbers were seen. */
     static final class Seen {
-        private final int count;
+        private final Path sent;
         private final BitSet numbers = new BitSet();
         private int distinct;
         private int total;
 
-        Seen(int count) {
-            this.count = count;
+        Seen(Path signals) {
+            sent = signals.resolve("sent");
         }
 
         synchronized void add(int number) {
@@ -102,13 +111,17 @@ public final class Traffic {
         }
 
         synchronized boolean isComplete() {
-            return distinct == count;
+            try {
+                return Files.exists(sent) && distinct >= Integer.parseInt(Files.readString(sent));
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
         }
 
         synchronized void report() {
-            System.out.println("seen " + distinct + " of " + count + ", again " + (total - distinct));
-            if (distinct < count) {
-                throw new AssertionError("not seen: " + (count - distinct) + ", the first is " + numbers.nextClearBit(0));
+            System.out.println("seen " + distinct + ", again " + (total - distinct));
+            if (!isComplete()) {
+                throw new AssertionError("the first that was not seen is " + numbers.nextClearBit(0));
             }
         }
     }
