@@ -1,0 +1,129 @@
+"""The contract of KIP-940 between the sidecar and those who write policies.
+
+A policy is told once how it is configured, says once what it needs to see, and then judges record by record. It is
+synchronous and pure: what it has to wait for it names in `Unresolved`, and is asked again when that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from kafka_sidecar.codec.records import Record, Records
+
+ALL = -1  # for hints: every byte
+
+
+class InvalidRecordError(Exception):
+    """The policy refuses the record. The text is what the client is told: it must not quote the record's contents."""
+
+    def __init__(self, message: str, reason: str = "refused") -> None:
+        super().__init__(message)
+        self.reason = reason  # one of few words: a label value of a metric
+
+
+class Unresolved(Exception):  # noqa: N818 - not an error: the policy cannot say yet
+    """The policy needs something that is not here, such as a schema; ``resolve(key)`` of the policy fetches it."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(key)
+        self.key = key  # hashable: one fetch at a time is made for equal keys
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """Where a record is to be written to (KIP-940 ``TopicMetadata``)."""
+
+    topic: str
+    partition: int
+    topic_id: bytes  # 16 bytes, zeros where the client named the topic
+    validation_policy: str  # the topic's ``record.validation.policy``; its meaning is the policy's own
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a policy needs of a record (KIP-940 ``RecordIntrospectionHints``); anything else it may not see.
+
+    Bytes are counted from the beginning: 0 none, n at least n, ``ALL`` every one.
+    """
+
+    access_headers: bool = False
+    access_key_bytes: int = 0
+    access_value_bytes: int = 0
+
+    @property
+    def access_contents(self) -> bool:
+        """Whether the records must be decompressed at all: without it the batch's own header is enough."""
+        return bool(self.access_headers or self.access_key_bytes or self.access_value_bytes)
+
+    def __or__(self, other: Hints) -> Hints:
+        """What two policies need together."""
+        return Hints(
+            self.access_headers or other.access_headers,
+            _more(self.access_key_bytes, other.access_key_bytes),
+            _more(self.access_value_bytes, other.access_value_bytes),
+        )
+
+
+def _more(one: int, other: int) -> int:
+    return ALL if ALL in (one, other) else max(one, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One record that a batch policy refuses."""
+
+    index: int  # of the record in the client's batch
+    message: str  # for the client; quotes no contents
+    reason: str = "refused"
+
+
+class RecordValidationPolicy:
+    """Judges one record at a time. Subclass it; only `validate` must be given."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Take the settings from the configuration file.
+
+        Raises:
+            ValueError: a setting is wrong; the text names it and the remedy.
+        """
+
+    def hints(self) -> Hints:
+        """What `validate` looks at. Asked once, after `configure`."""
+        return Hints(access_headers=True, access_key_bytes=ALL, access_value_bytes=ALL)
+
+    def check(self, text: str) -> None:
+        """Look at a topic's ``record.validation.policy`` before it is used.
+
+        Raises:
+            ValueError: this policy cannot mean anything by it.
+        """
+
+    def validate(self, topic: TopicMetadata, record: Record) -> None:
+        """Let the record pass by returning.
+
+        Raises:
+            InvalidRecordError: the whole batch of this partition is refused (KIP-467).
+            Unresolved: it cannot be said before ``resolve(key)`` is done.
+        """
+        raise NotImplementedError
+
+    async def resolve(self, key: object) -> None:
+        """Fetch what an `Unresolved` asked for. Whatever it raises counts as this policy's failure."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of what `configure` took."""
+
+
+@runtime_checkable
+class BatchPolicy(Protocol):
+    """The second form, for policies whose loop over the records is compiled: a whole batch in one call.
+
+    A policy that has this method is never asked record by record.
+    """
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+        """The records that are refused, in the order of their indexes; empty: all may pass."""
+        ...

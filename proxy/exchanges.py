@@ -1,0 +1,52 @@
+"""A request and its response that somebody takes in hand: how that somebody and the session speak with each other.
+
+The session collects both frames whole, in order, and asks what is to become of them. To end the connection, raise
+`RouteError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The request does not reach the broker; this frame is its response, when its turn comes (design D6)."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The request does not reach the broker and gets no response: acks=0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """It cannot be said yet: this direction of the connection stands still until ``wait()`` is over."""
+
+    wait: Callable[[], Awaitable[None]]  # must end by itself; what it raises ends the connection
+    then: Callable[[], Step]  # asked afterwards; may be another Hold
+
+
+# Bytes: the frame that goes on to the other peer, the very object that came in where nothing is changed.
+Step = bytes | Answer | Done | Hold
+
+
+class Exchange(Protocol):
+    """One request and its response. Frames begin with their length."""
+
+    def request(self, frame: bytes) -> Step:
+        """What becomes of the client's frame. Called once. Raises CodecError."""
+        ...
+
+    @property
+    def wants_response(self) -> bool:
+        """Whether `response` is to be called; known once `request` has answered bytes."""
+        ...
+
+    def response(self, frame: bytes) -> bytes | Hold:
+        """What becomes of the broker's frame; a Hold must end in bytes. Called once. Raises CodecError."""
+        ...
