@@ -14,8 +14,9 @@ from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.versions import parse_versions
 
 MESSAGES = [
-    "ApiVersions", "DescribeCluster", "DescribeQuorum", "Fetch", "FindCoordinator", "Metadata", "OffsetCommit",
-    "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
+    "AlterConfigs", "ApiVersions", "CreateTopics", "DeleteTopics", "DescribeCluster", "DescribeConfigs",
+    "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "Metadata", "OffsetCommit", "OffsetFetch",
+    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
 ]  # fmt: skip
 ONLY_THE_OTHER_SIDE = {"DescribeQuorumRequest"}
 # The two names that say what they are without the class's name in them.
