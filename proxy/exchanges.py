@@ -1,7 +1,7 @@
 """A request and its response that somebody takes in hand: how that somebody and the session speak with each other.
 
-The session collects both frames whole, in order, and asks what is to become of them. To end the connection, raise
-`RouteError`.
+The session collects both frames whole, in order, and asks what is to become of them. To end the connection at once,
+raise `RouteError`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The request does not reach the broker and gets no response: acks=0."""
+class Last:
+    """What is left of the request goes to the broker, then both connections end: as a broker does with acks=0."""
+
+    frame: bytes  # empty: nothing is left
+    cause: str  # a label value of kafka_sidecar_disconnects_total
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Hold:
 
 
 # Bytes: the frame that goes on to the other peer, the very object that came in where nothing is changed.
-Step = bytes | Answer | Done | Hold
+Step = bytes | Answer | Last | Hold
 
 
 class Exchange(Protocol):
@@ -50,3 +54,7 @@ class Exchange(Protocol):
     def response(self, frame: bytes) -> bytes | Hold:
         """What becomes of the broker's frame; a Hold must end in bytes. Called once. Raises CodecError."""
         ...
+
+
+# Is shown the request of ``size`` bytes that begins at data[at], as much of it as is here: who takes it in hand?
+Begin = Callable[[bytes, int, int], Exchange | None]

@@ -54,7 +54,7 @@ class Frames:
     ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it at hand.
     """
 
-    __slots__ = ("_begin", "_carry", "_header_size", "_inserted", "_left", "edit", "error")
+    __slots__ = ("_begin", "_carry", "_header_size", "_inserted", "_left", "edit", "error", "held")
 
     def __init__(self, begin: Begin, header_size: int) -> None:
         self._begin = begin
@@ -64,6 +64,7 @@ class Frames:
         self._inserted: list[bytes] = []
         self.edit: Edit | None = None
         self.error: CodecError | None = None  # set once: these bytes cannot be read on
+        self.held = False  # set by an edit at the end of its frame: nothing behind it is looked at before `go_on`
 
     @property
     def unjudged(self) -> bytes:
@@ -72,7 +73,7 @@ class Frames:
 
     @property
     def between_frames(self) -> bool:
-        return not self._left and not self._carry
+        return not self._left and not self._carry and not self.held
 
     def insert(self, frame: bytes) -> None:
         """Called from ``begin``: let ``frame`` leave before the one that begins now."""
@@ -91,9 +92,18 @@ class Frames:
                 self.edit.skip -= size
                 self._left = left - size
                 return chunk
+        if self.held:
+            self._carry += chunk
+            return b""
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""
         return self._cut(data)
+
+    def go_on(self, decided: bytes) -> bytes:
+        """What leaves now that it is known what becomes of the frame that was held."""
+        self.held = False
+        data, self._carry = self._carry, b""
+        return decided + self._cut(data) if data else decided
 
     def _cut(self, data: bytes) -> bytes:
         size, at, kept = len(data), 0, 0  # data[kept:at] passes as it is
@@ -107,7 +117,7 @@ class Frames:
                         kept = end
                     self._left -= end - at
                     at = end
-                if size - at < self._header_size:
+                if size - at < self._header_size or self.held:
                     break
                 self._left = self._begin(data, at)
                 if self._inserted:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import Begin
 from kafka_sidecar.proxy.frames import Edit
 from kafka_sidecar.proxy.metrics import ApiCounts, Metrics
 
@@ -73,6 +74,7 @@ class Route:
     introduces: bool = False  # says who the client is
     answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
     rewrite: Rewrite | None = None
+    exchange: Begin | None = None
 
 
 def versions(key: int) -> tuple[int, int] | None:
@@ -93,10 +95,12 @@ class Routes:
         metrics: Metrics,
         rewrite: Callable[[int, int], Rewrite | None],
         answer: Callable[[int, int], Callable[[int], bytes] | None],
+        exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
     ) -> None:
         self._metrics = metrics
         self._rewrite = rewrite
         self._answer = answer
+        self._exchange = exchange
         self._table: dict[int, Route] = {}
         self.get = self._table.get  # (api key << 16 | version) -> Route | None, where it was made before
 
@@ -120,6 +124,7 @@ class Routes:
             introduces=key == ApiKey.API_VERSIONS,
             answer=answer,
             rewrite=None if answer else self._rewrite(key, version),
+            exchange=None if answer else self._exchange(key, version),
         )
         self._table[key_version] = route
         return route

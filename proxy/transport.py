@@ -93,6 +93,8 @@ class ClientSide(Side):
                 connection.to_broker.write(out)
             if session.due and connection.to_client is not None:
                 connection.to_client.write(session.to_client())
+            if session.held_request is not None:
+                connection.hold_requests()
         except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
             connection.broke(error)
         if session.closing is not None:
@@ -125,6 +127,8 @@ class BrokerSide(Side):
             out = session.from_broker(chunk)
             if out:
                 connection.to_client.write(out)
+            if session.held_response is not None:
+                connection.hold_responses()
         except Exception as error:  # noqa: BLE001 - as above
             connection.broke(error)
         if session.closing is not None:
@@ -164,6 +168,8 @@ class Connection:
         self._observer = observer
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._dialling: asyncio.Task[None] | None = None
+        self._holding_requests: asyncio.Task[None] | None = None
+        self._holding_responses: asyncio.Task[None] | None = None
         self._closing: Closing | None = None
         self._open_sides = 1
         self._began = 0.0
@@ -209,6 +215,52 @@ class Connection:
         log.error("a session broke: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 
+    def hold_requests(self) -> None:
+        """Do not read the client on before it is known what becomes of its last request."""
+        self.client.pause("a request is held")
+        if self._holding_requests is None:
+            self._holding_requests = spawn(self._until_requests_go_on(), "hold requests")
+
+    async def _until_requests_go_on(self) -> None:
+        session = self.session
+        try:
+            while session.held_request is not None:
+                await session.held_request.wait()
+                out = session.request_decided()
+                if out and self.to_broker is not None:
+                    self.to_broker.write(out)
+                if session.due and self.to_client is not None:
+                    self.to_client.write(session.to_client())
+        except Exception as error:  # noqa: BLE001 - a client that waits must not wait for ever
+            self.broke(error)
+        self._holding_requests = None
+        self.client.resume("a request is held")
+        if session.closing is not None:
+            self.end(session.closing)
+
+    def hold_responses(self) -> None:
+        """Do not read the broker on before it is known what becomes of its last response."""
+        if self.broker is not None:
+            self.broker.pause("a response is held")
+        if self._holding_responses is None:
+            self._holding_responses = spawn(self._until_responses_go_on(), "hold responses")
+
+    async def _until_responses_go_on(self) -> None:
+        session = self.session
+        try:
+            while session.held_response is not None:
+                await session.held_response.wait()
+                out = session.response_decided()
+                if out and self.to_client is not None:
+                    self.to_client.write(out)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.broke(error)
+        self._holding_responses = None
+        if self.broker is not None:
+            self.broker.resume("a response is held")
+        if session.closing is not None:
+            self.end(session.closing)
+
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
         self.client.pause("the client reads slowly")
@@ -225,8 +277,9 @@ class Connection:
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
-        if self._dialling is not None:
-            self._dialling.cancel()
+        for task in (self._dialling, self._holding_requests, self._holding_responses):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
         self.client.close()
         if self.broker is not None:
             self.broker.close()
