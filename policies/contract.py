@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kafka_sidecar.codec.records import Record, Records
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import BatchHeader, Record, Records
 
 ALL = -1  # for hints: every byte
+WHOLE_BATCH = -1  # in place of a record's index: the batch itself is refused, whatever its records are
 
 
 class InvalidRecordError(Exception):
@@ -45,17 +47,19 @@ class TopicMetadata:
 class Hints:
     """What a policy needs of a record (KIP-940 ``RecordIntrospectionHints``); anything else it may not see.
 
-    Bytes are counted from the beginning: 0 none, n at least n, ``ALL`` every one.
+    Bytes are counted from the beginning: 0 none, n at least n, ``ALL`` every one. ``access_metadata`` is not the KIP's:
+    a record's timestamp and sizes, for which the batch has to be walked but nothing of the record is read.
     """
 
     access_headers: bool = False
     access_key_bytes: int = 0
     access_value_bytes: int = 0
+    access_metadata: bool = False
 
     @property
     def access_contents(self) -> bool:
         """Whether the records must be decompressed at all: without it the batch's own header is enough."""
-        return bool(self.access_headers or self.access_key_bytes or self.access_value_bytes)
+        return bool(self.access_headers or self.access_key_bytes or self.access_value_bytes or self.access_metadata)
 
     def __or__(self, other: Hints) -> Hints:
         """What two policies need together."""
@@ -63,6 +67,7 @@ class Hints:
             self.access_headers or other.access_headers,
             _more(self.access_key_bytes, other.access_key_bytes),
             _more(self.access_value_bytes, other.access_value_bytes),
+            self.access_metadata or other.access_metadata,
         )
 
 
@@ -72,9 +77,9 @@ def _more(one: int, other: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One record that a batch policy refuses."""
+    """One record that a policy refuses, or the batch."""
 
-    index: int  # of the record in the client's batch
+    index: int  # of the record in the client's batch, or WHOLE_BATCH
     message: str  # for the client; quotes no contents
     reason: str = "refused"
 
@@ -101,7 +106,9 @@ class RecordValidationPolicy:
         """
 
     def validate(self, topic: TopicMetadata, record: Record) -> None:
-        """Let the record pass by returning.
+        """Let the record pass by returning. Without any hint it is asked once for the batch, and sees no record.
+
+        The record may be looked at until this returns, not kept.
 
         Raises:
             InvalidRecordError: the whole batch of this partition is refused (KIP-467).
@@ -126,4 +133,16 @@ class BatchPolicy(Protocol):
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
         """The records that are refused, in the order of their indexes; empty: all may pass."""
+        ...
+
+
+@runtime_checkable
+class HeaderPolicy(Protocol):
+    """A third form, beside or instead of the others: what the batch's own header says is enough to refuse it.
+
+    All these are asked before anything is decompressed; where one refuses the batch nothing is.
+    """
+
+    def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Sequence[Fault]:
+        """What is wrong with the batch; empty: it may pass."""
         ...

@@ -1,0 +1,149 @@
+"""The policies of one configuration, and what a topic's policy string means among them.
+
+A string is a list of ``name`` or ``name:argument``, separated by commas; an argument with a comma, or spaces at its
+ends, stands in double quotes, a quote within it is doubled. With a facade class (KIP-940's
+``record.validation.policy.class.name``) the whole string is that policy's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy
+from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
+
+PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
+_ITEM = re.compile(r'\s*(?P<name>[\w-]+)\s*(?::\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<bare>[^",][^,]*?)?))?\s*(?:,|$)')
+SYNTAX = "write name or name:argument, separated by commas, such as json, require_header:trace-id"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """One policy as the configuration file has it."""
+
+    type: str  # a built-in's or entry point's name, or module:Class
+    class_path: str | None = None  # folders, zips and wheels, separated by ":"
+    fail_open: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # for the policy's configure()
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A policy that is configured and open."""
+
+    name: str
+    policy: RecordValidationPolicy
+    fail_open: bool
+    hints: Hints
+
+    def rule(self, text: str) -> Rule:
+        self.policy.check(text)
+        return Rule(self.name, self.policy, text, self.fail_open, self.hints)
+
+
+class Catalog:
+    """Configured policies by name, beside those that need no configuration."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, PolicySettings],
+        facade: PolicySettings | None = None,
+        report: Report = unreported,
+    ) -> None:
+        """Load and configure everything that the configuration names.
+
+        Args:
+            settings: the policies by the names that topics use.
+            facade: where given, the one policy that every topic's string goes to.
+            report: told of each failure of a policy that lets pass what it fails on.
+
+        Raises:
+            ValueError: a class or a setting is wrong; one line with the policy's name and the remedy.
+        """
+        self._report = report
+        self._members: dict[str, _Member] = {}
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._facade: _Member | None = None
+        try:
+            for name, setting in settings.items():
+                self._members[name] = _opened(name, setting)
+            if facade is not None:
+                self._facade = _opened(re.split("[:.]", facade.type)[-1], facade)
+        except ValueError:
+            self.close()
+            raise
+
+    def plan(self, text: str) -> Plan:
+        """What a topic's ``record.validation.policy`` demands; equal texts get the same plan while it is in use.
+
+        Raises:
+            ValueError: the text names no policy, or one that cannot mean anything by its argument; says the remedy.
+        """
+        if text not in self._plans:
+            self._plans[text] = self._compiled(text)
+            while len(self._plans) > PLANS_KEPT:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(text)
+        return self._plans[text]
+
+    def close(self) -> None:
+        """Close every policy. Plans that are still in use must not be any more."""
+        for member in [*self._members.values(), *([self._facade] if self._facade else [])]:
+            member.policy.close()
+
+    def _compiled(self, text: str) -> Plan:
+        if self._facade is not None:
+            return Plan((self._rule(self._facade, text),), self._report)
+        return Plan(tuple(self._rule(self._member(name), argument) for name, argument in items(text)), self._report)
+
+    def _rule(self, member: _Member, text: str) -> Rule:
+        try:
+            return member.rule(text)
+        except ValueError as error:
+            raise ValueError(f"policy {member.name}: {error}") from error
+
+    def _member(self, name: str) -> _Member:
+        """Configured by that name, or by its defaults on first use. A topic cannot make us import any module."""
+        if name not in self._members:
+            if name not in loading.known():
+                names = ", ".join(sorted({*self._members, *loading.known()}))
+                raise ValueError(f"there is no policy {name!r}: configure it under policies:, or use one of {names}")
+            self._members[name] = _opened(name, PolicySettings(name))
+        return self._members[name]
+
+
+def items(text: str) -> Iterator[tuple[str, str]]:
+    """The names and arguments of a policy string.
+
+    >>> list(items('orders-json, require_header:trace-id, cel:"size(value.items) < 3, or so"'))
+    [('orders-json', ''), ('require_header', 'trace-id'), ('cel', 'size(value.items) < 3, or so')]
+
+    Raises:
+        ValueError: it is no such list; says what is.
+    """
+    at = 0
+    while at < len(text) or at == 0:
+        item = _ITEM.match(text, at)
+        if item is None:
+            raise ValueError(f"{text!r} is not understood from character {at + 1} on: {SYNTAX}")
+        quoted, at = item["quoted"], item.end()
+        yield item["name"], (item["bare"] or "").rstrip() if quoted is None else quoted.replace('""', '"')
+
+
+def _opened(name: str, setting: PolicySettings) -> _Member:
+    try:
+        policy = loading.find(setting.type, setting.class_path)()
+        policy.configure(setting.settings)
+        hints = policy.hints()
+    except ValueError as error:
+        raise ValueError(f"policy {name}: {error}") from error
+    except Exception as error:
+        raise ValueError(f"policy {name}: {setting.type} failed to start: {type(error).__name__}: {error}") from error
+    if not isinstance(hints, Hints):
+        raise ValueError(f"policy {name}: hints() of {setting.type} gave no Hints")
+    return _Member(name, policy, setting.fail_open, hints)

@@ -1,0 +1,82 @@
+"""Finds the class of a policy: built in, from an entry point, by its module and name, or on a class path of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+
+from kafka_sidecar.policies.class_path import ClassPath
+from kafka_sidecar.policies.contract import RecordValidationPolicy
+
+ENTRY_POINTS = "kafka_sidecar.policies"
+# Imported when they are first used: some bring libraries along.
+BUILT_IN = {
+    "require_header": "kafka_sidecar.policies.require_header:RequireHeader",
+}
+PolicyClass = type[RecordValidationPolicy]
+_NAME = re.compile(r"[\w-]+")
+_CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
+
+
+def installed() -> dict[str, EntryPoint]:
+    """What other distributions offer under the group ``kafka_sidecar.policies``, by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def known() -> dict[str, str]:
+    """Every policy that has a name without configuration, and where its class is; built-ins win."""
+    return {name: point.value for name, point in installed().items()} | BUILT_IN
+
+
+def find(name: str, class_path: str | None = None) -> PolicyClass:
+    """The class that is called ``name``.
+
+    Args:
+        name: of a built-in or entry point, or ``module:Class``, or ``module.Class``.
+        class_path: folders, zips and wheels, separated by ``:``; where given, ``name`` is a module and class, searched
+            here before the program's own modules.
+
+    Raises:
+        ValueError: there is none, or it is no policy; one line that names what was looked for and where.
+    """
+    if class_path is not None:
+        return _loaded(name, ClassPath(class_path).load, f"on the class path {class_path}")
+    if _NAME.fullmatch(name):
+        return by_name(name)
+    return _loaded(name, import_module, "among the installed modules")
+
+
+def by_name(name: str) -> PolicyClass:
+    """The class of a built-in policy or an entry point.
+
+    Raises:
+        ValueError: there is none of that name, or it cannot be loaded.
+    """
+    places = known()
+    if name not in places:
+        raise ValueError(
+            f"there is no policy {name!r}: it is neither built in nor installed ({', '.join(sorted(places))})"
+        )
+    where = "built in" if name in BUILT_IN else f"at the entry point {name} of {ENTRY_POINTS}"
+    return _loaded(places[name], import_module, where)
+
+
+def _loaded(name: str, load: Callable[[str], ModuleType], where: str) -> PolicyClass:
+    parts = _CLASS.fullmatch(name)
+    if parts is None:
+        raise ValueError(f"{name!r} names no class: write module:Class, such as acme.policies:Orders")
+    sought = f"policy class {parts['name']} of module {parts['module']}, {where}"
+    try:
+        found = getattr(load(parts["module"]), parts["name"], None)
+    except ImportError as error:
+        raise ValueError(f"{sought}: cannot be imported: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{sought}: its module failed: {type(error).__name__}: {error}") from error
+    if found is None:
+        raise ValueError(f"{sought}: the module has no such class")
+    if not (isinstance(found, type) and issubclass(found, RecordValidationPolicy)):
+        raise ValueError(f"{sought}: is no subclass of {RecordValidationPolicy.__module__}.RecordValidationPolicy")
+    return found

@@ -1,0 +1,43 @@
+"""Only records with a certain header: the sample policy of KIP-940."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.settings import Settings, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+MESSAGE = "Topic %s requires records to contain a header with key: %s"  # word for word the KIP's
+
+
+class RequireHeaderSettings(Settings):
+    key: str | None = None
+    """The header that records must have where the topic does not name one as the policy's argument."""
+
+
+class RequireHeader(RecordValidationPolicy):
+    """Every record has a header whose key is the policy's argument; its value may be anything, also null."""
+
+    settings = RequireHeaderSettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(RequireHeaderSettings, configs)
+
+    def hints(self) -> Hints:
+        return Hints(access_headers=True)
+
+    def check(self, text: str) -> None:
+        if not self._key(text):
+            raise ValueError("which header? write require_header:trace-id, or set key under policies:")
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+        key = self._key(topic.validation_policy)
+        message = MESSAGE % (topic.topic, key)
+        return [Fault(index, message, "no_header") for index in records.without_header(key.encode())]
+
+    def _key(self, text: str) -> str:
+        return text or self.settings.key or ""

@@ -1,0 +1,189 @@
+"""What a topic's policy string means, and what is said where it means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.catalog import PLANS_KEPT, Catalog, PolicySettings, items
+from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.require_header import RequireHeader
+
+HERE = f"{__name__}:"
+
+
+class Remembering(RecordValidationPolicy):
+    """Says what it was given."""
+
+    opened: list[Remembering]
+
+    def __init__(self) -> None:
+        self.configs: Mapping[str, Any] = {}
+        self.closed = 0
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        if "wrong" in configs:
+            raise ValueError("wrong: is not a setting")
+        self.configs = configs
+
+    def hints(self) -> Hints:
+        return Hints(access_headers=True)
+
+    def check(self, text: str) -> None:
+        if text == "nonsense":
+            raise ValueError("nonsense means nothing")
+
+    def validate(self, topic: TopicMetadata, record: Any) -> None:
+        """Let all pass."""
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class FailsToStart(Remembering):
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        raise KeyError("license")
+
+
+class HintsAtNothing(Remembering):
+    def hints(self) -> Any:
+        return None
+
+
+class NoPolicy:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _this_module_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _module())
+
+
+def _module() -> Any:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(**globals())
+
+
+def remembering(**values: Any) -> PolicySettings:
+    return PolicySettings(f"{HERE}Remembering", **values)
+
+
+def given(catalog: Catalog, text: str) -> list[tuple[str, str]]:
+    return [(rule.name, rule.text) for rule in catalog.plan(text).rules]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("json", [("json", "")]),
+        (" json ", [("json", "")]),
+        ("json,", [("json", "")]),
+        ("json:", [("json", "")]),
+        ("a, b:c ,d-e:f g", [("a", ""), ("b", "c"), ("d-e", "f g")]),
+        ("require_header:x:y", [("require_header", "x:y")]),
+        ('cel:"a, b", json', [("cel", "a, b"), ("json", "")]),
+        ('cel:"say ""hi"", now"', [("cel", 'say "hi", now')]),
+        ('cel:" a "', [("cel", " a ")]),
+    ],
+)
+def test_a_policy_string_is_a_list_of_names_with_arguments(text: str, expected: list[tuple[str, str]]) -> None:
+    assert list(items(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "a,,b", "a b", 'a:"b', 'a:"b"c', "os.path:join", "a;b", ":x"])
+def test_what_is_no_such_list_is_refused_with_how_to_write_it(text: str) -> None:
+    with pytest.raises(ValueError, match="write name or name:argument"):
+        list(items(text))
+
+
+def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> None:
+    catalog = Catalog({"orders": remembering()})
+    assert given(catalog, "orders, require_header:trace-id, orders:x") == [
+        ("orders", ""),
+        ("require_header", "trace-id"),
+        ("orders", "x"),
+    ]
+
+
+def test_a_policy_is_configured_once_with_its_settings_and_its_choice_on_failures() -> None:
+    catalog = Catalog({"orders": remembering(fail_open=True, settings={"depth": 3})})
+    one, other = catalog.plan("orders, orders:x").rules
+    assert one.policy is other.policy
+    assert isinstance(one.policy, Remembering)
+    assert one.policy.configs == {"depth": 3}
+    assert one.fail_open
+    assert one.hints == Hints(access_headers=True)
+
+
+def test_a_built_in_needs_no_configuration() -> None:
+    (rule,) = Catalog({}).plan("require_header:trace-id").rules
+    assert isinstance(rule.policy, RequireHeader)
+    assert not rule.fail_open
+
+
+def test_a_configured_policy_may_be_called_like_a_built_in() -> None:
+    (rule,) = Catalog({"require_header": remembering()}).plan("require_header:x").rules
+    assert isinstance(rule.policy, Remembering)
+
+
+def test_a_facade_gets_the_whole_string() -> None:
+    catalog = Catalog({}, remembering(settings={"a": 1}))
+    assert given(catalog, "anything, at: all") == [("Remembering", "anything, at: all")]
+
+
+def test_equal_strings_share_a_plan_and_strings_do_not_fill_the_memory() -> None:
+    catalog = Catalog({"p": remembering()})
+    first = catalog.plan("p:first")
+    assert catalog.plan("p:first") is first
+    for number in range(PLANS_KEPT):
+        catalog.plan(f"p:{number}")
+    assert catalog.plan("p:first") is not first
+
+
+def test_an_unknown_name_is_refused_with_the_names_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"no policy 'nope'.*under policies:.*orders.*require_header"):
+        Catalog({"orders": remembering()}).plan("nope")
+
+
+def test_an_argument_that_means_nothing_is_refused_with_the_policy_s_name() -> None:
+    with pytest.raises(ValueError, match="policy orders: nonsense means nothing"):
+        Catalog({"orders": remembering()}).plan("orders:nonsense")
+
+
+def test_a_topic_s_string_cannot_name_a_class() -> None:
+    with pytest.raises(ValueError, match="no policy 'os'"):
+        Catalog({}).plan("os:system")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (remembering(settings={"wrong": 1}), "policy p: wrong: is not a setting"),
+        (PolicySettings("missing"), "policy p: there is no policy 'missing'"),
+        (PolicySettings(f"{HERE}FailsToStart"), "policy p: .*FailsToStart failed to start: KeyError"),
+        (PolicySettings(f"{HERE}HintsAtNothing"), r"policy p: hints\(\) of .*HintsAtNothing gave no Hints"),
+        (PolicySettings(f"{HERE}NoPolicy"), "policy p: .*NoPolicy.*is no subclass"),
+    ],
+)
+def test_what_cannot_be_opened_is_told_when_the_catalog_is_made(setting: PolicySettings, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Catalog({"p": setting})
+
+
+def test_closing_closes_each_policy_once() -> None:
+    catalog = Catalog({"p": remembering()}, remembering())
+    catalog.plan("whatever")
+    policies = [member.policy for member in [*catalog._members.values(), catalog._facade] if member]
+    catalog.close()
+    assert [policy.closed for policy in policies if isinstance(policy, Remembering)] == [1, 1]
+
+
+def test_every_built_in_is_there() -> None:
+    for name in loading.BUILT_IN:
+        assert issubclass(loading.by_name(name), RecordValidationPolicy)

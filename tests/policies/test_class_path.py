@@ -1,0 +1,126 @@
+"""Policies with a class path of their own: found there first, and out of everybody else's way."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.class_path import entries
+from kafka_sidecar.policies.contract import RecordValidationPolicy
+
+POLICY = """
+from kafka_sidecar.policies.contract import InvalidRecordError, RecordValidationPolicy
+import helper
+
+class Orders(RecordValidationPolicy):
+    version = helper.VERSION
+
+    def validate(self, topic, record):
+        import helper.late
+        from helper import late
+        raise InvalidRecordError(f"{helper.late.VERSION} {late.VERSION}")
+"""
+
+
+def contents(version: str) -> dict[str, str]:
+    return {
+        "orders.py": POLICY,
+        "helper/__init__.py": f"from .inner import VERSION\nassert VERSION == {version!r}",
+        "helper/inner.py": f"import json\nVERSION = {version!r}",
+        "helper/late.py": "from helper.inner import VERSION",
+    }
+
+
+def folder(path: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    return path
+
+
+def archive(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    return path
+
+
+def judgement(policy: type[RecordValidationPolicy]) -> str:
+    with pytest.raises(Exception) as refused:
+        policy().validate(None, None)  # type: ignore[arg-type]
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["folder", "orders.zip", "orders-1-py3-none-any.whl"])
+def test_a_class_is_loaded_from_folders_zips_and_wheels(kind: str, tmp_path: Path) -> None:
+    place = folder(tmp_path / kind, contents("1")) if kind == "folder" else archive(tmp_path / kind, contents("1"))
+    found = loading.find("orders:Orders", str(place))
+    assert issubclass(found, RecordValidationPolicy)
+    assert judgement(found) == "1 1"
+
+
+def test_two_policies_keep_their_own_versions_of_a_module_also_when_they_import_late(tmp_path: Path) -> None:
+    one = loading.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
+    other = loading.find("orders.Orders", str(archive(tmp_path / "2.zip", contents("2"))))
+    assert (judgement(one), judgement(other), judgement(one)) == ("1 1", "2 2", "1 1")
+
+
+def test_the_program_does_not_see_the_modules_of_a_class_path(tmp_path: Path) -> None:
+    before, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
+    judgement(loading.find("orders:Orders", str(folder(tmp_path, contents("1")))))
+    assert {name for name in set(sys.modules) - before if name.partition(".")[0] in {"orders", "helper"}} == set()
+    assert (sys.path, sys.meta_path) == (path, finders)
+
+
+def test_a_module_of_the_class_path_comes_before_the_program_s_of_that_name(tmp_path: Path) -> None:
+    source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\nimport json\n"
+    files = {"orders.py": f"{source}class Orders(P):\n    version = json.VERSION", "json.py": "VERSION = 'mine'"}
+    found = loading.find("orders:Orders", str(folder(tmp_path, files)))
+    assert found.version == "mine"  # type: ignore[attr-defined]
+    assert sys.modules["json"] is json
+    assert json.loads("1") == 1
+
+
+def test_what_a_class_path_lacks_comes_from_the_program(tmp_path: Path) -> None:
+    found = loading.find("kafka_sidecar.policies.require_header:RequireHeader", str(folder(tmp_path, contents("1"))))
+    assert found is loading.find("require_header")
+
+
+def test_the_contract_cannot_be_replaced(tmp_path: Path) -> None:
+    files = {"kafka_sidecar/__init__.py": "raise AssertionError", **contents("1")}
+    assert judgement(loading.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
+
+
+def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
+    archive(tmp_path / "b.whl", {"b.py": ""})
+    archive(tmp_path / "a.zip", {"a.py": ""})
+    (tmp_path / "readme.txt").write_text("")
+    assert entries(f"{tmp_path}/*:{tmp_path}") == [f"{tmp_path}/a.zip", f"{tmp_path}/b.whl", str(tmp_path)]
+
+
+@pytest.mark.parametrize("class_path", ["/nowhere/at/all", "", ":"])
+def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
+    with pytest.raises(ValueError, match="class path: "):
+        loading.find("orders:Orders", class_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nothing_like_this", "cannot be imported: No module named 'nothing_like_this'"),
+        ("1 / 0", "its module failed: ZeroDivisionError"),
+        ("Orders = 1", "is no subclass"),
+        ("", "has no such class"),
+    ],
+)
+def test_what_fails_on_a_class_path_is_told_with_the_path(source: str, message: str, tmp_path: Path) -> None:
+    place = folder(tmp_path, {"orders.py": source})
+    with pytest.raises(ValueError, match=message) as refused:
+        loading.find("orders:Orders", str(place))
+    assert f"on the class path {place}" in str(refused.value)
+    assert "orders" not in sys.modules

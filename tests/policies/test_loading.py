@@ -1,0 +1,47 @@
+"""Where the class of a policy comes from, and what is said where it does not come."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.require_header import RequireHeader
+
+PLACE = "kafka_sidecar.policies.require_header"
+
+
+@pytest.mark.parametrize("name", ["require_header", f"{PLACE}:RequireHeader", f"{PLACE}.RequireHeader"])
+def test_a_class_is_found_by_a_built_in_s_name_or_its_own(name: str) -> None:
+    assert loading.find(name) is RequireHeader
+
+
+def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("acme", f"{PLACE}:RequireHeader", loading.ENTRY_POINTS)
+    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
+    assert loading.find("acme") is RequireHeader
+    assert loading.known()["acme"] == f"{PLACE}:RequireHeader"
+
+
+def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("require_header", "acme:Other", loading.ENTRY_POINTS)
+    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
+    assert loading.find("require_header") is RequireHeader
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nope", r"there is no policy 'nope'.*require_header"),
+        ("no.such:Thing", "policy class Thing of module no.such, among the installed modules: cannot be imported"),
+        ("json:Thing", "policy class Thing of module json, .*: the module has no such class"),
+        ("json:JSONDecoder", "policy class JSONDecoder of module json, .*: is no subclass of .*RecordValidationPolicy"),
+        ("json:", "'json:' names no class: write module:Class"),
+        ("a b:C", "names no class"),
+    ],
+)
+def test_what_is_not_found_is_told_in_one_line_with_where_it_was_sought(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        loading.find(name)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,249 @@
+"""What a plan makes of a batch: who is asked for what, in which order, and what becomes of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.policies.contract import (
+    ALL,
+    WHOLE_BATCH,
+    Fault,
+    Hints,
+    InvalidRecordError,
+    RecordValidationPolicy,
+    TopicMetadata,
+    Unresolved,
+)
+from kafka_sidecar.policies.plans import Plan, PolicyFailedError, Refusal, Rule, Waiting
+
+LIMIT = 1 << 20
+Batches = Callable[..., Any]
+
+
+class Asked(RecordValidationPolicy):
+    """Does with each record what it is told to, and remembers what it saw."""
+
+    def __init__(self, validate: Callable[[Any], None] = lambda record: None, hints: Hints | None = None) -> None:
+        self.wanted, self.validate_one = hints, validate
+        self.topics: list[TopicMetadata] = []
+
+    def hints(self) -> Hints:
+        return self.wanted or super().hints()
+
+    def validate(self, topic: TopicMetadata, record: Any) -> None:
+        self.topics.append(topic)
+        self.validate_one(record)
+
+
+class AskedByBatch(Asked):
+    def __init__(self, faults: Sequence[Fault] = (), error: Exception | None = None) -> None:
+        super().__init__()
+        self.faults, self.error = faults, error
+
+    def validate_batch(self, topic: TopicMetadata, records: Any) -> Sequence[Fault]:
+        self.topics.append(topic)
+        if self.error:
+            raise self.error
+        return self.faults
+
+
+class AskedByHeader(Asked):
+    def __init__(self, faults: Sequence[Fault], hints: Hints) -> None:
+        super().__init__(hints=hints)
+        self.faults = faults
+
+    def validate_header(self, topic: TopicMetadata, header: Any) -> Sequence[Fault]:
+        return self.faults
+
+
+def refuse(message: str, reason: str = "refused") -> Callable[[Any], None]:
+    def validate(record: Any) -> None:
+        raise InvalidRecordError(message, reason)
+
+    return validate
+
+
+def fail(error: Exception) -> Callable[[Any], None]:
+    def validate(record: Any) -> None:
+        raise error
+
+    return validate
+
+
+def odd_values(record: Any) -> None:
+    if int(record.value) % 2:
+        raise InvalidRecordError("odd", "parity")
+
+
+def rule(policy: RecordValidationPolicy, name: str = "p", text: str = "", *, fail_open: bool = False) -> Rule:
+    return Rule(name, policy, text, fail_open, policy.hints())
+
+
+def test_a_batch_that_every_rule_lets_pass_has_no_refusals(batch: Batches, orders: TopicMetadata) -> None:
+    plan = Plan((rule(Asked()), rule(AskedByBatch())))
+    assert plan.judge(orders, batch({}, {}), LIMIT) == []
+
+
+def test_all_bad_records_are_found_and_told_by_their_index(batch: Batches, orders: TopicMetadata) -> None:
+    found = Plan((rule(Asked(odd_values)),)).judge(orders, batch(*({"value": b"%d" % n} for n in range(5))), LIMIT)
+    assert found == [Refusal(1, "odd", "p", "parity"), Refusal(3, "odd", "p", "parity")]
+
+
+def test_the_first_rule_that_refuses_a_record_names_it(batch: Batches, orders: TopicMetadata) -> None:
+    first = rule(AskedByBatch([Fault(2, "by batch", "a")]), "first")
+    second = rule(Asked(refuse("by record", "b")), "second")
+    found = Plan((first, second)).judge(orders, batch({}, {}, {}), LIMIT)
+    assert [(one.index, one.policy) for one in found] == [(0, "second"), (1, "second"), (2, "first")]
+
+
+def test_a_record_that_is_refused_is_not_shown_to_the_next_rules(batch: Batches, orders: TopicMetadata) -> None:
+    second = Asked()
+    Plan((rule(AskedByBatch([Fault(0, "no")])), rule(second))).judge(orders, batch({}, {}), LIMIT)
+    assert len(second.topics) == 1
+
+
+def test_each_rule_is_told_the_topic_with_its_own_text(batch: Batches, orders: TopicMetadata) -> None:
+    one, other = Asked(), AskedByBatch()
+    Plan((rule(one, text="x"), rule(other, text="y"))).judge(orders, batch({}), LIMIT)
+    assert one.topics == [TopicMetadata("orders", 3, bytes(16), "x")]
+    assert other.topics == [TopicMetadata("orders", 3, bytes(16), "y")]
+
+
+def test_nothing_is_inflated_for_rules_that_need_nothing_of_the_records(batch: Batches, orders: TopicMetadata) -> None:
+    contents = batch({}, {})
+    header_only = rule(AskedByHeader([], Hints()))
+    closed = rule(Asked(hints=Hints()))
+    assert Plan((header_only, closed)).judge(orders, contents, LIMIT) == []
+    assert contents.inflated == 0
+
+
+def test_contents_are_inflated_once_for_all_rules(batch: Batches, orders: TopicMetadata) -> None:
+    contents = batch({})
+    Plan((rule(Asked()), rule(AskedByBatch()), rule(Asked()))).judge(orders, contents, LIMIT)
+    assert contents.inflated == 1
+
+
+def test_a_policy_without_hints_judges_the_batch_once(batch: Batches, orders: TopicMetadata) -> None:
+    found = Plan((rule(Asked(refuse("closed"), Hints()), "closed"),)).judge(orders, batch({}, {}), LIMIT)
+    assert found == [Refusal(WHOLE_BATCH, "closed", "closed", "refused")]
+
+
+def test_a_batch_that_its_header_condemns_is_not_inflated(batch: Batches, orders: TopicMetadata) -> None:
+    contents = batch({}, {})
+    by_header = rule(AskedByHeader([Fault(WHOLE_BATCH, "too many")], Hints(access_value_bytes=ALL)))
+    found = Plan((rule(Asked(refuse("never asked"))), by_header)).judge(orders, contents, LIMIT)
+    assert [one.message for one in found] == ["too many"]
+    assert contents.inflated == 0
+
+
+def test_what_cannot_be_said_yet_names_rule_and_key(batch: Batches, orders: TopicMetadata) -> None:
+    asking = rule(Asked(fail(Unresolved(7))), "schema")
+    with pytest.raises(Waiting) as waiting:
+        Plan((asking,)).judge(orders, batch({}), LIMIT)
+    assert (waiting.value.rule, waiting.value.key) == (asking, 7)
+
+
+def test_what_could_not_be_resolved_is_a_failure(batch: Batches, orders: TopicMetadata) -> None:
+    given_up = {("schema", 7)}
+    closed = Plan((rule(Asked(fail(Unresolved(7))), "schema"),))
+    with pytest.raises(PolicyFailedError):
+        closed.judge(orders, batch({}), LIMIT, given_up)
+    opened = Plan((rule(Asked(fail(Unresolved(7))), "schema", fail_open=True),))
+    assert opened.judge(orders, batch({}), LIMIT, given_up) == []
+    with pytest.raises(Waiting):
+        opened.judge(orders, batch({}), LIMIT, {("schema", 8)})
+
+
+@pytest.mark.parametrize("policy", [Asked(fail(KeyError("x"))), AskedByBatch(error=KeyError("x"))])
+def test_a_failure_ends_the_judging_with_the_name_of_the_policy(
+    policy: RecordValidationPolicy, batch: Batches, orders: TopicMetadata
+) -> None:
+    with pytest.raises(PolicyFailedError) as failed:
+        Plan((rule(policy, "buggy"),)).judge(orders, batch({}), LIMIT)
+    assert failed.value.policy == "buggy"
+    assert isinstance(failed.value.error, KeyError)
+
+
+@pytest.mark.parametrize(("policy", "times"), [(Asked(fail(KeyError("x"))), 2), (AskedByBatch(error=KeyError("x")), 1)])
+def test_a_failure_that_is_to_be_open_is_reported_and_the_other_rules_go_on(
+    policy: RecordValidationPolicy, times: int, batch: Batches, orders: TopicMetadata
+) -> None:
+    reported: list[tuple[str, Exception]] = []
+    rules = (rule(policy, "buggy", fail_open=True), rule(Asked(odd_values), "parity"))
+    plan = Plan(rules, report=lambda name, error: reported.append((name, error)))
+    found = plan.judge(orders, batch({"value": b"1"}, {"value": b"2"}), LIMIT)
+    assert [(one.index, one.policy) for one in found] == [(0, "parity")]
+    assert [name for name, _ in reported] == ["buggy"] * times
+
+
+def test_bytes_that_are_no_batch_are_no_failure_of_a_policy(batch: Batches, orders: TopicMetadata) -> None:
+    for policy in (Asked(fail(CodecError("varint"))), AskedByBatch(error=CodecError("varint"))):
+        with pytest.raises(CodecError):
+            Plan((rule(policy, fail_open=True),)).judge(orders, batch({}), LIMIT)
+
+
+SIGHTS: dict[str, tuple[Callable[[Any], object], object]] = {
+    "access_key_bytes": (lambda record: record.key, b"some key"),
+    "access_value_bytes": (lambda record: record.value, b"some value"),
+    "access_headers": (lambda record: [(one.key, one.value) for one in record.headers], [("h", b"v")]),
+}
+
+
+@pytest.mark.parametrize("part", SIGHTS)
+@pytest.mark.parametrize("asked", SIGHTS)
+def test_a_policy_sees_what_its_hints_asked_for_and_nothing_else(
+    part: str, asked: str, batch: Batches, orders: TopicMetadata
+) -> None:
+    look, expected = SIGHTS[part]
+    seen: list[object] = []
+    values: dict[str, Any] = {asked: True if asked == "access_headers" else ALL}
+    plan = Plan((rule(Asked(lambda record: seen.append(look(record)), Hints(**values))),))
+    contents = batch({"key": b"some key", "value": b"some value", "headers": [("h", b"v")]})
+    if part == asked:
+        plan.judge(orders, contents, LIMIT)
+        assert seen == [expected]
+    else:
+        with pytest.raises(PolicyFailedError) as failed:
+            plan.judge(orders, contents, LIMIT)
+        assert part in str(failed.value.error)
+
+
+def test_another_policys_hints_show_a_policy_nothing_more(batch: Batches, orders: TopicMetadata) -> None:
+    curious = rule(Asked(lambda record: record.value, Hints(access_headers=True)), "curious")
+    with pytest.raises(PolicyFailedError):
+        Plan((rule(Asked()), curious)).judge(orders, batch({}), LIMIT)
+
+
+def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: TopicMetadata) -> None:
+    seen: list[object] = []
+
+    def look(record: Any) -> None:
+        seen.extend([record.value, record.value_prefix(2), record.key, record.key_prefix(1)])
+
+    hints = Hints(access_key_bytes=2, access_value_bytes=4)
+    Plan((rule(Asked(look, hints)),)).judge(orders, batch({"key": b"abc", "value": b"012345"}), LIMIT)
+    assert seen == [b"0123", b"01", b"ab", b"a"]
+    too_far = rule(Asked(lambda record: record.value_prefix(5), hints))
+    with pytest.raises(PolicyFailedError):
+        Plan((too_far,)).judge(orders, batch({"value": b"012345"}), LIMIT)
+
+
+def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batches, orders: TopicMetadata) -> None:
+    seen: list[object] = []
+
+    def look(record: Any) -> None:
+        seen.extend([record.timestamp, record.key_size, record.value_size, record.index])
+
+    contents = batch({"key": b"abc", "value": b"012345", "timestamp": 17})
+    Plan((rule(Asked(look, Hints(access_metadata=True))),)).judge(orders, contents, LIMIT)
+    assert seen == [17, 3, 6, 0]
+
+
+def test_what_two_rules_need_is_what_the_plan_needs() -> None:
+    one, other = Hints(access_key_bytes=5), Hints(access_headers=True, access_key_bytes=ALL)
+    assert Plan((rule(Asked(hints=one)), rule(Asked(hints=other)))).hints == other
+    assert not Plan(()).hints.access_contents
