@@ -1,0 +1,28 @@
+"""Record batch v2 (KIP-98), all of it: cut a records field into batches, walk one lazily, change it, build one.
+
+A batch is looked into no deeper than it is asked: its header costs nothing but 61 bytes, its records are inflated and
+walked once, and a record's key, value and headers are cut out when somebody reads them.
+"""
+
+from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
+from kafka_sidecar.codec.records.build import KEEP, Change, Keep, NewRecord, built, rebuilt
+from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec
+from kafka_sidecar.codec.records.record import Header, Record
+from kafka_sidecar.codec.records.walk import Records
+
+__all__ = [
+    "KEEP",
+    "Batch",
+    "BatchHeader",
+    "BatchTooLargeError",
+    "Change",
+    "Codec",
+    "Header",
+    "Keep",
+    "NewRecord",
+    "Record",
+    "Records",
+    "batches",
+    "built",
+    "rebuilt",
+]

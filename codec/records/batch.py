@@ -1,0 +1,167 @@
+"""A records field cut into batches, and what a batch says about itself before it is opened."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.records.compression import decompressed
+from kafka_sidecar.codec.records.walk import Records
+
+# baseOffset: int64
+# batchLength: int32          counted from here
+# partitionLeaderEpoch: int32
+# magic: int8
+# crc: uint32                 of all that follows
+# attributes: int16
+# lastOffsetDelta: int32
+# baseTimestamp: int64
+# maxTimestamp: int64
+# producerId: int64
+# producerEpoch: int16
+# baseSequence: int32
+# records: int32 count, then the records, compressed as one where they are
+HEADER = struct.Struct(">qiibIhiqqqhii")
+LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT = 8, 16, 17, 21
+LENGTH_FROM = 12  # batchLength counts what comes after itself
+LENGTH = struct.Struct(">i")
+NEWEST_MAGIC = 2
+# offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
+SMALLEST = {0: 26, 1: 34, 2: HEADER.size}
+CODEC_BITS = 0x07
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+RECORDS_LIMIT = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The 61 bytes in front of the records (magic 2). Times are milliseconds since 1970."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def codec(self) -> int:
+        """0 to 4 as in `Codec`; more is no codec."""
+        return self.attributes & CODEC_BITS
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """The broker has set the time of all records: it is ``max_timestamp`` (KIP-32)."""
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a transaction's or the broker's own mark, not records of an application."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """``base_timestamp`` says when tombstones may go (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+
+class Batch:
+    """One batch, unopened. Of those older than magic 2 only ``data``, ``magic`` and `crc_is_right` are to be had."""
+
+    __slots__ = ("_fields", "_header", "data", "magic")
+
+    def __init__(self, data: memoryview, magic: int) -> None:
+        self.data = data
+        self.magic = magic
+        self._fields: tuple[int, ...] = HEADER.unpack_from(data) if magic == NEWEST_MAGIC else ()
+        self._header: BatchHeader | None = None
+
+    @property
+    def header(self) -> BatchHeader:
+        """The batch's own fields.
+
+        Raises:
+            CodecError: the batch is older than magic 2.
+        """
+        if self._header is None:
+            self._demand_newest()
+            self._header = BatchHeader(*self._fields)
+        return self._header
+
+    def crc_is_right(self) -> bool:
+        """Whether the checksum, CRC-32C from the attributes on (before magic 2: CRC-32), fits the bytes."""
+        if self.magic < NEWEST_MAGIC:
+            return zlib.crc32(self.data[16:]) == int.from_bytes(self.data[12:16], "big")
+        return crc32c(self.data[ATTRIBUTES_AT:]) == self._fields[4]
+
+    def records(self, limit: int = RECORDS_LIMIT) -> Records:
+        """Inflate the records and check every length in them. The checksum is not looked at.
+
+        Raises:
+            BatchTooLargeError: they are more than ``limit`` bytes.
+            CodecError: what is there is not what the header announces, or the batch is older than magic 2.
+        """
+        self._demand_newest()
+        _, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = self._fields
+        payload = decompressed(attributes & CODEC_BITS, self.data[HEADER.size :], limit)
+        appended = max_timestamp if attributes & LOG_APPEND_TIME else None
+        return Records(payload, count, base_timestamp, appended)
+
+    def _demand_newest(self) -> None:
+        if self.magic < NEWEST_MAGIC:
+            raise CodecError(f"a batch of magic {self.magic} is not looked into")
+
+    def __repr__(self) -> str:
+        return f"Batch({self._header or f'magic={self.magic}, {len(self.data)} bytes'})"
+
+
+def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Batch]:
+    """The batches of a records field, in order.
+
+    A broker cuts what it sends at the size that a Fetch asked for: with ``may_end_early`` a last batch that is not
+    all there is left out.
+
+    Raises:
+        CodecError: a length cannot be, or there is no such format.
+        TruncatedError: the last batch is not all there.
+    """
+    view = memoryview(data)
+    found = []
+    at, end = 0, len(view)
+    while at < end:
+        size = _size(view, at, end)
+        if size > end - at:
+            if may_end_early:
+                break
+            raise TruncatedError(f"a record batch has {size} bytes, {end - at} left")
+        found.append(Batch(view[at : at + size], view[at + MAGIC_AT]))
+        at += size
+    return found
+
+
+def _size(view: memoryview, at: int, end: int) -> int:
+    """The bytes of the batch at ``at``; more than there are where even its header is cut off."""
+    if end - at <= MAGIC_AT:
+        return HEADER.size
+    magic = view[at + MAGIC_AT]
+    if magic not in SMALLEST:
+        raise CodecError(f"a record batch has magic {magic}")
+    size = LENGTH_FROM + int(LENGTH.unpack_from(view, at + LENGTH_AT)[0])
+    if size < SMALLEST[magic]:
+        raise CodecError(f"a record batch of magic {magic} has {size} bytes, at least {SMALLEST[magic]} are needed")
+    return size

@@ -1,0 +1,254 @@
+"""The four ways in which record batches are compressed, each with a limit on what comes out.
+
+What Java's client and broker read is read here: several gzip members and zstd frames behind each other, snappy with
+and without the framing of snappy-java (Xerial), lz4 frames with independent and with linked blocks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+
+gzip_library: Any
+try:
+    from isal import isal_zlib as gzip_library  # 2.5 times as fast as zlib
+except ImportError:
+    gzip_library = zlib
+
+GZIP_FORMAT = 31  # zlib's window bits for a gzip member with the largest window
+XERIAL_MAGIC = b"\x82SNAPPY\0"
+XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+XERIAL_BLOCK = 32 << 10
+ZSTD_LEVEL = 3
+ZSTD_BLOCK = 128 << 10  # a zstd block holds no more than that
+ZSTD_CHECKSUM_FLAG = 4
+ZSTD_RLE, ZSTD_RESERVED = 1, 3  # block types
+CHUNK = 1 << 20
+
+
+class BatchTooLargeError(CodecError):
+    """What a batch holds is larger than the limit."""
+
+
+class Codec(IntEnum):
+    """The lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
+    """What ``data`` inflates to.
+
+    Raises:
+        BatchTooLargeError: that is more than ``limit`` bytes; no more than those were ever held.
+        CodecError: the bytes are not of this codec, or there is no such codec.
+    """
+    if codec not in _DECOMPRESS:
+        raise CodecError(f"there is no compression codec {codec}")
+    try:
+        return _DECOMPRESS[codec](data, limit)
+    except _LIBRARY_ERRORS as error:
+        raise CodecError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
+
+
+def compressed(codec: int, data: bytes) -> bytes:
+    """``data`` as Java's client would compress it.
+
+    Raises:
+        CodecError: there is no such codec.
+    """
+    if codec not in _COMPRESS:
+        raise CodecError(f"there is no compression codec {codec}")
+    return _COMPRESS[codec](data)
+
+
+def too_large(limit: int) -> BatchTooLargeError:
+    return BatchTooLargeError(f"the batch holds more than {limit} bytes")
+
+
+def _copied(data: memoryview, limit: int) -> bytes:
+    if len(data) > limit:
+        raise too_large(limit)
+    return bytes(data)
+
+
+def _gunzipped(data: memoryview, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left, rest = limit, bytes(data)
+    while rest or not parts:
+        member: Any = gzip_library.decompressobj(GZIP_FORMAT)
+        part = member.decompress(rest, left + 1)
+        if len(part) > left:
+            raise too_large(limit)
+        if not member.eof:
+            raise TruncatedError("the batch ends inside a gzip member")
+        left -= len(part)
+        parts.append(part)
+        rest = member.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unlz4ed(data: memoryview, limit: int) -> bytes:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    # The library allocates what it is allowed to fill: start near what records come to, go on in chunks.
+    parts = [frame.decompress(data, min(4 * len(data) + 4096, limit + 1))]
+    total = len(parts[0])
+    while not frame.eof and total <= limit:
+        parts.append(frame.decompress(b"", min(CHUNK, limit + 1 - total)))
+        if not parts[-1]:
+            raise TruncatedError("the batch ends inside an lz4 frame")
+        total += len(parts[-1])
+    if total > limit:
+        raise too_large(limit)
+    if frame.unused_data:
+        raise CodecError(f"{len(frame.unused_data)} bytes follow the lz4 frame")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unsnapped(data: memoryview, limit: int) -> bytes:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return bytes(_snappy_block(data, limit, limit))
+    parts = []
+    left = limit
+    for block in _xerial_blocks(data):
+        parts.append(_snappy_block(block, left, limit))
+        left -= len(parts[-1])
+    return b"".join(parts)
+
+
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
+    """magic (8 bytes), version, compatible version, then int32 length and raw snappy, and so on; a stream may start
+    anew where a block could."""
+    at = 0
+    while at < len(data):
+        if data[at : at + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+            at += len(XERIAL_HEADER)
+            if at > len(data):
+                raise TruncatedError("the batch ends inside the snappy header")
+            continue
+        size = int.from_bytes(data[at : at + 4], "big")
+        at += 4
+        if size > len(data) - at:
+            raise TruncatedError(f"a snappy block has {size} bytes, {len(data) - at} left")
+        yield data[at : at + size]
+        at += size
+
+
+def _snappy_block(data: memoryview, left: int, limit: int) -> Any:
+    # The block says how long it will be, and the library believes it: look first.
+    size = cramjam.snappy.decompress_raw_len(data)
+    if size > left:
+        raise too_large(limit)
+    return cramjam.snappy.decompress_raw(data)
+
+
+def _unzstded(data: memoryview, limit: int) -> bytes:
+    parts = []
+    left = limit
+    for frame, bound in _zstd_frames(data):
+        declared = zstandard.frame_content_size(frame)
+        if declared > left:
+            raise too_large(limit)
+        parts.append(_zstd_frame(frame, bound, left, limit))
+        left -= len(parts[-1])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
+    """Each frame, and how many bytes it can hold at most (RFC 8878): its blocks are walked, so it is known to be
+    whole."""
+    at = 0
+    while at < len(data) or not at:
+        start = at
+        parameters = zstandard.get_frame_parameters(data[start:])
+        at += zstandard.frame_header_size(data[start:])
+        bound, is_last = 0, 0
+        while not is_last:
+            block = int.from_bytes(data[at : at + 3], "little")
+            is_last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            at += 3 + (1 if kind == ZSTD_RLE else size)
+            bound += ZSTD_BLOCK
+            if at > len(data) or kind == ZSTD_RESERVED:
+                raise TruncatedError("the batch ends inside a zstd frame")
+        at += ZSTD_CHECKSUM_FLAG if parameters.has_checksum else 0
+        if at > len(data):
+            raise TruncatedError("the batch ends inside a zstd frame")
+        yield data[start:at], bound
+
+
+def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
+    # A decompressor is dear to make and not to be shared between threads; list.pop is atomic.
+    try:
+        decompressor = _IDLE.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor()
+    try:
+        if bound <= left:
+            return decompressor.decompress(frame, max_output_size=bound)
+        parts, total = [], 0
+        with decompressor.stream_reader(frame) as reader:
+            while part := reader.read(CHUNK):
+                total += len(part)
+                if total > left:
+                    raise too_large(limit)
+                parts.append(part)
+        return b"".join(parts)
+    finally:
+        _IDLE.append(decompressor)
+
+
+_IDLE: list[zstandard.ZstdDecompressor] = []
+_LIBRARY_ERRORS: tuple[type[Exception], ...] = (
+    zlib.error, gzip_library.error, RuntimeError, cramjam.DecompressionError, zstandard.ZstdError, EOFError,
+)  # fmt: skip
+_DECOMPRESS: dict[int, Callable[[memoryview, int], bytes]] = {
+    Codec.NONE: _copied,
+    Codec.GZIP: _gunzipped,
+    Codec.SNAPPY: _unsnapped,
+    Codec.LZ4: _unlz4ed,
+    Codec.ZSTD: _unzstded,
+}
+
+
+def _gzipped(data: bytes) -> bytes:
+    member = gzip_library.compressobj(wbits=GZIP_FORMAT)
+    return bytes(member.compress(data) + member.flush())
+
+
+def _snapped(data: bytes) -> bytes:
+    parts = [XERIAL_HEADER]
+    for at in range(0, len(data), XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + XERIAL_BLOCK]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _lz4ed(data: bytes) -> bytes:
+    # Java reads independent blocks only.
+    size = lz4.frame.BLOCKSIZE_MAX64KB
+    return bytes(lz4.frame.compress(data, block_size=size, block_linked=False, store_size=False))
+
+
+def _zstded(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+
+
+_COMPRESS: dict[int, Callable[[bytes], bytes]] = {
+    Codec.NONE: bytes,
+    Codec.GZIP: _gzipped,
+    Codec.SNAPPY: _snapped,
+    Codec.LZ4: _lz4ed,
+    Codec.ZSTD: _zstded,
+}

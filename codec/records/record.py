@@ -1,0 +1,250 @@
+"""One record and its headers, cut out of the inflated batch when somebody asks.
+
+This file runs as it is and compiled (record.pxd holds the C types): keep to integers, bytes and plain loops. The
+layout is in check.py; whatever is read here has passed there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records.walk import Records
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import uncompiled as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+
+NULL = 1  # -1, zigzag coded
+
+
+class Header:
+    """One header of a record (KIP-82)."""
+
+    __slots__ = ("key_bytes", "value")
+
+    def __init__(self, key: str | bytes, value: bytes | None) -> None:
+        self.key_bytes = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+        self.value = value
+
+    @property
+    def key(self) -> str:
+        """The name; bytes that are not UTF-8 are kept as lone surrogates (PEP 383)."""
+        return self.key_bytes.decode("utf-8", "surrogateescape")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Header):
+            return NotImplemented
+        return self.key_bytes == other.key_bytes and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((self.key_bytes, self.value))
+
+    def __repr__(self) -> str:
+        return f"Header({self.key!r}, {self.value!r})"
+
+
+class Record:
+    """One record, read only; what is not asked for is not cut out. `Records` makes these."""
+
+    __slots__ = (
+        "_begin", "_data", "_end", "_headers_at", "_index", "_key_at", "_key_size", "_records", "_start", "_value_at",
+        "_value_size",
+    )  # fmt: skip
+
+    _records: Records
+    _data: bytes
+    _index: int
+    _end: int
+
+    @property
+    def index(self) -> int:
+        """Its place in the batch, from 0; KIP-467 tells clients about bad records by it."""
+        return self._index
+
+    @property
+    def attributes(self) -> int:
+        """Unused by Kafka so far."""
+        return self._data[self._start]
+
+    @property
+    def timestamp_delta(self) -> int:
+        """Milliseconds since the batch's base timestamp."""
+        value, _ = _varlong(self._data, self._start + 1)
+        return value
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970: the client's, or the broker's where the topic has log append time."""
+        if self._records._append_time is not None:
+            return self._records._append_time
+        return self._records._base_timestamp + self.timestamp_delta
+
+    @property
+    def offset_delta(self) -> int:
+        """The distance from the batch's base offset; those between may be gone (compaction)."""
+        _, at = _varlong(self._data, self._start + 1)
+        value, _ = _varlong(self._data, at)
+        return value
+
+    @property
+    def key_size(self) -> int:
+        """Bytes; -1 for null."""
+        self._read()
+        return self._key_size
+
+    @property
+    def key(self) -> bytes | None:
+        self._read()
+        return None if self._key_size < 0 else _cut(self._data, self._key_at, self._key_at + self._key_size)
+
+    def key_prefix(self, size: int) -> bytes | None:
+        """The first ``size`` bytes of the key, or as many as there are; -1: all."""
+        self._read()
+        if self._key_size < 0:
+            return None
+        return _cut(self._data, self._key_at, self._key_at + _least(size, self._key_size))
+
+    @property
+    def value_size(self) -> int:
+        """Bytes; -1 for null."""
+        self._read()
+        return self._value_size
+
+    @property
+    def value(self) -> bytes | None:
+        self._read()
+        return None if self._value_size < 0 else _cut(self._data, self._value_at, self._value_at + self._value_size)
+
+    def value_prefix(self, size: int) -> bytes | None:
+        """The first ``size`` bytes of the value, or as many as there are; -1: all."""
+        self._read()
+        if self._value_size < 0:
+            return None
+        return _cut(self._data, self._value_at, self._value_at + _least(size, self._value_size))
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """In the order in which they were added; one name may be there several times."""
+        self._read()
+        data = self._data
+        raw, at = _uvarint(data, self._headers_at)
+        found = []
+        for _ in range(raw >> 1):
+            raw, at = _uvarint(data, at)
+            header = Header.__new__(Header)
+            header.key_bytes = _cut(data, at, at + (raw >> 1))
+            raw, at = _uvarint(data, at + (raw >> 1))
+            header.value = None if raw == NULL else _cut(data, at, at + (raw >> 1))
+            at += raw >> 1
+            found.append(header)
+        return tuple(found)
+
+    def header(self, name: str | bytes) -> Header | None:
+        """The last header of that name (KIP-82 ``lastHeader``), None where there is none."""
+        key: bytes = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+        at = self._find(key)
+        if at < 0:
+            return None
+        raw, at = _uvarint(self._data, at)
+        header = Header.__new__(Header)
+        header.key_bytes = key
+        header.value = None if raw == NULL else _cut(self._data, at, at + (raw >> 1))
+        return header
+
+    def edges(self) -> tuple[int, int, int, int, int, int]:
+        """Where in the payload its length is, its attributes, the key's length, the value's length, the number of
+        headers, and where it ends. For those who change it and keep the rest byte for byte."""
+        self._read()
+        _, at = _varlong(self._data, self._start + 1)
+        _, keys_at = _varlong(self._data, at)
+        values_at = self._key_at + max(self._key_size, 0)
+        return self._begin, self._start, keys_at, values_at, self._headers_at, self._end
+
+    def _advance(self) -> None:
+        """Become the record behind this one."""
+        self._begin = self._end
+        raw, at = _uvarint(self._data, self._begin)
+        self._index += 1
+        self._start = at
+        self._end = at + (raw >> 1)
+        self._headers_at = 0
+
+    def _read(self) -> None:
+        """Find key, value and headers."""
+        if self._headers_at:
+            return
+        data = self._data
+        at = self._start + 1
+        while data[at] > 127:
+            at += 1
+        at += 1
+        while data[at] > 127:
+            at += 1
+        raw, at = _uvarint(data, at + 1)
+        self._key_size = -1 if raw == NULL else raw >> 1
+        self._key_at = at
+        raw, at = _uvarint(data, at + (raw >> 1))
+        self._value_size = -1 if raw == NULL else raw >> 1
+        self._value_at = at
+        self._headers_at = at + (raw >> 1)
+
+    def _find(self, name: bytes) -> int:
+        """Where the value's length of the last header of that name is; -1: nowhere."""
+        self._read()
+        data = self._data
+        count, at = _uvarint(data, self._headers_at)
+        found = -1
+        for _ in range(count >> 1):
+            raw, at = _uvarint(data, at)
+            end = at + (raw >> 1)
+            if raw >> 1 == len(name) and data.startswith(name, at, end):
+                found = end
+            raw, at = _uvarint(data, end)
+            at += raw >> 1
+        return found
+
+    def __repr__(self) -> str:
+        return f"Record(index={self.index}, key_size={self.key_size}, value_size={self.value_size})"
+
+
+def _uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """A varint before its zigzag coding is undone, and the position after it."""
+    raw = data[at]
+    at += 1
+    if raw < 128:
+        return raw, at
+    raw &= 127
+    shift = 7
+    while data[at] > 127:
+        raw |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+    return raw | data[at] << shift, at + 1
+
+
+def _varlong(data: bytes, at: int) -> tuple[int, int]:
+    """A varlong's value and the position after it."""
+    raw = 0
+    shift = 0
+    while data[at] > 127:
+        raw |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+    raw |= data[at] << shift
+    return (raw >> 1) ^ -(raw & 1), at + 1
+
+
+def _least(one: int, other: int) -> int:
+    """The smaller size, where a negative ``one`` means no limit."""
+    return other if one < 0 or one > other else one
+
+
+def _cut(data: bytes, start: int, end: int) -> bytes:
+    if cython.compiled:  # a slice would make three objects to get one
+        return PyBytes_FromStringAndSize(cython.cast(cython.p_char, data) + start, end - start)  # type: ignore[no-any-return]
+    return data[start:end]
