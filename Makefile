@@ -7,9 +7,15 @@ BIN := .venv/bin
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.dependencies: requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@touch $@
+
+# What was compiled would hide an edited source, so every task that installs builds it again first.
+TYPED := $(wildcard codec/*.pxd codec/*/*.pxd)
+.venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/build.py $(TYPED) $(TYPED:.pxd=.py)
+	find codec -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -34,9 +40,12 @@ check: install ## style, types and import contracts
 definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"
 
+# What compiled modules are in, or under: tested once as compiled, once as Python sources.
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_syntax.py tests/codec/records tests/policies)
 .PHONY: unit
 unit: install definitions ## the tests that need no broker
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not integration and not matrix"
+	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 $(ON_BOTH_BUILDS)
 
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
@@ -65,4 +74,5 @@ lock: install ## resolve the dependencies anew into requirements.lock
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf .venv .cache build dist *.egg-info
+	rm -rf .venv .cache build dist *.egg-info src/*.egg-info
+	find codec -name '*.so' -delete

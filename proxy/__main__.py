@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar import __version__
+from kafka_sidecar.codec import build
 from kafka_sidecar.proxy.config import Config, ConfigError, host_port, load
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def schema() -> None:
 
 @app.command()
 def version() -> None:
-    """Print the version."""
-    typer.echo(f"kafka-sidecar {__version__}")
+    """Print the version, and whether its hot loops are compiled."""
+    typer.echo(f"kafka-sidecar {__version__} ({build.in_use()})")
 
 
 def _refuse(error: ConfigError) -> None:
@@ -127,6 +128,7 @@ async def serve(settings: Config, path: str | None) -> None:
             "address": settings.listen,
             "admin": admin_address,
             "bootstrap_servers": settings.bootstrap_servers,
+            "build": build.in_use(),
             "config": path,
             "version": __version__,
         },

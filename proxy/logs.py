@@ -16,6 +16,7 @@ KEYS = frozenset(
         "address",  # host:port of a listener or of what could not be reached
         "admin",  # host:port of /metrics, /livez and /readyz
         "bootstrap_servers",
+        "build",  # compiled, python or partly compiled: what runs the hot loops
         "bytes_from_broker",
         "bytes_from_client",
         "cause",  # why a connection ended: a label value of kafka_sidecar_disconnects_total

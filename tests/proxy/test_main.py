@@ -23,6 +23,7 @@ from harness.sidecar import COMMAND, Sidecar
 from one_loop import Client, config, connected, until
 
 from kafka_sidecar import __version__
+from kafka_sidecar.codec import build
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import __main__ as main_module
 from kafka_sidecar.proxy.logs import KEYS
@@ -152,7 +153,7 @@ def test_what_is_missing_is_one_line_and_exit_code_2() -> None:
 
 def test_the_version_is_told() -> None:
     run = subprocess.run([COMMAND, "version"], capture_output=True, text=True, timeout=20)
-    assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__}\n")
+    assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({build.in_use()})\n")
 
 
 @on_one_loop

@@ -1,0 +1,30 @@
+"""Which modules are compiled, and whether those in use are.
+
+Each of them is one Python file with a neighbouring ``.pxd`` that gives C types to the same text; where it was not
+compiled it runs as it is. `setup.py` reads the list, the command line tells the answer.
+docs/decisions/0007-compiled-modules.md
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import find_spec
+
+MODULES = (
+    "kafka_sidecar.codec.json_syntax",
+    "kafka_sidecar.codec.records.check",
+    "kafka_sidecar.codec.records.record",
+    "kafka_sidecar.codec.records.walk",
+)
+
+
+def is_compiled(module: str) -> bool:
+    """Whether importing this module gives the compiled one. Looks without importing it."""
+    found = find_spec(module)
+    return found is not None and isinstance(found.loader, ExtensionFileLoader)
+
+
+def in_use() -> str:
+    """``compiled``, ``python``, or ``partly compiled`` where only some of the modules could be."""
+    compiled = {is_compiled(module) for module in MODULES}
+    return "partly compiled" if len(compiled) > 1 else "compiled" if True in compiled else "python"

@@ -1,0 +1,8 @@
+"""What ``import cython`` gives where Cython is not installed: it is needed to build, not to run.
+
+Never imported by a compiled module, where `compiled` is a constant of the compiler and true.
+"""
+
+from __future__ import annotations
+
+compiled = False

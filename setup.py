@@ -1,0 +1,58 @@
+"""Compiles what `codec/build.py` lists, as far as KAFKA_SIDECAR_COMPILE says so. All else is in pyproject.toml.
+
+auto  (default) compile; where that fails, as without a C compiler, install the Python sources alone
+yes   compile or fail
+no    install the Python sources alone
+"""
+
+import os
+import runpy
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+choice = os.environ.get("KAFKA_SIDECAR_COMPILE", "auto")
+if choice not in ("auto", "yes", "no"):
+    raise SystemExit(f"KAFKA_SIDECAR_COMPILE is {choice!r}; it can be auto, yes or no")
+
+DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,  # the .pxd alone gives C types; what the source says is for mypy
+    "wraparound": False,  # boundscheck stays on: bytes that lie about lengths raise, they cannot read outside
+}
+
+
+class BuildOrDoWithout(build_ext):
+    """What `optional` promises; but with Cython imported, setuptools does not recognise its own CompileError."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if choice == "yes":
+                raise
+            self.warn(f"{ext.name} is not compiled: {error}")
+
+
+def extension(module: str) -> Extension:
+    # By the path under src: by its real path the source distribution would hold it twice.
+    path = Path("src", *module.split("."))
+    return Extension(module, [f"{path}.py"], depends=[f"{path}.pxd"], optional=choice == "auto")
+
+
+def compiled() -> list[Extension]:
+    from Cython.Build import cythonize
+
+    modules = runpy.run_path("src/kafka_sidecar/codec/build.py")["MODULES"]
+    # force: C files of an earlier run do not know when the settings here have changed.
+    return cythonize(
+        [extension(module) for module in modules],
+        build_dir="build/cython",
+        force=True,
+        include_path=["src"],
+        compiler_directives=DIRECTIVES,
+    )
+
+
+setup(ext_modules=[] if choice == "no" else compiled(), cmdclass={"build_ext": BuildOrDoWithout})

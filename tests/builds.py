@@ -1,0 +1,53 @@
+"""Runs tests on Python sources where compiled modules are: on all with KAFKA_SIDECAR_PURE=1, else on stale ones.
+
+A compiled module hides its source. An edited source would have no effect until it is built again, and tests would pass
+that should not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from kafka_sidecar.codec.build import MODULES
+
+SRC = Path(__file__).parents[1] / "src"
+PURE = os.environ.get("KAFKA_SIDECAR_PURE") == "1"
+
+
+class PythonSources(MetaPathFinder):
+    """Finds the sources of these modules, whatever was compiled from them."""
+
+    def __init__(self, modules: frozenset[str]) -> None:
+        self.modules = modules
+
+    @classmethod
+    def wanted(cls) -> PythonSources:
+        return cls(frozenset(module for module in MODULES if PURE or is_stale(module)))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return spec_from_file_location(fullname, source(fullname)) if fullname in self.modules else None
+
+
+def source(module: str) -> Path:
+    return SRC.joinpath(*module.split(".")).with_suffix(".py")
+
+
+def extension(module: str) -> Path | None:
+    """What was compiled from a module, if anything."""
+    found = PathFinder.find_spec(module, [str(source(module).parent)])
+    return Path(found.origin) if found and found.origin and found.origin.endswith(".so") else None
+
+
+def is_stale(module: str) -> bool:
+    """Whether the source or its types were edited after they were compiled."""
+    built = extension(module)
+    texts = (source(module), source(module).with_suffix(".pxd"))
+    return built is not None and built.stat().st_mtime < max(text.stat().st_mtime for text in texts)
