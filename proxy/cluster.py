@@ -21,6 +21,7 @@ REQUEST_HEADER, RESPONSE_HEADER = 2, 1
 CLIENT_ID = "kafka-sidecar"
 LENGTH = Struct(">i")
 MAX_ANSWER = 64 << 20
+NO_ID = bytes(16)
 # Of one broker. ValueError and OverflowError: its host or port is none that could be.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
 
@@ -73,6 +74,12 @@ class Cluster:
         wanted = MetadataRequestTopic(topic_id=topic_id, name=None)
         response = await self._ask(MetadataRequest(topics=(wanted,), allow_auto_topic_creation=False))
         return next((topic.name for topic in response.topics if topic.topic_id == topic_id), None)
+
+    async def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics that there are. Raises OSError, CodecError."""
+        wanted = tuple(MetadataRequestTopic(name=name) for name in names)
+        response = await self._ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        return {topic.name: topic.topic_id for topic in response.topics if topic.name and topic.topic_id != NO_ID}
 
     async def _ask(self, request: MetadataRequest) -> MetadataResponse:
         failures: list[str] = []

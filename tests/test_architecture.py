@@ -30,6 +30,11 @@ TESTED_IN = {
     "codec/writers.py": "tests/codec/test_round_trips.py",
     "proxy/endpoints.py": "tests/proxy/test_rewrites.py",
     "proxy/exposition.py": "tests/proxy/test_metrics.py",
+    "proxy/topic_configs/bodies.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/keeper.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/own.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/shapes.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/store.py": "tests/proxy/topic_configs/test_kafka_store.py",
 }
 # All messages are compared with Kafka's own definitions, one by one.
 MESSAGES = "tests/codec/test_declarations.py"

@@ -69,6 +69,13 @@ async def test_a_topic_that_is_not_there_has_no_name() -> None:
         assert await Asker(address(broker)).cluster.topic_name(TOPIC_ID) is None
 
 
+async def test_topics_that_are_there_have_ids() -> None:
+    topics = [{"topic_id": TOPIC_ID, "name": "orders"}, {"topic_id": bytes(16), "name": "none", "error_code": 3}]
+    async with FakeBroker() as broker:
+        broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
+        assert await Asker(address(broker)).cluster.topic_ids(["orders", "none"]) == {"orders": TOPIC_ID}
+
+
 @pytest.mark.parametrize("bad_host", ["127.0.0.1", "no such host", "empty..label", "x" * 70, "lone\udcffsurrogate"])
 async def test_the_next_broker_is_asked_when_one_cannot_be_connected_to(bad_host: str) -> None:
     async with FakeBroker() as broker:

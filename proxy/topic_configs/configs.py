@@ -1,0 +1,210 @@
+"""The topic configs that the sidecar keeps itself, as the rest of the program uses them.
+
+configs = TopicConfigs(store, cluster.topic_ids, check)
+await configs.start()
+configs.policy_of("orders", None)
+Routes(..., exchange=configs.exchange)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import Begin, Exchange
+from kafka_sidecar.proxy.tasks import spawn, stop
+from kafka_sidecar.proxy.topic_configs.alterations import Alteration
+from kafka_sidecar.proxy.topic_configs.deleted import Deletion
+from kafka_sidecar.proxy.topic_configs.described import Description
+from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
+from kafka_sidecar.proxy.topic_configs.keeper import Change
+from kafka_sidecar.proxy.topic_configs.own import RECORD_VALIDATION_POLICY, Check, own_configs
+from kafka_sidecar.proxy.topic_configs.shapes import SHAPES
+from kafka_sidecar.proxy.topic_configs.store import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+REFRESH_S = 5.0  # how often it is asked whether a topic with own configs has been made again
+WRITE_LIMIT_S = 10.0  # for all that one request changes; clients wait 30 s and longer
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 0.5  # until a topic that was just made has an id at all brokers
+
+# Names of topics -> the ids of those that there are. Raises OSError, CodecError.
+TopicIds = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
+
+
+class TopicConfigs:
+    """Reads what is set for each topic, and sets it for clients that ask.
+
+    ``changed`` is called with the name of each topic of which something may be different now.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        topic_ids: TopicIds,
+        check: Check,
+        changed: Callable[[str], None] = lambda topic: None,
+        refresh_s: float = REFRESH_S,
+        write_limit_s: float = WRITE_LIMIT_S,
+    ) -> None:
+        self.own = own_configs(check)
+        self.entries = Entries()
+        self.changed = changed
+        self.unreadable = 0  # records that are no entries, or newer than this program
+        self._store = store
+        self._topic_ids = topic_ids
+        self._refresh_s = refresh_s
+        self._write_limit_s = write_limit_s
+        self._reading = self.entries  # another one while the log is read anew
+        self._caught_up = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._exchanges: dict[int, Callable[[int], Exchange]] = {
+            ApiKey.DESCRIBE_CONFIGS: lambda version: Description(version, self),
+            ApiKey.DELETE_TOPICS: lambda version: Deletion(version, self),
+            **{key: partial(Alteration, shape, keeper=self) for key, shape in SHAPES.items()},
+        }
+
+    async def start(self) -> None:
+        """Begin to read; `wait_ready` says when all is known."""
+        await self._store.start(self)
+        self._task = spawn(self._keep_ids_current(), "topic configs")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            await stop(self._task)
+        await self._store.stop()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that was set before the start is known. It stays so while the store is away."""
+        return self._ready.is_set()
+
+    async def wait_ready(self) -> None:
+        await self._ready.wait()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what is set may not be what is known here; None: it is."""
+        if (why := self._store.trouble) is not None:
+            return f"the sidecar cannot read its topic configs: {why}"
+        return None if self.ready else "the sidecar has not read its topic configs yet"
+
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
+        """The topic's ``record.validation.policy``, None where it is not set. ``topic_id``: 16 bytes, if known."""
+        return self.entries.configs(topic, topic_id).get(RECORD_VALIDATION_POLICY)
+
+    def exchange(self, key: int, version: int) -> Begin | None:
+        """Who takes requests of this kind in hand; None: nobody."""
+        make = self._exchanges.get(key)
+        if make is None or version < APIS[key].min_version:
+            return None
+        return lambda data, at, size: make(version)
+
+    def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
+        """(id, name) of topics as the cluster has them now, from a Metadata response."""
+        for topic in self.entries.seen(topics):
+            self.changed(topic)
+
+    # What the store tells
+
+    def began(self) -> None:
+        self._caught_up.clear()
+        self._reading = Entries() if self.ready else self.entries
+
+    def read(self, key: bytes, value: bytes | None) -> None:
+        try:
+            topic_id = id_of(key)
+            entry = None if value is None else entry_of(topic_id, value)
+        except (ValueError, RecursionError) as error:
+            # The entry that was known before, if any, stays in force.
+            self.unreadable += 1
+            log.error("a topic config cannot be read", extra={"detail": str(error)})
+            return
+        if entry is None:
+            topic = self._reading.remove(topic_id)
+        else:
+            self._reading.set(entry)
+            topic = entry.topic
+        if topic is not None and self._reading is self.entries:
+            self.changed(topic)
+
+    def caught_up(self) -> None:
+        if self._reading is not self.entries:
+            before, self.entries = self.entries, self._reading
+            for topic in {*before.topics(), *self.entries.topics()}:
+                self.changed(topic)
+        self._caught_up.set()
+
+    # What the exchanges ask for
+
+    async def alter(self, changes: Sequence[Change]) -> Mapping[str, str]:
+        try:
+            async with asyncio.timeout(self._write_limit_s), self._writing:
+                ids = await self._ids_of(changes)
+                reasons = await asyncio.gather(*(self._apply(change, ids.get(change.topic)) for change in changes))
+        except TimeoutError:
+            reasons = [f"it took longer than {self._write_limit_s:g} s" for _ in changes]
+        return {
+            change.topic: f"The broker has done its part, but {', '.join(self.own)} could not be stored: {why}"
+            for change, why in zip(changes, reasons, strict=True)
+            if why is not None
+        }
+
+    async def forget(self, entries: Iterable[Entry]) -> None:
+        reasons = await asyncio.gather(*(self._write(Entry(entry.topic, entry.topic_id, {})) for entry in entries))
+        for why in filter(None, reasons):
+            log.warning("a deleted topic's configs could not be forgotten", extra={"detail": why})
+
+    async def _apply(self, change: Change, topic_id: bytes | None) -> str | None:
+        """Why the change could not be stored; None: it is."""
+        if topic_id is None:
+            return "the brokers do not know the topic"
+        before = self.entries.configs(change.topic, topic_id)
+        after = change.applied(before)
+        if change.topic_id is not None:  # made just now: what others of this name had is the past
+            await self.forget(entry for entry in self.entries.of(change.topic, topic_id) if entry.topic_id != topic_id)
+        return await self._write(Entry(change.topic, topic_id, after)) if before or after else None
+
+    async def _write(self, entry: Entry) -> str | None:
+        try:
+            async with asyncio.timeout(self._write_limit_s):
+                await self._store.write(*record_of(entry))
+        except TimeoutError:
+            return f"it took longer than {self._write_limit_s:g} s"
+        except StoreError as error:
+            return str(error)
+        return None
+
+    async def _ids_of(self, changes: Sequence[Change]) -> dict[str, bytes]:
+        """The ids of the topics, as many as can be found in half the time that there is."""
+        ids = {change.topic: change.topic_id for change in changes if change.topic_id is not None}
+        pause, give_up_at = FIRST_RETRY_S, asyncio.get_running_loop().time() + self._write_limit_s / 2
+        while missing := [change.topic for change in changes if change.topic not in ids]:
+            try:
+                ids |= await self._topic_ids(missing)
+            except (OSError, CodecError) as error:
+                log.debug("topic ids cannot be asked for", extra={"detail": str(error)})
+            if all(topic in ids for topic in missing) or asyncio.get_running_loop().time() > give_up_at:
+                break
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY_S)
+        return ids
+
+    async def _keep_ids_current(self) -> None:
+        """Notice topics that were made again without a word to us."""
+        await self._caught_up.wait()
+        while True:
+            if topics := list(self.entries.topics()):
+                try:
+                    ids = await self._topic_ids(topics)
+                    self.seen((topic_id, name) for name, topic_id in ids.items())
+                except (OSError, CodecError) as error:
+                    log.debug("topic ids cannot be asked for", extra={"detail": str(error)})
+            self._ready.set()
+            await asyncio.sleep(self._refresh_s)

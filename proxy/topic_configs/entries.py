@@ -1,0 +1,120 @@
+"""What is set for which topic, and how it is written down.
+
+An entry belongs to one topic id (KIP-516): a topic that is deleted and made again has another id, so what was set for
+the first does not hold for the second, whoever deleted it. In the log of all sidecars:
+
+    key:    the topic id as Kafka's tools print it, 22 characters
+    value:  {"version": 1, "topic": "orders", "configs": {"record.validation.policy": "..."}}
+    no value: nothing is set any more
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+FORMAT_VERSION = 1
+ID_SIZE = 16
+NO_ID = bytes(ID_SIZE)
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The own configs of one topic; those that are not set are left out."""
+
+    topic: str
+    topic_id: bytes
+    configs: Mapping[str, str]
+
+
+def record_of(entry: Entry) -> tuple[bytes, bytes | None]:
+    """Key and value; no value where nothing is set.
+
+    >>> record_of(Entry("orders", bytes(16), {}))
+    (b'AAAAAAAAAAAAAAAAAAAAAA', None)
+    """
+    key = urlsafe_b64encode(entry.topic_id).rstrip(b"=")
+    if not entry.configs:
+        return key, None
+    document = {"version": FORMAT_VERSION, "topic": entry.topic, "configs": dict(entry.configs)}
+    return key, json.dumps(document).encode()
+
+
+def id_of(key: bytes) -> bytes:
+    """The topic id that a key stands for. Raises ValueError."""
+    topic_id = urlsafe_b64decode(key + b"==")
+    if len(topic_id) != ID_SIZE:
+        raise ValueError("the key is no topic id")
+    return topic_id
+
+
+def entry_of(topic_id: bytes, value: bytes) -> Entry:
+    """The entry that a value holds. Raises ValueError: it is none, or newer than this program."""
+    document = json.loads(value)
+    match document:
+        case {"version": int(version)} if version != FORMAT_VERSION:
+            raise ValueError(f"the entry has format version {version}, known is {FORMAT_VERSION}")
+        case {"version": _, "topic": str(topic), "configs": dict(configs)} if all(
+            isinstance(text, str) for text in configs.values()
+        ):
+            return Entry(topic, topic_id, configs)
+    raise ValueError("the value is no entry")
+
+
+class Entries:
+    """All entries, by id and by name, and which id is behind a name now."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[bytes, Entry] = {}
+        self._by_name: dict[str, dict[bytes, Entry]] = {}
+        self._current: dict[str, bytes] = {}  # of the names above; as the newest news has it
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def topics(self) -> Iterator[str]:
+        """The names for which something is set, or was until their topic was made anew."""
+        return iter(self._by_name)
+
+    def configs(self, topic: str, topic_id: bytes | None = None) -> Mapping[str, str]:
+        """What is set for the topic with this id; without one, for the topic that has the name now."""
+        if topic_id is None and (topic_id := self._current.get(topic)) is None:
+            return NOTHING
+        entry = self._by_id.get(topic_id)
+        return entry.configs if entry is not None and entry.topic == topic else NOTHING
+
+    def of(self, topic: str | None, topic_id: bytes) -> list[Entry]:
+        """The entries of a topic that is named or given by its id."""
+        if topic is not None:
+            return list(self._by_name.get(topic, {}).values())
+        return [self._by_id[topic_id]] if topic_id in self._by_id else []
+
+    def set(self, entry: Entry) -> None:
+        """The entry is news: its topic is the one that has the name now."""
+        self.remove(entry.topic_id)
+        self._by_id[entry.topic_id] = entry
+        self._by_name.setdefault(entry.topic, {})[entry.topic_id] = entry
+        self._current[entry.topic] = entry.topic_id
+
+    def remove(self, topic_id: bytes) -> str | None:
+        """Forget an entry; the name of its topic, None where there was none."""
+        if (entry := self._by_id.pop(topic_id, None)) is None:
+            return None
+        of_name = self._by_name[entry.topic]
+        del of_name[topic_id]
+        if not of_name:
+            del self._by_name[entry.topic], self._current[entry.topic]
+        return entry.topic
+
+    def seen(self, topics: Iterable[tuple[bytes, str]]) -> list[str]:
+        """(id, name) of topics as the cluster has them now; which of the names had another id before."""
+        changed = []
+        for topic_id, name in topics:
+            if self._current.get(name, topic_id) != topic_id:
+                self._current[name] = topic_id
+                changed.append(name)
+        return changed

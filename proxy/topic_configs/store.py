@@ -1,0 +1,42 @@
+"""Where the sidecar's own configs are kept: a log that every sidecar of the cluster reads and writes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """What was to be written is not known to be there. The text says why, for a person."""
+
+
+class Reader(Protocol):
+    """Is told what the log holds, in its order."""
+
+    def began(self) -> None:
+        """The log is read from its beginning, for the first time or anew."""
+        ...
+
+    def read(self, key: bytes, value: bytes | None) -> None:
+        """The next record; without a value the key is no more. Raises nothing."""
+        ...
+
+    def caught_up(self) -> None:
+        """All that was in the log when reading began has been read."""
+        ...
+
+
+class Store(Protocol):
+    async def start(self, reader: Reader) -> None:
+        """Begin to read, and go on until `stop`, whatever happens to the cluster."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    async def write(self, key: bytes, value: bytes | None) -> None:
+        """Returns once it is written and has come back to the reader. Raises StoreError."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the log cannot be read now, None where it can."""
+        ...

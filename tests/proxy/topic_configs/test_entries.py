@@ -1,0 +1,82 @@
+"""How entries are written down, and which of them holds for a name."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
+
+POLICY = "record.validation.policy"
+ONE, TWO = b"1" * 16, b"2" * 16
+TEXTS = st.text(st.characters() | st.sampled_from("\udcff\udc80"))
+
+
+def entry(topic_id: bytes, policy: str = "headers", topic: str = "orders") -> Entry:
+    return Entry(topic, topic_id, {POLICY: policy})
+
+
+@given(st.binary(min_size=16, max_size=16), TEXTS, st.dictionaries(TEXTS, TEXTS, min_size=1))
+def test_what_is_written_is_read_again(topic_id: bytes, topic: str, configs: dict[str, str]) -> None:
+    key, value = record_of(Entry(topic, topic_id, configs))
+    assert id_of(key) == topic_id
+    assert value is not None
+    assert entry_of(topic_id, value) == Entry(topic, topic_id, configs)
+
+
+def test_an_entry_can_be_read_by_a_person() -> None:
+    key, value = record_of(entry(b"\xfb" * 16))
+    assert key == b"-_v7-_v7-_v7-_v7-_v7-w"  # as kafka-topics.sh --describe prints it
+    assert json.loads(value or b"") == {"version": 1, "topic": "orders", "configs": {POLICY: "headers"}}
+
+
+@given(st.binary())
+def test_any_key_is_an_id_or_a_value_error(key: bytes) -> None:
+    with suppress(ValueError):
+        assert len(id_of(key)) == 16
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\xff", b"[]", b"{}", b"1", b'{"version": 2, "topic": "a", "configs": {}}', b'{"version": 1, "topic": "a"}',
+     b'{"version": 1, "topic": 1, "configs": {}}', b'{"version": 1, "topic": "a", "configs": {"a": null}}'],
+)  # fmt: skip
+def test_what_is_no_entry_is_a_value_error(value: bytes) -> None:
+    with pytest.raises(ValueError):
+        entry_of(ONE, value)
+
+
+def test_an_entry_holds_for_its_topic_id_only() -> None:
+    entries = Entries()
+    entries.set(entry(ONE))
+    assert entries.configs("orders", ONE) == {POLICY: "headers"}
+    assert entries.configs("orders", TWO) == {}
+    assert entries.configs("payments", ONE) == {}
+
+
+def test_a_name_stands_for_the_topic_that_has_it_now() -> None:
+    entries = Entries()
+    entries.set(entry(ONE))
+    assert entries.configs("orders") == {POLICY: "headers"}
+    assert entries.seen([(TWO, "orders"), (ONE, "unknown")]) == ["orders"]
+    assert entries.configs("orders") == {}
+    assert entries.seen([(TWO, "orders")]) == []
+    entries.set(entry(TWO, "anew"))
+    assert entries.configs("orders") == {POLICY: "anew"}
+    assert [found.topic_id for found in entries.of("orders", bytes(16))] == [ONE, TWO]
+    assert entries.of(None, TWO) == [entry(TWO, "anew")]
+
+
+def test_what_is_removed_leaves_nothing_behind() -> None:
+    entries = Entries()
+    for topic_id in (ONE, TWO, ONE):
+        entries.set(entry(topic_id))
+    assert len(entries) == 2
+    assert [entries.remove(topic_id) for topic_id in (ONE, TWO, ONE)] == ["orders", "orders", None]
+    assert list(entries.topics()) == []
+    assert entries.seen([(ONE, "orders")]) == []
+    assert entries.of("orders", ONE) == []
