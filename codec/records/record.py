@@ -136,12 +136,12 @@ class Record:
         found = []
         for _ in range(raw >> 1):
             raw, at = _uvarint(data, at)
-            header = Header.__new__(Header)
-            header.key_bytes = _cut(data, at, at + (raw >> 1))
-            raw, at = _uvarint(data, at + (raw >> 1))
-            header.value = None if raw == NULL else _cut(data, at, at + (raw >> 1))
-            at += raw >> 1
-            found.append(header)
+            end = at + (raw >> 1)
+            key = _cut(data, at, end)
+            raw, at = _uvarint(data, end)
+            end = at + (raw >> 1)
+            found.append(_header(key, None if raw == NULL else _cut(data, at, end)))
+            at = end
         return tuple(found)
 
     def header(self, name: str | bytes) -> Header | None:
@@ -151,10 +151,7 @@ class Record:
         if at < 0:
             return None
         raw, at = _uvarint(self._data, at)
-        header = Header.__new__(Header)
-        header.key_bytes = key
-        header.value = None if raw == NULL else _cut(self._data, at, at + (raw >> 1))
-        return header
+        return _header(key, None if raw == NULL else _cut(self._data, at, at + (raw >> 1)))
 
     def edges(self) -> tuple[int, int, int, int, int, int]:
         """Where in the payload its length is, its attributes, the key's length, the value's length, the number of
@@ -173,6 +170,18 @@ class Record:
         self._start = at
         self._end = at + (raw >> 1)
         self._headers_at = 0
+
+    def _copy(self) -> Record:
+        """A record to give away, unread."""
+        record = Record.__new__(Record)
+        record._records = self._records
+        record._data = self._data
+        record._index = self._index
+        record._begin = self._begin
+        record._start = self._start
+        record._end = self._end
+        record._headers_at = 0
+        return record
 
     def _read(self) -> None:
         """Find key, value and headers."""
@@ -210,6 +219,13 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record(index={self.index}, key_size={self.key_size}, value_size={self.value_size})"
+
+
+def _header(key: bytes, value: bytes | None) -> Header:
+    header = Header.__new__(Header)  # without the detour by __init__
+    header.key_bytes = key
+    header.value = value
+    return header
 
 
 def _uvarint(data: bytes, at: int) -> tuple[int, int]:

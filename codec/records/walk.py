@@ -9,7 +9,16 @@ from array import array
 from collections.abc import Iterator
 
 from kafka_sidecar.codec.records.check import check
-from kafka_sidecar.codec.records.record import Record
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import uncompiled as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.records.record import Record
+else:
+    from cython.cimports.kafka_sidecar.codec.records.record import Record  # type: ignore[no-redef]
 
 
 class Records:
@@ -36,15 +45,7 @@ class Records:
         at = self._cursor()
         for _ in range(self._count):
             at._advance()
-            record = Record.__new__(Record)
-            record._records = self
-            record._data = self.payload
-            record._index = at._index
-            record._begin = at._begin
-            record._start = at._start
-            record._end = at._end
-            record._headers_at = 0
-            yield record
+            yield at._copy()
 
     def __getitem__(self, index: int) -> Record:
         if index < 0:

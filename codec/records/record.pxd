@@ -1,0 +1,34 @@
+cimport cython
+
+from kafka_sidecar.codec.records.walk cimport Records
+
+
+@cython.final
+cdef class Header:
+    cdef readonly bytes key_bytes
+    cdef readonly bytes value
+
+
+@cython.final
+cdef class Record:
+    cdef Records _records
+    cdef bytes _data
+    cdef Py_ssize_t _index, _begin, _start, _end, _key_at, _key_size, _value_at, _value_size, _headers_at
+
+    cdef void _advance(self)
+    @cython.locals(record=Record)
+    cdef Record _copy(self)
+    @cython.locals(at=Py_ssize_t, raw=Py_ssize_t)
+    cdef void _read(self)
+    @cython.locals(count=Py_ssize_t, at=Py_ssize_t, raw=Py_ssize_t, end=Py_ssize_t, found=Py_ssize_t, data=bytes)
+    cdef Py_ssize_t _find(self, bytes name) except -2
+
+
+@cython.locals(header=Header)
+cdef Header _header(bytes key, bytes value)
+@cython.locals(raw=Py_ssize_t, shift=int)
+cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at)
+@cython.locals(raw=cython.ulonglong, shift=int)
+cdef (long long, Py_ssize_t) _varlong(bytes data, Py_ssize_t at)
+cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other)
+cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)
