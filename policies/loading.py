@@ -14,7 +14,12 @@ from kafka_sidecar.policies.contract import RecordValidationPolicy
 ENTRY_POINTS = "kafka_sidecar.policies"
 # Imported when they are first used: some bring libraries along.
 BUILT_IN = {
+    "cel": "kafka_sidecar.policies.cel:Cel",
+    "headers": "kafka_sidecar.policies.headers:Headers",
+    "key": "kafka_sidecar.policies.key:Key",
+    "limits": "kafka_sidecar.policies.limits:Limits",
     "require_header": "kafka_sidecar.policies.require_header:RequireHeader",
+    "timestamp": "kafka_sidecar.policies.timestamp:Timestamp",
 }
 PolicyClass = type[RecordValidationPolicy]
 _NAME = re.compile(r"[\w-]+")

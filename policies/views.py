@@ -76,17 +76,18 @@ class View:
 
     def key_prefix(self, size: int) -> bytes | None:
         asked = self._hints.access_key_bytes
-        record = self._asked("key", "access_key_bytes", asked == ALL or size <= asked)
+        record = self._asked("key", "access_key_bytes", asked == ALL or 0 <= size <= asked)
         return record.key_prefix(size)
 
     def value_prefix(self, size: int) -> bytes | None:
         asked = self._hints.access_value_bytes
-        record = self._asked("value", "access_value_bytes", asked == ALL or size <= asked)
+        record = self._asked("value", "access_value_bytes", asked == ALL or 0 <= size <= asked)
         return record.value_prefix(size)
 
     @property
     def headers(self) -> Sequence[Header]:
         return self._asked("headers", "access_headers", self._hints.access_headers).headers
 
-    def header(self, name: bytes) -> bytes | None:
+    def header(self, name: str | bytes) -> Header | None:
+        """The last header of that name, None where there is none."""
         return self._asked("headers", "access_headers", self._hints.access_headers).header(name)

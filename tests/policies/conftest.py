@@ -1,81 +1,59 @@
-"""Batches for policies, and a clock."""
+"""Batches for policies: real ones, that tell how often they were inflated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from kafka_sidecar.codec.records import Batch, Header, NewRecord, Records, batches, built
 from kafka_sidecar.policies.contract import TopicMetadata
 
-
-@dataclass(frozen=True)
-class StandInHeader:
-    key: str
-    value: bytes | None
-
-    @property
-    def key_bytes(self) -> bytes:
-        return self.key.encode()
+Headers = Sequence[tuple[str | bytes, bytes | None]]
+NOW = 1_700_000_000_000  # ms
 
 
-@dataclass(frozen=True)
-class StandInRecord:
-    index: int = 0
-    key: bytes | None = None
-    value: bytes | None = b""
-    headers: tuple[StandInHeader, ...] = ()
-    timestamp: int = 0
+class Watched(Batch):
+    """A batch that counts who opens it."""
 
-    def header(self, name: bytes) -> bytes | None:
-        return next((header.value for header in self.headers if header.key_bytes == name), None)
+    inflated = 0
 
-    @property
-    def key_size(self) -> int:
-        return -1 if self.key is None else len(self.key)
-
-    @property
-    def value_size(self) -> int:
-        return -1 if self.value is None else len(self.value)
-
-    def key_prefix(self, size: int) -> bytes | None:
-        return self.key and self.key[:size]
-
-    def value_prefix(self, size: int) -> bytes | None:
-        return self.value and self.value[:size]
-
-
-@dataclass
-class StandInBatch:
-    contents: list[StandInRecord] = field(default_factory=list)
-    inflated: int = 0
-    header: Any = None
-
-    def records(self, limit: int) -> StandInBatch:
+    def records(self, limit: int = 1 << 20) -> Records:
         self.inflated += 1
-        return self
-
-    def __iter__(self) -> Iterator[StandInRecord]:
-        return iter(self.contents)
-
-    def without_header(self, name: bytes) -> list[int]:
-        return [record.index for record in self.contents if name not in [one.key_bytes for one in record.headers]]
+        return super().records(limit)
 
 
-@pytest.fixture
-def batch() -> Callable[..., Any]:
-    def of(*records: dict[str, Any]) -> Any:
-        return StandInBatch([_record(index, **values) for index, values in enumerate(records)])
+def new(value: bytes | None = b"", key: bytes | None = None, headers: Headers = (), timestamp: int = NOW) -> NewRecord:
+    return NewRecord(value, key, [Header(*header) for header in headers], timestamp - NOW)
+
+
+@pytest.fixture(params=[0, 3], ids=["plain", "lz4"])
+def batch(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """A batch of records, each given as the arguments of `new`."""
+
+    def of(*records: dict[str, Any]) -> Watched:
+        data = built([new(**record) for record in records], codec=request.param, base_timestamp=NOW)
+        (read,) = batches(data)
+        return Watched(read.data, read.magic)
 
     return of
-
-
-def _record(index: int, headers: Sequence[tuple[str, bytes | None]] = (), **values: Any) -> StandInRecord:
-    return StandInRecord(index, headers=tuple(StandInHeader(*header) for header in headers), **values)
 
 
 @pytest.fixture
 def orders() -> TopicMetadata:
     return TopicMetadata("orders", 3, bytes(16), "the whole string")
+
+
+@pytest.fixture
+def refusals(batch: Callable[..., Any], orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
+    """(index, reason, message) of what one configured policy refuses."""
+    from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+
+    def of(policy: str, settings: dict[str, Any], *records: dict[str, Any], argument: str = "") -> Any:
+        catalog = Catalog({"it": PolicySettings(policy, settings=settings)})
+        quoted = argument.replace('"', '""')
+        found = catalog.plan(f'it:"{quoted}"').judge(orders, batch(*records), 1 << 20)
+        return [(one.index, one.reason, one.message) for one in found]
+
+    return of

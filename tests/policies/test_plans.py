@@ -227,9 +227,10 @@ def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: To
     hints = Hints(access_key_bytes=2, access_value_bytes=4)
     Plan((rule(Asked(look, hints)),)).judge(orders, batch({"key": b"abc", "value": b"012345"}), LIMIT)
     assert seen == [b"0123", b"01", b"ab", b"a"]
-    too_far = rule(Asked(lambda record: record.value_prefix(5), hints))
-    with pytest.raises(PolicyFailedError):
-        Plan((too_far,)).judge(orders, batch({"value": b"012345"}), LIMIT)
+    for size in (5, ALL):
+        too_far = rule(Asked(lambda record, size=size: record.value_prefix(size), hints))  # type: ignore[misc]
+        with pytest.raises(PolicyFailedError):
+            Plan((too_far,)).judge(orders, batch({"value": b"012345"}), LIMIT)
 
 
 def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batches, orders: TopicMetadata) -> None:

@@ -1,0 +1,162 @@
+"""Conditions in the Common Expression Language over what a record holds (docs/decisions/0008-cel.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from cel_expr_python import cel
+
+from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.settings import Settings, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Record
+
+UNSATISFIED = "Topic %s requires records to satisfy: %s"
+NOT_JSON = "Topic %s requires record values to be JSON"
+NO_TIME = "Topic %s requires record timestamps within the years 1970 to 9999"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
+
+
+def _text(data: bytes | None) -> str | bytes | None:
+    """Text where it is UTF-8; CEL compares text with text and bytes with bytes."""
+    try:
+        return data if data is None else data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _headers(topic: TopicMetadata, record: Record) -> dict[str, list[str | bytes | None]]:
+    headers: dict[str, list[str | bytes | None]] = {}
+    for header in record.headers:
+        headers.setdefault(header.key_bytes.decode(errors="replace"), []).append(_text(header.value))
+    return headers
+
+
+def _value(topic: TopicMetadata, record: Record) -> Any:
+    value = record.value
+    try:
+        return None if value is None else orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRecordError(NOT_JSON % topic.topic, "not_json") from error
+
+
+def _timestamp(topic: TopicMetadata, record: Record) -> datetime:
+    if not 0 <= record.timestamp <= LAST_TIME:
+        raise InvalidRecordError(NO_TIME % topic.topic, "no_timestamp")
+    return EPOCH + timedelta(milliseconds=record.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One name that an expression may use."""
+
+    type: Any
+    hints: Hints
+    read: Callable[[TopicMetadata, Record], object]
+
+
+VARIABLES = {
+    "topic": Variable(cel.Type.STRING, Hints(), lambda topic, record: topic.topic),
+    "partition": Variable(cel.Type.INT, Hints(), lambda topic, record: topic.partition),
+    "key": Variable(cel.Type.DYN, Hints(access_key_bytes=ALL), lambda topic, record: _text(record.key)),
+    "value": Variable(cel.Type.DYN, Hints(access_value_bytes=ALL), _value),
+    "headers": Variable(
+        cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.DYN)), Hints(access_headers=True), _headers
+    ),
+    "timestamp": Variable(cel.Type.TIMESTAMP, Hints(access_metadata=True), _timestamp),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression and the variables that it uses."""
+
+    expression: Any
+    used: Mapping[str, Variable]
+
+    @property
+    def hints(self) -> Hints:
+        needed = Hints()
+        for variable in self.used.values():
+            needed |= variable.hints
+        return needed
+
+
+@lru_cache(256)
+def program(text: str) -> Program:
+    """An expression, compiled and checked against the types of the variables.
+
+    Raises:
+        ValueError: it is no CEL, uses an unknown name, or does not say yes or no.
+    """
+    expression = _compiled(text, VARIABLES)
+    if expression.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
+        raise ValueError(f"{text!r} gives {expression.return_type().name()}: write a condition, true or false")
+    return Program(expression, {name: about for name, about in VARIABLES.items() if _uses(text, name)})
+
+
+def _compiled(text: str, variables: Mapping[str, Variable]) -> Any:
+    environment = cel.NewEnv(variables={name: variable.type for name, variable in variables.items()})
+    try:
+        return environment.compile(text)
+    except RuntimeError as error:
+        told = str(error).partition("ERROR: <input>:")[2] or str(error)
+        raise ValueError(f"{text!r} is no CEL: {told.splitlines()[0]}") from error
+
+
+def _uses(text: str, name: str) -> bool:
+    """Whether an expression that compiles does not without this variable."""
+    try:
+        _compiled(text, {other: variable for other, variable in VARIABLES.items() if other != name})
+    except ValueError:
+        return True
+    return False
+
+
+class CelSettings(Settings):
+    expression: str | None = None
+    """The condition; without it, it is the policy's argument."""
+    message: str | None = None
+    """What the client is told where the condition is false. Default: the condition."""
+
+
+class Cel(RecordValidationPolicy):
+    """An expression is true of every record; what cannot be evaluated is not true."""
+
+    settings = CelSettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(CelSettings, configs)
+        if self.settings.expression is not None:
+            program(self.settings.expression)
+
+    def hints(self) -> Hints:
+        if self.settings.expression is not None:
+            return program(self.settings.expression).hints
+        return RecordValidationPolicy.hints(self)
+
+    def check(self, text: str) -> None:
+        if bool(text) == bool(self.settings.expression):
+            raise ValueError('write one condition, under policies: as expression or in the topic as cel:"..."')
+        program(text or self.settings.expression or "")
+
+    def validate(self, topic: TopicMetadata, record: Record) -> None:
+        text = self.settings.expression or topic.validation_policy
+        condition = program(text)
+        values = {name: variable.read(topic, record) for name, variable in condition.used.items()}
+        message = self.settings.message or UNSATISFIED % (topic.topic, text)
+        try:
+            result = condition.expression.eval(data=values)
+        except RuntimeError as error:  # more steps than CEL's budget, or what it cannot convert
+            raise InvalidRecordError(message, "not_evaluated") from error
+        if result.type() == cel.Type.ERROR:
+            raise InvalidRecordError(message, "not_evaluated")
+        if result.value() is not True:
+            raise InvalidRecordError(message, "condition")

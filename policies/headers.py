@@ -1,0 +1,73 @@
+"""Which headers records must have, may have, and what may stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.policies.contract import Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.patterns import Matches, Pattern, whole
+from kafka_sidecar.policies.settings import Settings, no_argument, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Record
+
+MISSING = "Topic %s requires records to contain a header with key: %s"
+FOREIGN = "Topic %s allows no record headers but those with keys: %s"
+PATTERN = "Topic %s requires the value of the header %s to match: %s"
+
+
+class HeadersSettings(Settings):
+    required: tuple[str, ...] = ()
+    """Keys of headers that every record must have."""
+    allowed: tuple[str, ...] | None = None
+    """Keys of the only other headers that a record may have; those in `required` and `values` may always be there."""
+    values: dict[str, Pattern] = {}  # noqa: RUF012 - pydantic copies it
+    """What the values of a header must match as a whole, by its key; null matches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The settings as bytes, as headers have them."""
+
+    required: tuple[bytes, ...]
+    allowed: frozenset[bytes] | None
+    values: Mapping[bytes, Matches]
+
+
+class Headers(RecordValidationPolicy):
+    """Every record has the required headers, none that is not allowed, and in each what its pattern says."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(HeadersSettings, configs)
+        if own == HeadersSettings():
+            raise ValueError("demands nothing: set required, allowed or values")
+        named = {key.encode() for key in (*own.required, *own.values, *(own.allowed or ()))}
+        self._compiled = _Compiled(
+            tuple(key.encode() for key in own.required),
+            None if own.allowed is None else frozenset(named),
+            {key.encode(): whole(pattern) for key, pattern in own.values.items()},
+        )
+
+    def hints(self) -> Hints:
+        return Hints(access_headers=True)
+
+    def check(self, text: str) -> None:
+        no_argument(text)
+
+    def validate(self, topic: TopicMetadata, record: Record) -> None:
+        own = self._compiled
+        headers = record.headers
+        keys = {header.key_bytes for header in headers}
+        for key in own.required:
+            if key not in keys:
+                raise InvalidRecordError(MISSING % (topic.topic, key.decode()), "no_header")
+        if own.allowed is not None and not keys <= own.allowed:
+            allowed = ", ".join(sorted(key.decode() for key in own.allowed))
+            raise InvalidRecordError(FOREIGN % (topic.topic, allowed or "none"), "header_not_allowed")
+        for header in headers:
+            fits = own.values.get(header.key_bytes)
+            if fits is not None and (header.value is None or not fits(header.value)):
+                name = header.key_bytes.decode()
+                raise InvalidRecordError(PATTERN % (topic.topic, name, self.settings.values[name]), "header_value")

@@ -1,0 +1,84 @@
+"""Limits on sizes and counts that are tighter than the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.policies.contract import WHOLE_BATCH, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.settings import Settings, Size, no_argument, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import BatchHeader, Records
+
+SIZE = "Topic %s requires the %s to have at most %d bytes"
+COUNT = "Topic %s requires %s to have at most %d %s"
+
+
+class LimitsSettings(Settings):
+    max_record_bytes: Size | None = None
+    """Key, value and headers together, as they are written in the batch before it is compressed."""
+    max_key_bytes: Size | None = None
+    """The key."""
+    max_value_bytes: Size | None = None
+    """The value."""
+    max_header_bytes: Size | None = None
+    """Key and value of each header."""
+    max_headers: Size | None = None
+    """How many headers a record may have."""
+    max_records: Size | None = None
+    """How many records a batch may have."""
+
+
+class Limits(RecordValidationPolicy):
+    """No record, key, value or header is too large, no record has too many headers, no batch too many records."""
+
+    settings = LimitsSettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(LimitsSettings, configs)
+        if self.settings == LimitsSettings():
+            raise ValueError(f"sets no limit: set one of {', '.join(LimitsSettings.model_fields)}")
+
+    def hints(self) -> Hints:
+        own = self.settings
+        sizes = (own.max_record_bytes, own.max_key_bytes, own.max_value_bytes)
+        return Hints(
+            access_metadata=any(size is not None for size in sizes),
+            access_headers=own.max_headers is not None or own.max_header_bytes is not None,
+        )
+
+    def check(self, text: str) -> None:
+        no_argument(text)
+
+    def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Sequence[Fault]:
+        most = self.settings.max_records
+        if most is None or header.count <= most:
+            return ()
+        return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", most, "records"), "batch_count")]
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+        own, needs = self.settings, self.hints()
+        faults = list(self._sizes(topic, records)) if needs.access_metadata else []
+        if needs.access_headers:
+            most = -1 if own.max_headers is None else own.max_headers
+            largest = -1 if own.max_header_bytes is None else own.max_header_bytes
+            faults += _headers(topic.topic, records, most, largest)
+        return faults
+
+    def _sizes(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        own = self.settings
+        limits = {"key": own.max_key_bytes, "value": own.max_value_bytes, "record": own.max_record_bytes}
+        given = {part: limit for part, limit in limits.items() if limit is not None}
+        for index, part in records.larger_than(**given):
+            yield Fault(index, SIZE % (topic.topic, part, given[part]), f"{part}_size")
+
+
+def _headers(topic: str, records: Records, most: int, largest: int) -> Iterator[Fault]:
+    """The records with more than ``most`` headers or one of more than ``largest`` bytes; -1: no limit."""
+    for record in records:
+        headers = record.headers
+        if 0 <= most < len(headers):
+            yield Fault(record.index, COUNT % (topic, "records", most, "headers"), "header_count")
+        elif largest >= 0 and any(len(one.key_bytes) + len(one.value or b"") > largest for one in headers):
+            yield Fault(record.index, SIZE % (topic, "headers each", largest), "header_size")

@@ -1,0 +1,72 @@
+"""Headers that must, may and may not be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+
+Refusals = Callable[..., list[tuple[int, str, str]]]
+
+
+def with_headers(*headers: tuple[str | bytes, bytes | None]) -> dict[str, Any]:
+    return {"headers": headers}
+
+
+def test_a_required_header_must_be_there_whatever_its_value(refusals: Refusals) -> None:
+    text = "Topic orders requires records to contain a header with key: b"
+    found = refusals(
+        "headers", {"required": ["a", "b"]}, with_headers(("b", None), ("a", b"")), with_headers(("a", b""))
+    )
+    assert found == [(1, "no_header", text)]
+
+
+def test_only_allowed_headers_may_be_there(refusals: Refusals) -> None:
+    settings = {"allowed": ["b"], "required": ["a"], "values": {"c": "1"}}
+    named = with_headers(("a", b""), ("b", b""), ("c", b"1"))
+    found = refusals("headers", settings, named, with_headers(("a", b""), ("d", b"")))
+    assert found == [(1, "header_not_allowed", "Topic orders allows no record headers but those with keys: a, b, c")]
+
+
+def test_no_header_at_all_may_be_allowed(refusals: Refusals) -> None:
+    found = refusals("headers", {"allowed": []}, {}, with_headers(("a", b"")))
+    assert found == [(1, "header_not_allowed", "Topic orders allows no record headers but those with keys: none")]
+
+
+def test_every_value_of_a_header_must_match_and_null_does_not(refusals: Refusals) -> None:
+    records = [
+        with_headers(("v", b"17"), ("other", b"x")),
+        with_headers(("v", b"17"), ("v", b"x")),
+        with_headers(("v", b"x"), ("v", b"17")),
+        with_headers(("v", None)),
+        {},
+    ]
+    text = "Topic orders requires the value of the header v to match: [0-9]+"
+    found = refusals("headers", {"values": {"v": "[0-9]+"}}, *records)
+    assert found == [(index, "header_value", text) for index in (1, 2, 3)]
+
+
+def test_headers_whose_keys_are_not_utf_8_are_told_apart_by_their_bytes(refusals: Refusals) -> None:
+    found = refusals("headers", {"allowed": ["ü"]}, with_headers(("ü", b"")), with_headers((b"\xfc", b"")))
+    assert [index for index, *_ in found] == [1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "demands nothing: set required, allowed or values"),
+        ({"values": {"v": "("}}, r"values\.v: '\(' is no regular expression"),
+        ({"required": "a"}, "required: Input should be a valid tuple"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Catalog({"it": PolicySettings("headers", settings=settings)})
+
+
+def test_a_topic_cannot_give_it_an_argument() -> None:
+    with pytest.raises(ValueError, match="takes no argument"):
+        Catalog({"it": PolicySettings("headers", settings={"required": ["a"]})}).plan("it:a")

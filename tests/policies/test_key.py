@@ -1,0 +1,68 @@
+"""Keys that are there, and of the right form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+
+Refusals = Callable[..., list[tuple[int, str, str]]]
+MISSING = "Topic orders requires records to have a key"
+
+
+def test_a_record_without_a_key_is_refused_and_one_with_an_empty_key_is_not(refusals: Refusals) -> None:
+    assert refusals("key", {}, {"key": b""}, {}, {"key": b"k"}, {}) == [(1, "no_key", MISSING), (3, "no_key", MISSING)]
+
+
+def test_a_key_must_match_the_pattern_as_a_whole(refusals: Refusals) -> None:
+    keys = [b"orders-17", b"orders-17 ", b"xorders-17", b"orders-", b"orders-1\n"]
+    text = "Topic orders requires record keys to match: orders-[0-9]+"
+    expected = [(index, "key_pattern", text) for index in (1, 2, 3, 4)]
+    assert refusals("key", {"pattern": "orders-[0-9]+"}, *({"key": key} for key in keys)) == expected
+    assert refusals("key", {}, *({"key": key} for key in keys), argument="orders-[0-9]+") == expected
+
+
+def test_a_key_that_is_not_required_may_be_missing_but_not_wrong(refusals: Refusals) -> None:
+    settings = {"required": False, "pattern": "[a-z]+"}
+    assert [index for index, *_ in refusals("key", settings, {}, {"key": b"1"})] == [1]
+
+
+def test_both_kinds_of_bad_keys_are_told_in_the_order_of_the_records(refusals: Refusals) -> None:
+    found = refusals("key", {"pattern": "a"}, {"key": b"b"}, {}, {"key": b"b"})
+    assert [(index, reason) for index, reason, _ in found] == [(0, "key_pattern"), (1, "no_key"), (2, "key_pattern")]
+
+
+def test_a_key_that_is_not_utf_8_matches_no_dot(refusals: Refusals) -> None:
+    found = refusals("key", {"pattern": ".*"}, {"key": "Grüße".encode()}, {"key": b"\xff"})
+    assert [index for index, *_ in found] == [1]
+
+
+def test_a_pattern_that_other_engines_never_finish_takes_no_time(refusals: Refusals) -> None:
+    found = refusals("key", {"pattern": "(a+)+b"}, {"key": b"a" * 100_000})
+    assert [index for index, *_ in found] == [0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pattern": "["}, r"pattern: '\[' is no regular expression of RE2: missing \]"),
+        ({"pattern": "(?=a)"}, "RE2 has no look-around"),
+        ({"required": "maybe"}, "required: Input should be a valid boolean"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Catalog({"it": PolicySettings("key", settings=settings)})
+
+
+def test_an_argument_that_is_no_pattern_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"policy key: .* is no regular expression"):
+        Catalog({}).plan("key:[")
+
+
+def test_a_policy_that_demands_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="demands nothing"):
+        Catalog({"it": PolicySettings("key", settings={"required": False})}).plan("it")
