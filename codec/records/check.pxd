@@ -1,5 +1,7 @@
 cimport cython
 
+cdef Py_ssize_t NULL
+
 @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
 cpdef check(bytes data, Py_ssize_t count)
 

@@ -55,10 +55,11 @@ def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
         BatchTooLargeError: that is more than ``limit`` bytes; no more than those were ever held.
         CodecError: the bytes are not of this codec, or there is no such codec.
     """
-    if codec not in _DECOMPRESS:
+    decompress = _DECOMPRESS.get(codec)
+    if decompress is None:
         raise CodecError(f"there is no compression codec {codec}")
     try:
-        return _DECOMPRESS[codec](data, limit)
+        return decompress(data, limit)
     except _LIBRARY_ERRORS as error:
         raise CodecError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
 

@@ -2,6 +2,8 @@ cimport cython
 
 from kafka_sidecar.codec.records.walk cimport Records
 
+cdef Py_ssize_t NULL
+
 
 @cython.final
 cdef class Header:
@@ -15,20 +17,23 @@ cdef class Record:
     cdef bytes _data
     cdef Py_ssize_t _index, _begin, _start, _end, _key_at, _key_size, _value_at, _value_size, _headers_at
 
-    cdef void _advance(self)
+    @cython.locals(at=Py_ssize_t, raw=Py_ssize_t)
+    cdef void _advance(self) noexcept
     @cython.locals(record=Record)
     cdef Record _copy(self)
     @cython.locals(at=Py_ssize_t, raw=Py_ssize_t)
-    cdef void _read(self)
+    cdef void _read(self) noexcept
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t, raw=Py_ssize_t, end=Py_ssize_t, found=Py_ssize_t, data=bytes)
-    cdef Py_ssize_t _find(self, bytes name) except -2
+    cdef Py_ssize_t _find(self, bytes name) noexcept
 
 
+@cython.locals(size=Py_ssize_t, index=Py_ssize_t, raw=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, left=Py_ssize_t)
+cpdef list lacking(bytes data, Py_ssize_t count, bytes name)
 @cython.locals(header=Header)
 cdef Header _header(bytes key, bytes value)
 @cython.locals(raw=Py_ssize_t, shift=int)
-cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at)
+cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at) noexcept
 @cython.locals(raw=cython.ulonglong, shift=int)
-cdef (long long, Py_ssize_t) _varlong(bytes data, Py_ssize_t at)
-cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other)
+cdef (long long, Py_ssize_t) _varlong(bytes data, Py_ssize_t at) noexcept
+cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other) noexcept
 cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)

@@ -1,7 +1,8 @@
+# cython: boundscheck=False
 """One record and its headers, cut out of the inflated batch when somebody asks.
 
 This file runs as it is and compiled (record.pxd holds the C types): keep to integers, bytes and plain loops. The
-layout is in check.py; whatever is read here has passed there.
+layout is in check.py. Whatever is read here has passed there, which is why bounds are not checked a second time.
 """
 
 from __future__ import annotations
@@ -226,6 +227,36 @@ def _header(key: bytes, value: bytes | None) -> Header:
     header.key_bytes = key
     header.value = value
     return header
+
+
+def lacking(data: bytes, count: int, name: bytes) -> list[int]:
+    """The indexes of the records among ``count`` that have no header of that name."""
+    found = []
+    size = len(name)
+    end = 0
+    for index in range(count):
+        raw, at = _uvarint(data, end)
+        end = at + (raw >> 1)
+        at += 1
+        while data[at] > 127:
+            at += 1
+        at += 1
+        while data[at] > 127:
+            at += 1
+        raw, at = _uvarint(data, at + 1)
+        raw, at = _uvarint(data, at + (raw >> 1))
+        left, at = _uvarint(data, at + (raw >> 1))
+        while left > 1:
+            raw, at = _uvarint(data, at)
+            raw >>= 1
+            if raw == size and data.startswith(name, at, at + raw):
+                break
+            raw, at = _uvarint(data, at + raw)
+            at += raw >> 1
+            left -= 2
+        else:
+            found.append(index)
+    return found
 
 
 def _uvarint(data: bytes, at: int) -> tuple[int, int]:

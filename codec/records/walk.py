@@ -16,9 +16,9 @@ except ImportError:
     from kafka_sidecar.codec import uncompiled as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import Record
+    from kafka_sidecar.codec.records.record import Record, lacking
 else:
-    from cython.cimports.kafka_sidecar.codec.records.record import Record  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import Record, lacking  # type: ignore[no-redef]
 
 
 class Records:
@@ -62,13 +62,7 @@ class Records:
 
     def without_header(self, name: bytes) -> list[int]:
         """The indexes of the records that have no header of that name."""
-        found = []
-        record = self._cursor()
-        for index in range(self._count):
-            record._advance()
-            if record._find(name) < 0:
-                found.append(index)
-        return found
+        return lacking(self.payload, self._count, name)
 
     def null_keys(self) -> list[int]:
         """The indexes of the records whose key is null."""
