@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,11 @@ import typer
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import build
-from kafka_sidecar.proxy.config import Config, ConfigError, host_port, load
+from kafka_sidecar.proxy.config import Config, ConfigError, load
+from kafka_sidecar.proxy.policy_commands import policy_app
+from kafka_sidecar.proxy.reload import Reload
+from kafka_sidecar.proxy.tasks import spawn
+from kafka_sidecar.proxy.values import host_port
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.server import Server
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="About the configuration file.")
 app.add_typer(config_app, name="config")
+app.add_typer(policy_app, name="policy")
 log = logging.getLogger("kafka_sidecar")
 
 DEFAULT_ADMIN = "127.0.0.1:9190"
@@ -63,7 +69,8 @@ def run(
     try:
         settings = load(config, os.environ, flags)
         logs.configure(settings.log.level)
-        _runner().run(serve(settings, str(config) if config else None))
+        check(settings, config)
+        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags)))
     except ConfigError as error:
         _refuse(error)
 
@@ -72,7 +79,7 @@ def run(
 def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
     """Check a configuration file, environment variables included, without the network."""
     try:
-        load(config, os.environ, {})
+        check(load(config, os.environ, {}), config)
     except ConfigError as error:
         _refuse(error)
     typer.echo(f"{config}: valid")
@@ -90,6 +97,17 @@ def version() -> None:
     typer.echo(f"kafka-sidecar {__version__} ({build.in_use()})")
 
 
+def check(config: Config, path: Path | None) -> None:
+    """Load and configure the policies, where there are any. Raises ConfigError."""
+    if config.wants_validation:
+        from kafka_sidecar.proxy.validation.configured import rules
+
+        try:
+            rules(config, lambda policy, error: None, None)
+        except ValueError as error:
+            raise ConfigError(f"{path or 'environment'}: {error}") from error
+
+
 def _refuse(error: ConfigError) -> None:
     typer.echo(f"kafka-sidecar: {error}", err=True)
     raise typer.Exit(2)
@@ -104,7 +122,7 @@ def _runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-async def serve(settings: Config, path: str | None) -> None:
+async def serve(settings: Config, path: Path | None, load_again: Callable[[], Config]) -> None:
     """One sidecar from start to the end of its drain."""
     from kafka_sidecar.proxy.memory import settle
     from kafka_sidecar.proxy.metrics import Metrics
@@ -129,14 +147,27 @@ async def serve(settings: Config, path: str | None) -> None:
             "admin": admin_address,
             "bootstrap_servers": settings.bootstrap_servers,
             "build": build.in_use(),
-            "config": path,
+            "config": str(path) if path else None,
             "version": __version__,
         },
     )
+    watching = _watch(server, path, load_again)
     await first_signal.wait()
+    watching.cancel()
     await server.drain(second_signal)
     admin_server.close()
     log.info("stopped")
+
+
+def _watch(server: Server, path: Path | None, load_again: Callable[[], Config]) -> asyncio.Task[None]:
+    """Keep to what the file says; without a file SIGHUP does nothing, rather than end the sidecar."""
+    loop = asyncio.get_running_loop()
+    if path is None:
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        return spawn(asyncio.sleep(0), "no configuration file to watch")
+    reload = Reload(path, server.config, load_again, server.apply)
+    loop.add_signal_handler(signal.SIGHUP, reload.ask)
+    return spawn(reload.watch(), "watch the configuration")
 
 
 async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:

@@ -1,4 +1,4 @@
-"""/metrics, /livez and /readyz over HTTP, for Kubernetes and Prometheus.
+"""/metrics, /refusals, /livez and /readyz over HTTP, for Kubernetes and Prometheus.
 
 h11 speaks HTTP; what is left here is one table of paths.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import cast
 
 import h11
@@ -35,6 +35,7 @@ class Admin:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
+            "/refusals": self._refusals,
         }
 
     def page(self, target: str) -> Page:
@@ -65,6 +66,11 @@ class Admin:
             "topics_known": len(server.topics),
         }
         return _json(200 if ready else 503, state)
+
+    def _refusals(self) -> Page:
+        """The last refused batches, newest first."""
+        seen = self._server.metrics.validation
+        return _json(200, {"refusals": [asdict(refusal) for refusal in reversed(seen.recent)] if seen else []})
 
     def _metrics(self) -> Page:
         from kafka_sidecar.proxy.exposition import CONTENT_TYPE, exposed

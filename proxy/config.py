@@ -5,20 +5,34 @@ A wrong key, type or value is a ConfigError: one line that names file, key and r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.json_schema import WithJsonSchema
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kafka_sidecar.policies.catalog import PolicySettings
+from kafka_sidecar.proxy.values import (
+    LAST_PORT,
+    Address,
+    Addresses,
+    BindableAddress,
+    Duration,
+    Level,
+    Size,
+    host_port,
+    lasting,
+)
 
 ENV_PREFIX = "KAFKA_SIDECAR__"
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")
-LAST_PORT = 65535
 # Kafka's own names of settings, understood in the file.
-KAFKAS_NAMES = {"bootstrap.servers": "bootstrap_servers"}
+KAFKAS_NAMES = {
+    "bootstrap.servers": "bootstrap_servers",
+    "record.validation.policy.class.name": "validation.class_name",  # KIP-940
+    "record.validation.policy.class.path": "validation.class_path",
+}
 # Flags that are not called like the setting they set.
 FLAGS = {
     "admin.listen": "--admin",
@@ -29,84 +43,6 @@ FLAGS = {
 
 class ConfigError(Exception):
     """One line for the operator: which file, which key, what to do."""
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
-_BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def _duration(value: object) -> float:
-    """Seconds of a Go duration ("500ms", "1m30s")."""
-    parts = _DURATION.findall(value) if isinstance(value, str) else []
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        raise ValueError('write a duration with its unit, such as "500ms", "5s" or "1m30s"')
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
-
-
-def _lasting(text: str, gt: float | None = None) -> Any:
-    """A field whose default is ``text``, in the schema too: there a number would be wrong."""
-    return Field(default=_duration(text), json_schema_extra={"default": text}, gt=gt)
-
-
-def _size(value: object) -> int:
-    """Bytes of a size (1048576, "64KiB", "100MiB")."""
-    match = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    if match is None:
-        raise ValueError('write a number of bytes or a size such as "64KiB" or "100MiB"')
-    return int(match[1]) * _BYTES[match[2]]
-
-
-_HOST = re.compile(r"[\w.:%-]+")
-
-
-def host_port(value: object) -> tuple[str, int]:
-    """Host and port of "host:port" or "[ipv6]:port"; ValueError otherwise."""
-    host, _, port = str(value).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not port.isdecimal() or int(port) > LAST_PORT or not _HOST.fullmatch(host) or not _can_be_resolved(host):
-        raise ValueError(f'write host:port, such as "127.0.0.1:9092", in place of {str(value)!r}')
-    return host, int(port)
-
-
-def _can_be_resolved(host: str) -> bool:
-    """Whether the resolver takes the name at all; it raises no OSError for an empty or too long label."""
-    try:
-        return bool(host.encode("idna"))
-    except UnicodeError:
-        return False
-
-
-def _bindable(value: object) -> str:
-    host_port(value)
-    return str(value)
-
-
-def _address(value: object) -> str:
-    if not host_port(value)[1]:
-        raise ValueError(f"write a port from 1 to {LAST_PORT} in place of {str(value)!r}")
-    return str(value)
-
-
-def _addresses(value: object) -> list[str]:
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list) or not items:
-        raise ValueError('name at least one broker, such as "kafka-1:9092,kafka-2:9092"')
-    return [_address(item.strip() if isinstance(item, str) else item) for item in items]
-
-
-_TEXT = WithJsonSchema({"type": "string"})
-Duration = Annotated[float, BeforeValidator(_duration), _TEXT]
-Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"]})]
-Address = Annotated[str, BeforeValidator(_address), _TEXT]
-BindableAddress = Annotated[str, BeforeValidator(_bindable), _TEXT]  # port 0: any that is free
-Addresses = Annotated[
-    list[str],
-    BeforeValidator(_addresses),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
-Level = Literal["debug", "info", "warning", "error"]
 
 
 class Section(BaseModel):
@@ -130,9 +66,9 @@ class Nodes(Section):
 
 
 class Connections(Section):
-    connect_timeout: Duration = _lasting("5s", gt=0)
+    connect_timeout: Duration = lasting("5s", gt=0)
     """How long one attempt to reach a broker may take."""
-    drain_timeout: Duration = _lasting("30s")
+    drain_timeout: Duration = lasting("30s")
     """How long open connections are still served after SIGTERM."""
     max_frame: Size = Field(default=100 << 20, ge=1 << 10)
     """The largest request, and the largest answer that has to be read whole. Kafka: `socket.request.max.bytes`."""
@@ -143,9 +79,9 @@ class Connections(Section):
 
 
 class Cluster(Section):
-    refresh: Duration = _lasting("30s", gt=0)
+    refresh: Duration = lasting("30s", gt=0)
     """How often the sidecar itself asks which brokers there are."""
-    forget_after: Duration = _lasting("2m")
+    forget_after: Duration = lasting("2m")
     """How long after a broker has left the cluster its listener stays open."""
 
 
@@ -159,6 +95,55 @@ class Log(Section):
     """The least severe lines that are written."""
 
 
+class Policy(Section):
+    """A policy that topics name in their `policy`. Keys beside these are the policy's own settings."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str | None = None
+    """A built-in's or plug-in's name, or `module:Class`. Default: the name under which it stands here."""
+    class_path: str | None = None
+    """Folders, zips and wheels, separated by `:`, where the class is looked for first (KIP-940)."""
+    on_error: Literal["closed", "open"] = "closed"
+    """Whether a batch is refused or let pass when the policy itself fails."""
+
+    def settings(self, name: str) -> PolicySettings:
+        """As the catalogue of policies takes it."""
+        own = dict(self.__pydantic_extra__ or {})
+        return PolicySettings(self.type or name, self.class_path, self.on_error == "open", own)
+
+
+class Topic(Section):
+    """What holds for the topics of a name. Of several entries for a topic the first one counts."""
+
+    name: str
+    """Name of the topics; `*` and `?` stand for any characters and any character."""
+    policy: str | None = Field(default=None, validation_alias=AliasChoices("policy", "record.validation.policy"))
+    """Their `record.validation.policy`: `name` or `name:argument`, separated by commas. Default: no validation."""
+    mode: Literal["enforce", "shadow", "off"] = "enforce"
+    """Whether bad records are refused, only counted and sampled, or not looked for."""
+    percent: int = Field(default=100, ge=0, le=100)
+    """Of the batches, how many `enforce` holds for; the others are treated as in `shadow`."""
+
+
+class Validation(Section):
+    class_name: str | None = None
+    """One policy class that gets every topic's string. Kafka (KIP-940): `record.validation.policy.class.name`."""
+    class_path: str | None = None
+    """Where that class is looked for first. Kafka (KIP-940): `record.validation.policy.class.path`."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What that class is configured with."""
+    on_error: Literal["closed", "open"] = "closed"
+    """Whether a batch is refused or let pass when that class itself fails."""
+    max_batch: Size = Field(default=100 << 20, ge=1 << 10)
+    """Bytes that a batch may have when it is decompressed. Larger ones are refused."""
+
+
+class TopicConfigs(Section):
+    topic: str | None = None
+    """The compacted topic that keeps what is set with Kafka's own tools. Default: none, they cannot set it."""
+
+
 class Config(Section):
     bootstrap_servers: Addresses
     """The brokers, as for any Kafka client; the next one is tried when one is down."""
@@ -169,6 +154,12 @@ class Config(Section):
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
     log: Log = Field(default_factory=Log)
+    policies: dict[str, Policy] = Field(default_factory=dict)
+    """Policies by the names that topics use for them."""
+    topics: list[Topic] = Field(default_factory=list)
+    """What may be written to which topics."""
+    validation: Validation = Field(default_factory=Validation)
+    topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
 
     @model_validator(mode="after")
     def _advertised_host_can_be_reached(self) -> Config:
@@ -190,6 +181,11 @@ class Config(Section):
     @property
     def advertised_host(self) -> str:
         return self.nodes.advertised_host or host_port(self.listen)[0]
+
+    @property
+    def wants_validation(self) -> bool:
+        """Whether any topic may have a policy."""
+        return bool(self.topics or self.policies or self.validation.class_name or self.topic_configs.topic)
 
     @property
     def first_node_port(self) -> int:
@@ -227,8 +223,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f'{path}: must be a mapping of settings, such as "bootstrap_servers: kafka-1:9092"')
     for kafkas_name, name in KAFKAS_NAMES.items():
-        if kafkas_name in values and name not in values:
-            values[name] = values.pop(kafkas_name)
+        if kafkas_name in values:
+            _put(values, name, values.pop(kafkas_name), str(path))
     return values
 
 
@@ -261,10 +257,13 @@ def _explain(error: ValidationError, source: Mapping[str, str]) -> str:
 
 
 def _known(location: tuple[int | str, ...]) -> str:
-    section: type[BaseModel] = Config
+    section: Any = Config
     for part in location[:-1]:
-        annotation = section.model_fields[str(part)].annotation
-        assert isinstance(annotation, type)
-        assert issubclass(annotation, BaseModel)
-        section = annotation
+        if part in section.model_fields:  # not the name of a policy, nor a number in a list
+            annotation = section.model_fields[part].annotation
+            section = next((kind for kind in (*get_args(annotation), annotation) if _is_section(kind)), section)
     return "known here: " + ", ".join(sorted(section.model_fields))
+
+
+def _is_section(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

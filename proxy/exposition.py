@@ -13,6 +13,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -20,6 +21,9 @@ from prometheus_client.metrics_core import Metric
 
 from kafka_sidecar import __version__
 from kafka_sidecar.proxy.metrics import ApiCounts, Metrics
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.validation.observed import Observed
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "kafka_sidecar_"
@@ -58,6 +62,8 @@ class _Collector:
         yield GaugeMetricFamily(
             PREFIX + "cluster_reached", "1 once a broker has answered, 0 before", value=int(m.cluster_reached)
         )
+        if m.validation is not None:
+            yield from _validation(m.validation)
         build = GaugeMetricFamily(
             PREFIX + "build_info", "Version of the sidecar, always 1", labels=["version", "python"]
         )
@@ -112,6 +118,24 @@ def _latencies(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
             held.add_metric([api.name], api.held_us / 1e6)
             held_count.add_metric([api.name], api.held)
     yield from (latency, held, held_count)
+
+
+def _validation(seen: Observed) -> Iterator[Metric]:
+    refused = CounterMetricFamily(
+        PREFIX + "refused_records",
+        "Records that policies refused, or would have (mode shadow)",
+        labels=["topic", "policy", "mode", "reason"],
+    )
+    for kind, number in seen.refusals.items():
+        refused.add_metric(kind, number)
+    failures = CounterMetricFamily(
+        PREFIX + "policy_failures", "Batches on which a policy itself failed", labels=["policy", "mode"]
+    )
+    for failed, number in seen.failures.items():
+        failures.add_metric(failed, number)
+    yield from (refused, failures)
+    yield _by("validated_batches", "Batches that policies have judged, by how deep they looked", "depth", seen.batches)
+    yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=seen.records)
 
 
 def _by(name: str, about: str, label: str, counter: Counter[str]) -> Metric:

@@ -48,6 +48,15 @@ class Collected:
         return None if new is piece else new
 
 
+class Swallowed:
+    """Let nothing of a frame pass."""
+
+    skip = 0
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes:
+        return b""
+
+
 class Frames:
     """One direction of a session: bytes in, the bytes to pass on out.
 

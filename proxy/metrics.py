@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.validation.observed import Observed
 
 LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
 
@@ -50,6 +54,7 @@ class Metrics:
     loop_delay_s: float = 0.0
     nodes: int = 0
     cluster_reached: bool = False
+    validation: Observed | None = None  # None: nothing is validated
 
     def api(self, key: int, name: str) -> ApiCounts:
         counts = self.apis.get(key)

@@ -104,6 +104,10 @@ class Routes:
         self._table: dict[int, Route] = {}
         self.get = self._table.get  # (api key << 16 | version) -> Route | None, where it was made before
 
+    def forget(self) -> None:
+        """Make every row anew when it is needed next: what is looked into has changed."""
+        self._table.clear()
+
     def add(self, key_version: int) -> Route:
         """The row of a pair that has been asked for the first time; RouteError where it is not relayed."""
         key, version = key_version >> 16, key_version & 0xFFFF

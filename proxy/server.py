@@ -8,12 +8,14 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy import remembered
 from kafka_sidecar.proxy.addresses import Addresses, Node
 from kafka_sidecar.proxy.cluster import Address, Cluster, Servers, describe
-from kafka_sidecar.proxy.config import Config, ConfigError, host_port
+from kafka_sidecar.proxy.config import Config, ConfigError
+from kafka_sidecar.proxy.exchanges import Begin
 from kafka_sidecar.proxy.metrics import Metrics
 from kafka_sidecar.proxy.rewrites import Rewrites, answer
 from kafka_sidecar.proxy.routes import Routes
@@ -21,6 +23,10 @@ from kafka_sidecar.proxy.session import Closing, Session
 from kafka_sidecar.proxy.tasks import spawn, stop
 from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.transport import BrokerUnreachableError, Connection, Dial
+from kafka_sidecar.proxy.values import host_port
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.validation.validator import Validator
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +69,10 @@ class Server:
             self._live_brokers, self._servers.tried, self._reached, limits.source_address, limits.connect_timeout
         )
         self.topics = TopicNames(self._cluster.topic_name)
-        self._routes = Routes(metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer)
+        self.validator: Validator | None = None
+        self._routes = Routes(
+            metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self._exchange
+        )
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,8 +92,28 @@ class Server:
         if (state_file := self.config.nodes.state_file) is not None:
             self.addresses.seen(remembered.load(state_file))
             self.addresses.changed = lambda: remembered.save(state_file, self.addresses.brokers())
+        self.apply(self.config)
         self.listening = True
         self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
+
+    def apply(self, config: Config) -> None:
+        """Judge requests that begin from now on by the rules of this configuration; its other settings stay.
+
+        Raises ConfigError where a rule is wrong; the old ones stay then.
+        """
+        if self.validator is None and not config.wants_validation:
+            return  # what validation needs is imported, and takes memory, once there is something to validate
+        from kafka_sidecar.proxy.validation import validator
+
+        if self.validator is None:
+            self.validator = validator.start(config, self.topics)
+            self.metrics.validation = self.validator.observed
+            self._routes.forget()
+        else:
+            self.validator.apply(config)
+
+    def _exchange(self, key: int, version: int) -> Begin | None:
+        return self.validator.exchange(key, version) if self.validator is not None else None
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -19,9 +18,9 @@ from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.acks import CLIENT_ID, acks_at
 from kafka_sidecar.proxy.diagnosis import diagnose
-from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.frames import Collected, Edit, Frames
+from kafka_sidecar.proxy.frames import Edit, Frames, Swallowed
 from kafka_sidecar.proxy.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
+from kafka_sidecar.proxy.taken import TakenRequests, TakenResponses
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")
@@ -40,25 +39,6 @@ class Closing:
 
     cause: str  # a label value of kafka_sidecar_disconnects_total
     detail: str  # one sentence for a person
-
-
-def _nothing(_: object) -> bytes:
-    return b""
-
-
-def _of_a_response(step: Step) -> bytes | Hold:
-    if isinstance(step, bytes | Hold):
-        return step
-    raise CodecError("a response cannot be answered or ended")
-
-
-class _Swallow:
-    """Let nothing of a frame pass."""
-
-    skip = 0
-
-    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes:
-        return b""
 
 
 class _Counted:
@@ -92,8 +72,8 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_settle_request", "_settle_response", "_unanswered", "_waiting", "client_id", "client_software", "closing",
-        "due", "held_request", "held_response", "requests",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "requests", "taken_requests",
+        "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -112,11 +92,8 @@ class Session:
         self.client_software: str | None = None
         self.closing: Closing | None = None
         self.requests = 0
-        # What an exchange waits for, and who is told when that is over. Requests and responses wait independently.
-        self.held_request: Hold | None = None
-        self.held_response: Hold | None = None
-        self._settle_request: Callable[[Step], bytes] = _nothing
-        self._settle_response: Callable[[bytes | Hold], bytes] = _nothing
+        self.taken_responses = TakenResponses(self._broker_frames)
+        self.taken_requests = TakenRequests(self._client_frames, self.taken_responses, self)
         self._unanswered = 0  # requests that get no answer: acks=0
 
     @property
@@ -136,32 +113,6 @@ class Session:
             self._fail(self._client_frames.error, "unreadable_request")
         return out
 
-    def request_decided(self) -> bytes:
-        """What goes to the broker now that the wait of `held_request` is over. It may be held again."""
-        hold, self.held_request = self.held_request, None
-        try:
-            decided = self._settle_request(hold.then()) if hold else b""
-        except CodecError as error:
-            self._fail(error, "unreadable_request")
-            return b""
-        if self.held_request is not None:
-            return b""
-        out = self._client_frames.go_on(decided)
-        return out + self.from_client(b"")
-
-    def response_decided(self) -> bytes:
-        """What goes to the client now that the wait of `held_response` is over. It may be held again."""
-        hold, self.held_response = self.held_response, None
-        try:
-            decided = self._settle_response(_of_a_response(hold.then())) if hold else b""
-        except CodecError as error:
-            self._fail(error, "unreadable_response")
-            return b""
-        if self.held_response is not None:
-            return b""
-        out = self._broker_frames.go_on(decided)
-        return out + self.from_broker(b"")
-
     def from_broker(self, chunk: bytes) -> bytes:
         """What goes to the client."""
         self._now = self._clock()
@@ -171,6 +122,22 @@ class Session:
         elif self.due:
             out += self.to_client()
         return out
+
+    def request_decided(self) -> bytes:
+        """What goes to the broker now that the wait of a request that was held is over."""
+        try:
+            return self.taken_requests.decided() + self.from_client(b"")
+        except CodecError as error:
+            self._fail(error, "unreadable_request")
+            return b""
+
+    def response_decided(self) -> bytes:
+        """What goes to the client now that the wait of a response that was held is over."""
+        try:
+            return self.taken_responses.decided() + self.from_broker(b"")
+        except CodecError as error:
+            self._fail(error, "unreadable_response")
+            return b""
 
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
@@ -212,7 +179,8 @@ class Session:
             if not data[here] | data[here + 1]:
                 waits = None
         elif route.answer is not None:
-            waits = self._answer(route, route.answer(correlation_id), size)
+            self._client_frames.edit = Swallowed()
+            waits = self._own(route, route.answer(correlation_id), size)
         if not self.requests or route.introduces:
             self._introduce(data[at : at + size])
         self.requests += 1
@@ -220,50 +188,28 @@ class Session:
         counts.requests += 1
         counts.request_bytes += size
         if route.exchange is not None and (exchange := route.exchange(data, at, size)) is not None:
-            self._client_frames.edit = Collected(partial(self._requested, route, exchange, waits))
+            self.taken_requests.take(route, exchange, correlation_id if waits is not None else None)
         elif waits is not None:
             self._waiting.append((route, waits, self._now))
         else:
             self._unanswered += 1
         return size
 
-    def _requested(self, route: Route, exchange: Exchange, waits: int | bytes | None, frame: bytes) -> bytes:
-        self._settle_request = partial(self._settled, route, exchange, waits, len(frame))
-        return self._settle_request(exchange.request(frame))
-
-    def _settled(self, route: Route, exchange: Exchange, waits: int | bytes | None, size: int, step: Step) -> bytes:
-        """What an exchange lets go to the broker."""
-        if isinstance(step, Hold):
-            self.held_request, self._client_frames.held = step, True
-            return b""
-        if isinstance(step, Answer):
-            self._waiting.append((route, self._own(route, step.frame, size), self._now))
-            return b""
-        if isinstance(step, Last):
-            self._fail(RouteError(step.cause, step.detail), step.cause)
-            self._unanswered += 1
-            return step.frame
-        if waits is None:
+    def expect(self, route: Route, correlation_id: int | None) -> None:
+        """A request that was in hand goes to the broker; None: without an answer."""
+        if correlation_id is None:
             self._unanswered += 1
         else:
-            responded = partial(Collected, partial(self._responded, exchange, route.rewrite))
-            waiting = replace(route, rewrite=Rewrite(responded)) if exchange.wants_response else route
-            self._waiting.append((waiting, waits, self._now))
-        return step
+            self._waiting.append((route, correlation_id, self._now))
 
-    def _responded(self, exchange: Exchange, rewrite: Rewrite | None, frame: bytes) -> bytes:
-        self._settle_response = partial(self._response_settled, rewrite)
-        return self._settle_response(exchange.response(frame))
+    def own_answer(self, route: Route, frame: bytes, size: int) -> None:
+        """A request that was in hand is answered here."""
+        self._waiting.append((route, self._own(route, frame, size), self._now))
 
-    def _response_settled(self, rewrite: Rewrite | None, step: bytes | Hold) -> bytes:
-        """What an exchange lets go to the client, with the addresses that clients are told."""
-        if isinstance(step, Hold):
-            self.held_response, self._broker_frames.held = step, True
-            return b""
-        if rewrite is None or (rewrite.wanted is not None and not rewrite.wanted(step, 0, len(step))):
-            return step
-        new = rewrite.edit().feed(step, 0, len(step), last=True)
-        return step if new is None else new
+    def last_request(self, cause: str, detail: str) -> None:
+        """A request that was in hand is the last one, and gets no answer."""
+        self._unanswered += 1
+        self._fail(RouteError(cause, detail), cause)
 
     def _acks_at(self, route: Route, data: bytes, at: int, size: int) -> int | None:
         """Where the acks of a Produce request are. What stands before them hardly ever changes on a connection."""
@@ -276,12 +222,8 @@ class Session:
             self._before_acks, self._produced = data[at + CLIENT_ID : found], route
         return found
 
-    def _answer(self, route: Route, frame: bytes, size: int) -> bytes:
-        """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
-        self._client_frames.edit = _Swallow()
-        return self._own(route, frame, size)
-
     def _own(self, route: Route, frame: bytes, size: int) -> bytes:
+        """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
         if self.due >= MOST_OWN_ANSWERS:
             raise RouteError("too_many_requests", f"{self.due} requests that no broker sees, and no answer read")
         self.due += 1

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
+from kafka_sidecar.proxy.holding import Holding
 from kafka_sidecar.proxy.session import Closing, Session
 from kafka_sidecar.proxy.tasks import spawn
 
@@ -93,8 +94,8 @@ class ClientSide(Side):
                 connection.to_broker.write(out)
             if session.due and connection.to_client is not None:
                 connection.to_client.write(session.to_client())
-            if session.held_request is not None:
-                connection.hold_requests()
+            if session.taken_requests.held is not None:
+                connection.held_requests.begin()
         except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
             connection.broke(error)
         if session.closing is not None:
@@ -127,8 +128,8 @@ class BrokerSide(Side):
             out = session.from_broker(chunk)
             if out:
                 connection.to_client.write(out)
-            if session.held_response is not None:
-                connection.hold_responses()
+            if session.taken_responses.held is not None:
+                connection.held_responses.begin()
         except Exception as error:  # noqa: BLE001 - as above
             connection.broke(error)
         if session.closing is not None:
@@ -159,6 +160,10 @@ class Connection:
         self.window = window
         self.client = ClientSide(self)
         self.broker: BrokerSide | None = None
+        requests, responses = session.taken_requests, session.taken_responses
+        client, broker = (self.client.pause, self.client.resume), (self._pause_broker, self._resume_broker)
+        self.held_requests = Holding(client, lambda: requests.held, self._requests_go_on, self.broke)
+        self.held_responses = Holding(broker, lambda: responses.held, self._responses_go_on, self.broke)
         # Where bytes are written to; None before there is a broker, and once the connection ends.
         self.to_client: asyncio.Transport | None = None
         self.to_broker: asyncio.Transport | None = None
@@ -168,8 +173,6 @@ class Connection:
         self._observer = observer
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._dialling: asyncio.Task[None] | None = None
-        self._holding_requests: asyncio.Task[None] | None = None
-        self._holding_responses: asyncio.Task[None] | None = None
         self._closing: Closing | None = None
         self._open_sides = 1
         self._began = 0.0
@@ -215,71 +218,48 @@ class Connection:
         log.error("a session broke: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 
-    def hold_requests(self) -> None:
-        """Do not read the client on before it is known what becomes of its last request."""
-        self.client.pause("a request is held")
-        if self._holding_requests is None:
-            self._holding_requests = spawn(self._until_requests_go_on(), "hold requests")
+    def _requests_go_on(self) -> None:
+        out = self.session.request_decided()
+        if out and self.to_broker is not None:
+            self.to_broker.write(out)
+        if self.session.due and self.to_client is not None:
+            self.to_client.write(self.session.to_client())
+        if self.session.closing is not None:
+            self.end(self.session.closing)
 
-    async def _until_requests_go_on(self) -> None:
-        session = self.session
-        try:
-            while session.held_request is not None:
-                await session.held_request.wait()
-                out = session.request_decided()
-                if out and self.to_broker is not None:
-                    self.to_broker.write(out)
-                if session.due and self.to_client is not None:
-                    self.to_client.write(session.to_client())
-        except Exception as error:  # noqa: BLE001 - a client that waits must not wait for ever
-            self.broke(error)
-        self._holding_requests = None
-        self.client.resume("a request is held")
-        if session.closing is not None:
-            self.end(session.closing)
-
-    def hold_responses(self) -> None:
-        """Do not read the broker on before it is known what becomes of its last response."""
-        if self.broker is not None:
-            self.broker.pause("a response is held")
-        if self._holding_responses is None:
-            self._holding_responses = spawn(self._until_responses_go_on(), "hold responses")
-
-    async def _until_responses_go_on(self) -> None:
-        session = self.session
-        try:
-            while session.held_response is not None:
-                await session.held_response.wait()
-                out = session.response_decided()
-                if out and self.to_client is not None:
-                    self.to_client.write(out)
-        except Exception as error:  # noqa: BLE001 - as above
-            self.broke(error)
-        self._holding_responses = None
-        if self.broker is not None:
-            self.broker.resume("a response is held")
-        if session.closing is not None:
-            self.end(session.closing)
+    def _responses_go_on(self) -> None:
+        out = self.session.response_decided()
+        if out and self.to_client is not None:
+            self.to_client.write(out)
+        if self.session.closing is not None:
+            self.end(self.session.closing)
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
         self.client.pause("the client reads slowly")
-        if self.broker is not None:
-            self.broker.pause("the client reads slowly")
+        self._pause_broker("the client reads slowly")
 
     def client_reads_again(self) -> None:
         self.client.resume("the client reads slowly")
+        self._resume_broker("the client reads slowly")
+
+    def _pause_broker(self, reason: str) -> None:
         if self.broker is not None:
-            self.broker.resume("the client reads slowly")
+            self.broker.pause(reason)
+
+    def _resume_broker(self, reason: str) -> None:
+        if self.broker is not None:
+            self.broker.resume(reason)
 
     def end(self, closing: Closing) -> None:
         """End both sides. The first reason given is the one that is told."""
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
-        for task in (self._dialling, self._holding_requests, self._holding_responses):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
+        if self._dialling is not None:
+            self._dialling.cancel()
+        self.held_requests.cancel()
+        self.held_responses.cancel()
         self.client.close()
         if self.broker is not None:
             self.broker.close()

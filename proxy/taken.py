@@ -1,0 +1,109 @@
+"""Requests and responses that an exchange has taken in hand: collected, decided, held if need be, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.frames import Collected, Frames
+from kafka_sidecar.proxy.routes import Rewrite, Route
+
+
+class Takes(Protocol):
+    """What a session does when it is decided what becomes of a request."""
+
+    def expect(self, route: Route, correlation_id: int | None) -> None:
+        """It goes to the broker, which answers it unless the id is None."""
+
+    def own_answer(self, route: Route, frame: bytes, size: int) -> None:
+        """It has been answered here; it had ``size`` bytes."""
+
+    def last_request(self, cause: str, detail: str) -> None:
+        """It is the last one of this connection and gets no answer."""
+
+
+class TakenRequests:
+    """The client's direction."""
+
+    __slots__ = ("_frames", "_responses", "_session", "_settle", "held")
+
+    def __init__(self, frames: Frames, responses: TakenResponses, session: Takes) -> None:
+        self._frames = frames
+        self._responses = responses
+        self._session = session
+        self._settle: Callable[[Step], bytes] = _nothing
+        self.held: Hold | None = None  # what the client's direction waits for
+
+    def take(self, route: Route, exchange: Exchange, correlation_id: int | None) -> None:
+        """Give the frame that begins now to the exchange once it is whole."""
+        self._frames.edit = Collected(partial(self._whole, route, exchange, correlation_id))
+
+    def decided(self) -> bytes:
+        """What goes to the broker now that the wait is over. Raises CodecError."""
+        hold, self.held = self.held, None
+        decided = self._settle(hold.then()) if hold else b""
+        return b"" if self.held is not None else self._frames.go_on(decided)
+
+    def _whole(self, route: Route, exchange: Exchange, correlation_id: int | None, frame: bytes) -> bytes:
+        self._settle = partial(self._settled, route, exchange, correlation_id, len(frame))
+        return self._settle(exchange.request(frame))
+
+    def _settled(self, route: Route, exchange: Exchange, correlation_id: int | None, size: int, step: Step) -> bytes:
+        match step:
+            case Hold():
+                self.held, self._frames.held = step, True
+                return b""
+            case Answer():
+                self._session.own_answer(route, step.frame, size)
+                return b""
+            case Last():
+                self._session.last_request(step.cause, step.detail)
+                return step.frame
+        if exchange.wants_response:
+            route = replace(route, rewrite=self._responses.rewrite(exchange, route.rewrite))
+        self._session.expect(route, correlation_id)
+        return step
+
+
+class TakenResponses:
+    """The broker's direction."""
+
+    __slots__ = ("_frames", "_settle", "held")
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self._settle: Callable[[Step], bytes] = _nothing
+        self.held: Hold | None = None  # what the broker's direction waits for
+
+    def decided(self) -> bytes:
+        """What goes to the client now that the wait is over. Raises CodecError."""
+        hold, self.held = self.held, None
+        decided = self._settle(hold.then()) if hold else b""
+        return b"" if self.held is not None else self._frames.go_on(decided)
+
+    def rewrite(self, exchange: Exchange, then: Rewrite | None) -> Rewrite:
+        """How the response to a request is edited that was in hand: by the exchange, then as all responses are."""
+        return Rewrite(partial(Collected, partial(self._whole, exchange, then)))
+
+    def _whole(self, exchange: Exchange, then: Rewrite | None, frame: bytes) -> bytes:
+        self._settle = partial(self._settled, then)
+        return self._settle(exchange.response(frame))
+
+    def _settled(self, then: Rewrite | None, step: Step) -> bytes:
+        if isinstance(step, Hold):
+            self.held, self._frames.held = step, True
+            return b""
+        if not isinstance(step, bytes):
+            raise CodecError("a response cannot be answered or ended")
+        if then is None or (then.wanted is not None and not then.wanted(step, 0, len(step))):
+            return step
+        new = then.edit().feed(step, 0, len(step), last=True)
+        return step if new is None else new
+
+
+def _nothing(_: object) -> bytes:
+    return b""

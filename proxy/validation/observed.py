@@ -1,0 +1,118 @@
+"""What is remembered of refusals: counts, the last ones in full, a log line for each kind (design D12).
+
+Never a payload: neither keys nor values nor headers of a record are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from kafka_sidecar.codec.records import Batch
+
+from kafka_sidecar.policies.contract import TopicMetadata
+from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+
+log = logging.getLogger(__name__)
+
+MOST_SERIES = 1000  # combinations of label values; a topic beyond them is counted as OTHER
+OTHER = "(other)"
+KEPT = 100  # last refusals
+LOGGED_EVERY_S = 10.0  # for one kind of refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One refused batch, as the admin port shows it."""
+
+    at: float  # seconds since the epoch
+    topic: str
+    partition: int
+    mode: str
+    policy: str
+    reason: str
+    message: str  # of the first record that is refused
+    index: int  # of that record; -1: the batch as a whole
+    refused_records: int
+    client_id: str | None
+
+
+@dataclass(slots=True)
+class Observed:
+    """The figures of one process about validation."""
+
+    clock: Callable[[], float]  # seconds since the epoch
+    # (topic, policy, mode, reason) -> records; mode "shadow": they were let pass
+    refusals: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
+    batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
+    records: int = 0
+    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _logged: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
+
+    def judged(self, batch: Batch, contents: bool) -> None:
+        """Policies have seen a batch, with its contents decompressed or not."""
+        self.batches["contents" if contents else "header"] += 1
+        self.records += batch.header.count
+
+    def refused(self, topic: TopicMetadata, refusals: list[Refusal], enforced: bool, client_id: str | None) -> None:
+        """Policies refuse records of a batch."""
+        mode, first = "enforce" if enforced else "shadow", refusals[0]
+        for refusal in refusals:
+            self._count(topic.topic, refusal.policy, mode, refusal.reason)
+        seen = Seen(
+            self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
+            len(refusals), client_id,
+        )  # fmt: skip
+        self.recent.append(seen)
+        self._log(logging.WARNING, "records are refused", seen)
+
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
+        """A batch is none, or cannot be read."""
+        mode = "enforce" if enforced else "shadow"
+        self._count(topic.topic, "(structure)", mode, "unreadable")
+        seen = Seen(self.clock(), topic.topic, topic.partition, mode, "(structure)", "unreadable", message, -1, 0, None)
+        self.recent.append(seen)
+        self._log(logging.WARNING, "records are refused", seen)
+
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
+        """A policy raised what no policy should."""
+        self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
+
+    def policy_failed(
+        self, policy: str, error: Exception, mode: str = "open", topic: TopicMetadata | None = None
+    ) -> None:
+        """As `failed`; mode "open": the policy is configured to let records pass when it fails."""
+        self.failures[policy, mode] += 1
+        kind = ("", policy, type(error).__name__)
+        if (left_out := self._due(kind)) is not None:
+            log.error(
+                "a policy failed",
+                exc_info=error,
+                extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
+            )
+
+    def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
+        key = (topic, policy, mode, reason)
+        if key not in self.refusals and len(self.refusals) >= MOST_SERIES:
+            key = (OTHER, policy, mode, reason)
+        self.refusals[key] += 1
+
+    def _log(self, level: int, message: str, seen: Seen) -> None:
+        if (left_out := self._due((seen.topic, seen.policy, seen.reason))) is not None:
+            details = {key: value for key, value in asdict(seen).items() if key not in ("at", "message")}
+            log.log(level, message, extra={**details, "detail": seen.message, "left_out": left_out})
+
+    def _due(self, kind: tuple[str, str, str]) -> int | None:
+        """How many lines of this kind were left out since the last one; None: this one is left out too."""
+        now = self.clock()
+        last, left_out = self._logged.get(kind, (float("-inf"), 0))
+        if now - last < LOGGED_EVERY_S:
+            self._logged[kind] = (last, left_out + 1)
+            return None
+        if len(self._logged) >= MOST_SERIES:
+            self._logged.clear()
+        self._logged[kind] = (now, 0)
+        return left_out

@@ -1,0 +1,220 @@
+"""The way of a Produce request that somebody wants to validate: judge its batches, cut out what is refused, answer it.
+
+One partition's batch is refused or let pass as a whole; the partitions beside it go on (KIP-467, design D7).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from struct import Struct
+
+from kafka_sidecar.codec.records import Batch
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.headers import decode_request_header
+from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Waiting
+from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
+from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
+from kafka_sidecar.proxy.validation.rules import Applied, Rules
+from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
+
+log = logging.getLogger(__name__)
+
+LENGTH = Struct(">i")
+NO_ID = bytes(16)
+FIRST_WITH_IDS = 13
+# Compressed bytes from which on a batch is judged in a thread: there the hop costs little beside the work.
+OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a running sidecar gives to those who judge."""
+
+    name_of: Callable[[bytes], str | None]  # a topic's, where it is known
+    learn_name: Callable[[bytes], Awaitable[str | None]]  # raises OSError
+    in_thread: Callable[[Callable[[], None]], Awaitable[None]]
+    observed: Observed
+    limit: int  # bytes that a batch may have when it is decompressed
+    ready: Callable[[], Awaitable[None]] | None = None  # None: the rules are complete
+
+
+@dataclass(slots=True)
+class Part:
+    """One partition of the request that has to be judged."""
+
+    place: tuple[int, int]  # of the topic in the request, of the partition in the topic
+    topic: TopicMetadata
+    applied: Applied
+    data: PartitionProduceData
+    outcome: list[Refusal] | Exception | None = None  # what the policies said, not looked at yet
+    given_up: set[tuple[str, object]] = field(default_factory=set)  # what could not be resolved
+
+
+@dataclass(slots=True)
+class ProduceExchange:
+    """One Produce request and its response."""
+
+    rules: Rules
+    around: Surroundings
+    version: int
+    refused: dict[tuple[int, int], Refused] = field(default_factory=dict)
+    _frame: bytes = b""
+    _body: int = 0
+    _correlation_id: int = 0
+    _client_id: str | None = None
+    _request: ProduceRequest = field(default_factory=ProduceRequest)
+    _parts: list[Part] = field(default_factory=list)
+    _at: int = 0  # of the part that is judged next
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self.refused)
+
+    def request(self, frame: bytes) -> Step:
+        """Raises CodecError."""
+        header, self._body = decode_request_header(frame, LENGTH.size)
+        self._request, _ = decode(ProduceRequest, memoryview(frame), self.version, self._body)
+        self._frame, self._correlation_id, self._client_id = frame, header.correlation_id, header.client_id
+        return self._name_topics()
+
+    def response(self, frame: bytes) -> bytes:
+        """Raises CodecError."""
+        return merged(frame, self._request, self.version, self.refused)
+
+    def _name_topics(self) -> Step:
+        """Find what holds for each topic, which since v13 is named by its id alone."""
+        self._parts.clear()
+        for topic_at, topic in enumerate(self._request.topic_data):
+            name = topic.name
+            if self.version >= FIRST_WITH_IDS:
+                name = self.around.name_of(topic.topic_id) or ""
+                if not name and (topic_at, 0) not in self.refused:
+                    return Hold(partial(self._learn, topic_at, topic), self._name_topics)
+            if name:
+                self._add(topic_at, topic, name)
+        return self._judge()
+
+    async def _learn(self, topic_at: int, topic: TopicProduceData) -> None:
+        try:
+            known = await self.around.learn_name(topic.topic_id)
+        except (OSError, CodecError):
+            known = None
+        if known is None:
+            # As a broker that does not know the id: clients ask for metadata and try again.
+            refused = Refused(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
+            self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+
+    def _add(self, topic_at: int, topic: TopicProduceData, name: str) -> None:
+        topic_id = topic.topic_id if self.version >= FIRST_WITH_IDS else NO_ID
+        try:
+            applied = self.rules.of(name, topic_id)
+        except ValueError as error:
+            refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"record.validation.policy of {name}: {error}")
+            self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+            return
+        if applied is not None:
+            for at, partition in enumerate(topic.partition_data):
+                metadata = TopicMetadata(name, partition.index, topic_id, applied.text)
+                self._parts.append(Part((topic_at, at), metadata, applied, partition))
+
+    def _judge(self) -> Step:
+        """Go on with the first part that is not judged yet."""
+        while self._at < len(self._parts):
+            part = self._parts[self._at]
+            batch = only_batch(part.data.records)
+            if isinstance(batch, Refused):
+                self._refuse_structure(part, batch)
+            elif part.outcome is None and len(batch.data) >= OFFLOADED[batch.header.codec] and self._contents(part):
+                return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
+            else:
+                if part.outcome is None:
+                    self._ask(part, batch)
+                if isinstance(part.outcome, Waiting):
+                    waiting, part.outcome = part.outcome, None
+                    return Hold(partial(self._resolve, part, waiting), self._judge)
+                self._settle(part, batch)
+            self._at += 1
+        return self._decided()
+
+    def _contents(self, part: Part) -> bool:
+        return part.applied.plan.hints.access_contents
+
+    def _ask(self, part: Part, batch: Batch) -> None:
+        """Let the policies judge; may run in a thread, so it only notes what they say."""
+        try:
+            part.outcome = part.applied.plan.judge(part.topic, batch, self.around.limit, part.given_up)
+        except (Waiting, PolicyFailedError, CodecError) as error:
+            part.outcome = error
+
+    async def _resolve(self, part: Part, waiting: Waiting) -> None:
+        try:
+            await waiting.rule.policy.resolve(waiting.key)
+        except Exception:  # whatever a policy raises is its failure, not the session's
+            log.exception("a policy cannot fetch what it needs", extra={"policy": waiting.rule.name})
+            part.given_up.add((waiting.rule.name, waiting.key))
+
+    def _settle(self, part: Part, batch: Batch) -> None:
+        """Make a verdict of what the policies said."""
+        outcome = part.outcome
+        enforced = part.applied.enforces(batch.header.crc)
+        refused: Refused | None = None
+        if isinstance(outcome, CodecError):
+            refused = fault_of(batch) or unreadable(outcome)
+            self.around.observed.unreadable(part.topic, refused.message, enforced)
+        elif isinstance(outcome, PolicyFailedError):
+            self.around.observed.failed(part.topic, outcome, enforced)
+            refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {outcome.policy} failed")
+        elif isinstance(outcome, list) and outcome:
+            refused = fault_of(batch) or _by_policies(outcome)
+            self.around.observed.refused(part.topic, outcome, enforced, self._client_id)
+        self.around.observed.judged(batch, self._contents(part))
+        if refused is not None and enforced:
+            self.refused[part.place] = refused
+
+    def _refuse_structure(self, part: Part, refused: Refused) -> None:
+        self.around.observed.unreadable(part.topic, refused.message, part.applied.mode == "enforce")
+        if part.applied.mode == "enforce":
+            self.refused[part.place] = refused
+
+    def _decided(self) -> Step:
+        """What goes to the broker."""
+        if not self.refused:
+            return self._frame
+        left = self._without_refused()
+        frame = self._with_body(encode(left, self.version)) if left.topic_data else b""
+        if not self._request.acks:
+            why = next(iter(self.refused.values())).message
+            return Last(frame, "refused_without_acks", f"records that were sent with acks=0 are refused: {why}")
+        if frame:
+            return frame
+        return Answer(response_frame(self._request, self.version, self._correlation_id, self.refused))
+
+    def _without_refused(self) -> ProduceRequest:
+        topics = []
+        for topic_at, topic in enumerate(self._request.topic_data):
+            passing = tuple(
+                partition for at, partition in enumerate(topic.partition_data) if (topic_at, at) not in self.refused
+            )
+            if passing:
+                topics.append(changed(topic, partition_data=passing))
+        return changed(self._request, topic_data=tuple(topics))
+
+    def _with_body(self, body: bytes) -> bytes:
+        header = self._frame[LENGTH.size : self._body]
+        return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+
+
+def _by_policies(refusals: list[Refusal]) -> Refused:
+    errors = tuple((refusal.index, f"{refusal.policy}: {refusal.message}") for refusal in refusals)
+    return Refused(
+        ErrorCode.INVALID_RECORD, summary(errors), tuple(error for error in errors if error[0] != WHOLE_BATCH)
+    )

@@ -1,0 +1,81 @@
+"""Which policies hold for which topic: one version of the configuration, exchanged as a whole when it is read anew."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from kafka_sidecar.policies.catalog import Catalog
+from kafka_sidecar.policies.plans import Plan
+
+Mode = Literal["enforce", "shadow", "off"]
+MOST_TOPICS = 10_000  # whose rule is kept at hand
+
+# The policy string that is set on a topic of this name and id with Kafka's own tools, None where there is none.
+TopicConfig = Callable[[str, bytes], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRule:
+    """One entry of the configuration's ``topics:``."""
+
+    name: str  # of topics, with * and ? as in a shell
+    policy: str | None
+    mode: Mode
+    percent: int  # of the batches for which the mode holds; the others are judged as in "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What holds for one topic."""
+
+    text: str  # its record.validation.policy
+    plan: Plan
+    mode: Mode
+    percent: int
+    source: str  # where the text is from, for a person
+
+    def enforces(self, crc: int) -> bool:
+        """Whether a batch with this checksum is refused when it is bad; a batch that is sent again is judged alike."""
+        return self.mode == "enforce" and crc % 100 < self.percent
+
+
+class Rules:
+    """The rules for all topics. Later changes of topic configs are seen; everything else stays as it is."""
+
+    def __init__(self, catalog: Catalog, topics: Sequence[TopicRule], topic_config: TopicConfig | None) -> None:
+        self._catalog = catalog
+        self._topics = topics
+        self._topic_config = topic_config
+        self._static: dict[str, TopicRule | None] = {}
+        weakref.finalize(self, catalog.close)  # once the last request that is judged by these rules is done
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether no topic can have a policy."""
+        return self._topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in self._topics)
+
+    def of(self, topic: str, topic_id: bytes) -> Applied | None:
+        """What holds for a topic; None: its records are not looked at. The string set on the topic itself wins.
+
+        Raises ValueError for a string that no policy understands.
+        """
+        rule = self._rule(topic)
+        text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
+        source = "the topic's config"
+        if text is None and rule is not None:
+            text, source = rule.policy, f"topics: {rule.name}"
+        if text is None or (rule is not None and rule.mode == "off"):
+            return None
+        mode, percent = (rule.mode, rule.percent) if rule is not None else ("enforce", 100)
+        return Applied(text, self._catalog.plan(text), mode, percent, source)
+
+    def _rule(self, topic: str) -> TopicRule | None:
+        if topic not in self._static:
+            if len(self._static) >= MOST_TOPICS:
+                self._static.clear()
+            self._static[topic] = next((rule for rule in self._topics if fnmatchcase(topic, rule.name)), None)
+        return self._static[topic]

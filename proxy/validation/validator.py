@@ -1,0 +1,105 @@
+"""Whether a Produce request has to be judged at all, and by which rules: what a running sidecar asks first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.wire import uvarint
+from kafka_sidecar.proxy.acks import acks_at
+from kafka_sidecar.proxy.config import Config, ConfigError
+from kafka_sidecar.proxy.exchanges import Begin, Exchange
+from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.validation.configured import rules
+from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.validation.produce import FIRST_WITH_IDS, ProduceExchange, Surroundings
+from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
+
+FIRST_FLEXIBLE = 9
+BEFORE_TOPICS = 6  # acks int16 | timeout int32
+ID_SIZE = 16
+
+
+def start(config: Config, topics: TopicNames, topic_config: TopicConfig | None = None) -> Validator:
+    """The validator of a running sidecar. Raises ConfigError where a policy or a topic's string is wrong."""
+    return Validator(config, Observed(time.time), topics, topic_config)
+
+
+class Validator:
+    """The rules in force. A request that has begun is judged by those that were in force then."""
+
+    def __init__(
+        self, config: Config, observed: Observed, topics: TopicNames, topic_config: TopicConfig | None
+    ) -> None:
+        self.observed = observed
+        self._topic_config = topic_config
+        self._around = Surroundings(topics.known, topics.name, _in_thread, observed, config.validation.max_batch)
+        self.apply(config)
+
+    def apply(self, config: Config) -> None:
+        """Put the rules of a configuration in force. Raises ConfigError; the old rules stay then."""
+        try:
+            self.rules = rules(config, self.observed.policy_failed, self._topic_config)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        self._around = replace(self._around, limit=config.validation.max_batch)
+
+    def exchange(self, key: int, version: int) -> Begin | None:
+        """Who takes Produce requests of this version in hand."""
+        return partial(self._begin, version) if key == ApiKey.PRODUCE else None
+
+    def _begin(self, version: int, data: bytes, at: int, size: int) -> Exchange | None:
+        in_force = self.rules
+        if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)):
+            return None
+        return ProduceExchange(in_force, self._around, version)
+
+    def _may_have_policy(self, in_force: Rules, topic: str | bytes | None) -> bool:
+        """A request for one topic without a policy need not be collected: its bytes pass as they come (design D1)."""
+        if isinstance(topic, bytes):
+            name, topic_id = self._around.name_of(topic), topic
+        else:
+            name, topic_id = topic, bytes(ID_SIZE)
+        try:
+            return name is None or in_force.of(name, topic_id) is not None
+        except ValueError:
+            return True
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | None:
+    """The topic of a Produce request at data[at] that names just one, as its name or 16-byte id.
+
+    None: several, or too little of the request is here, or it cannot be read.
+
+        acks int16 | timeout int32 | number of topics | name or id | ...
+    """
+    found = acks_at(version, data, at, size)
+    if found is None:
+        return None
+    here = found + BEFORE_TOPICS
+    try:
+        if version < FIRST_FLEXIBLE:
+            count, here = int.from_bytes(data[here : here + 4], "big"), here + 4
+            length, here = int.from_bytes(data[here : here + 2], "big"), here + 2
+        else:
+            count, here = uvarint(data, here)
+            count -= 1
+            if version >= FIRST_WITH_IDS:
+                length = ID_SIZE
+            else:
+                length, here = uvarint(data, here)
+                length -= 1
+        name = data[here : here + length]
+        if count != 1 or length < 1 or len(name) < length or here + length > at + size:
+            return None
+        return name if version >= FIRST_WITH_IDS else name.decode()
+    except (IndexError, ValueError):
+        return None
