@@ -39,6 +39,8 @@ class _Compiled:
 class Headers(RecordValidationPolicy):
     """Every record has the required headers, none that is not allowed, and in each what its pattern says."""
 
+    settings = HeadersSettings()
+
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read(HeadersSettings, configs)
         if own == HeadersSettings():

@@ -16,6 +16,7 @@ ENTRY_POINTS = "kafka_sidecar.policies"
 BUILT_IN = {
     "cel": "kafka_sidecar.policies.cel:Cel",
     "headers": "kafka_sidecar.policies.headers:Headers",
+    "json": "kafka_sidecar.policies.well_formed_json:WellFormedJson",
     "key": "kafka_sidecar.policies.key:Key",
     "limits": "kafka_sidecar.policies.limits:Limits",
     "require_header": "kafka_sidecar.policies.require_header:RequireHeader",

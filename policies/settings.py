@@ -81,3 +81,19 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
         return f"{key} is not a setting; the settings are {', '.join(model.model_fields) or 'none'}"
     remedy = first["msg"].removeprefix("Value error, ")
     return f"{key}: {remedy}" if key else remedy
+
+
+def described(policy: type) -> list[str]:
+    """The settings of a policy class, one a line; of a class whose settings are no `Settings`, nothing is known."""
+    defaults = getattr(policy, "settings", None)
+    if not isinstance(defaults, Settings):
+        return []
+    schema = type(defaults).model_json_schema()["properties"]
+    return [f"{name} (default: {_written(about['default'])}): {about['description']}" for name, about in schema.items()]
+
+
+def _written(value: object) -> str:
+    """As it would stand in the file."""
+    if value in (None, [], {}):
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)

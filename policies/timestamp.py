@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.settings import Milliseconds, Settings, no_argument, read
 
@@ -21,7 +23,7 @@ NO_TIMESTAMP = -1
 class TimestampSettings(Settings):
     before_max: Milliseconds | None = None
     """How old a timestamp may be. Kafka: `message.timestamp.before.max.ms`."""
-    after_max: Milliseconds | None = 3_600_000
+    after_max: Milliseconds | None = Field(default="1h", validate_default=True)
     """How far ahead of the clock a timestamp may be. Kafka: `message.timestamp.after.max.ms`."""
     required: bool = False
     """Whether records without a timestamp (-1) are refused."""

@@ -8,20 +8,24 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Batch, Header, NewRecord, Records, batches, built
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
 from kafka_sidecar.policies.contract import TopicMetadata
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 NOW = 1_700_000_000_000  # ms
 
 
-class Watched(Batch):
+class Watched:
     """A batch that counts who opens it."""
 
-    inflated = 0
+    def __init__(self, batch: Batch) -> None:
+        self.header = batch.header
+        self.inflated = 0
+        self._batch = batch
 
-    def records(self, limit: int = 1 << 20) -> Records:
+    def records(self, limit: int) -> Records:
         self.inflated += 1
-        return super().records(limit)
+        return self._batch.records(limit)
 
 
 def new(value: bytes | None = b"", key: bytes | None = None, headers: Headers = (), timestamp: int = NOW) -> NewRecord:
@@ -35,7 +39,7 @@ def batch(request: pytest.FixtureRequest) -> Callable[..., Any]:
     def of(*records: dict[str, Any]) -> Watched:
         data = built([new(**record) for record in records], codec=request.param, base_timestamp=NOW)
         (read,) = batches(data)
-        return Watched(read.data, read.magic)
+        return Watched(read)
 
     return of
 
@@ -48,7 +52,6 @@ def orders() -> TopicMetadata:
 @pytest.fixture
 def refusals(batch: Callable[..., Any], orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
     """(index, reason, message) of what one configured policy refuses."""
-    from kafka_sidecar.policies.catalog import Catalog, PolicySettings
 
     def of(policy: str, settings: dict[str, Any], *records: dict[str, Any], argument: str = "") -> Any:
         catalog = Catalog({"it": PolicySettings(policy, settings=settings)})

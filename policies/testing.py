@@ -1,0 +1,83 @@
+"""For authors of policies: run one on records, in a real batch and behind its hints, without a proxy.
+
+>>> check("require_header:trace-id", value=b"{}", headers={"trace-id": b"1"})
+>>> check("require_header:trace-id", value=b"{}", topic="orders")
+'Topic orders requires records to contain a header with key: trace-id'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_sidecar.codec.records import Header, NewRecord, batches, built
+from kafka_sidecar.policies.catalog import Catalog
+from kafka_sidecar.policies.contract import RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.plans import Plan, Refusal, Rule
+
+LIMIT = 100 << 20  # bytes
+Headers = Mapping[str, bytes | None] | Sequence[tuple[str | bytes, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A record as a producer would send it."""
+
+    value: bytes | None = b""
+    key: bytes | None = None
+    headers: Headers = field(default_factory=dict)  # pairs where one key is there several times
+    timestamp: int = 0  # ms since 1970
+
+
+def check(
+    policy: RecordValidationPolicy | str,
+    *,
+    value: bytes | None = b"",
+    key: bytes | None = None,
+    headers: Headers = (),
+    timestamp: int = 0,
+    topic: str = "topic",
+    argument: str = "",
+) -> str | None:
+    """What the client is told of this record, None where it may pass.
+
+    Args:
+        policy: configured and ready, or what a topic's ``record.validation.policy`` would say, such as ``"json"``.
+        value: of the record, as are the others; ``timestamp`` in ms since 1970.
+        topic: the name of the topic.
+        argument: what the topic gives the policy; for a policy, not for a text.
+
+    Raises:
+        ValueError: the policy cannot mean anything by its argument, or there is none of that name.
+        Waiting: the policy raised `Unresolved`; await its `resolve` and check again.
+        PolicyFailedError: it raised anything else, or looked at what its hints do not name.
+    """
+    refusals = judged(policy, [Example(value, key, headers, timestamp)], topic=topic, argument=argument)
+    return refusals[0].message if refusals else None
+
+
+def judged(
+    policy: RecordValidationPolicy | str, examples: Iterable[Example], *, topic: str = "topic", argument: str = ""
+) -> list[Refusal]:
+    """What is refused of these records, sent as one batch. Arguments and errors are those of `check`."""
+    plan = Catalog({}).plan(policy) if isinstance(policy, str) else _alone(policy, argument)
+    return judged_by(plan, examples, topic)
+
+
+def judged_by(plan: Plan, examples: Iterable[Example], topic: str) -> list[Refusal]:
+    """What a plan refuses of these records, sent as one batch to the topic's partition 0."""
+    given = list(examples)
+    base = min((example.timestamp for example in given), default=0)
+    (batch,) = batches(built([_record(example, base) for example in given], base_timestamp=base))
+    return plan.judge(TopicMetadata(topic, 0, bytes(16), ""), batch, LIMIT)
+
+
+def _alone(policy: RecordValidationPolicy, argument: str) -> Plan:
+    policy.check(argument)
+    return Plan((Rule(type(policy).__name__, policy, argument, hints=policy.hints()),))
+
+
+def _record(example: Example, base: int) -> NewRecord:
+    pairs = example.headers.items() if isinstance(example.headers, Mapping) else example.headers
+    headers = [Header(key, value) for key, value in pairs]
+    return NewRecord(example.value, example.key, headers, example.timestamp - base)

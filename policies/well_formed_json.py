@@ -1,0 +1,70 @@
+"""Values and keys that are JSON; what that means is defined in `kafka_sidecar.codec.json_syntax`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from kafka_sidecar.codec.json_contents import big_number, duplicate_key
+from kafka_sidecar.codec.json_syntax import DEEPEST, fault
+from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.settings import Settings, no_argument, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+NULL = "Topic %s requires record %ss not to be null"
+SYNTAX = "Topic %s requires record %ss to be JSON: %s"
+DUPLICATE = "Topic %s requires record %ss to be JSON: a key is twice in an object"
+NUMBER = "Topic %s requires record %ss to be JSON: a number is too big for a double"
+
+Part = Literal["value", "key"]
+PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "both": ("key", "value")}
+
+
+class WellFormedJsonSettings(Settings):
+    part: Literal["value", "key", "both"] = "value"
+    """What has to be JSON."""
+    allow_null: bool = True
+    """Whether null passes: a tombstone, or a record without a key. It is not the JSON text `null`, which is JSON."""
+    unique_keys: bool = False
+    """Whether an object that has a key twice is refused: readers keep the first, the last, or refuse."""
+    exact_numbers: bool = False
+    """Whether integers beyond 2^53 - 1 and numbers beyond a double are refused: readers change them."""
+    max_depth: int = Field(default=128, ge=0, le=DEEPEST)
+    """How deep arrays and objects may be nested."""
+
+
+class WellFormedJson(RecordValidationPolicy):
+    """The value, the key or both are one well-formed JSON text in UTF-8, in which readers agree."""
+
+    settings = WellFormedJsonSettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(WellFormedJsonSettings, configs)
+
+    def hints(self) -> Hints:
+        parts = PARTS[self.settings.part]
+        return Hints(access_key_bytes=ALL * ("key" in parts), access_value_bytes=ALL * ("value" in parts))
+
+    def check(self, text: str) -> None:
+        no_argument(text)
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+        return [one for part in PARTS[self.settings.part] for one in self._faults(topic.topic, records, part)]
+
+    def _faults(self, topic: str, records: Records, part: Part) -> Iterator[Fault]:
+        own = self.settings
+        for record in records:
+            text = record.value if part == "value" else record.key
+            if text is None:
+                if not own.allow_null:
+                    yield Fault(record.index, NULL % (topic, part), f"null_{part}")
+            elif (told := fault(text, 0, len(text), own.max_depth)) is not None:
+                yield Fault(record.index, SYNTAX % (topic, part, told), "not_json")
+            elif own.unique_keys and duplicate_key(text):
+                yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
+            elif own.exact_numbers and big_number(text):
+                yield Fault(record.index, NUMBER % (topic, part), "big_number")

@@ -1,0 +1,87 @@
+"""Records as people write them: one JSON object a line."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from kafka_sidecar.policies.testing import Example
+
+FIELDS = {"key", "key_base64", "value", "value_base64", "headers", "timestamp"}
+BASE64 = "base64"
+
+
+class BadExampleError(ValueError):
+    """A line is no record; the text says why."""
+
+
+def example(line: str | bytes) -> Example:
+    """The record of a line.
+
+    Text stands for its UTF-8 bytes, null for null, and anything else for its own JSON text.
+
+    >>> example('{"key": "k", "value": {"a": 1}, "headers": {"h": "v"}, "timestamp": 5}')
+    Example(value=b'{"a":1}', key=b'k', headers=[('h', b'v')], timestamp=5)
+
+    Raises:
+        BadExampleError: it is none.
+    """
+    try:
+        given = json.loads(line if isinstance(line, str) else line.decode())
+    except (ValueError, RecursionError) as error:
+        raise BadExampleError(f"is no JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise BadExampleError('is no object: write {"key": "k", "value": "v", "headers": {"h": "v"}, "timestamp": 0}')
+    if unknown := sorted(given.keys() - FIELDS):
+        raise BadExampleError(
+            f"{', '.join(unknown)}: is no field of a record; the fields are {', '.join(sorted(FIELDS))}"
+        )
+    timestamp = given.get("timestamp", 0)
+    if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -(1 << 63) <= timestamp < 1 << 63:
+        raise BadExampleError("timestamp: write milliseconds since 1970")
+    return Example(_part(given, "value"), _part(given, "key"), _headers(given.get("headers", {})), timestamp)
+
+
+def _part(given: dict[str, Any], name: str) -> bytes | None:
+    encoded = f"{name}_{BASE64}"
+    if encoded not in given:
+        return _bytes(given.get(name))
+    if name in given:
+        raise BadExampleError(f"{name} is there twice: write {name} or {encoded}")
+    return _decoded(given[encoded], encoded)
+
+
+def _headers(given: object) -> list[tuple[str | bytes, bytes | None]]:
+    """Of an object, or of a list of pairs where one key is there several times."""
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list):
+        raise BadExampleError('headers: write {"key": "value"} or [["key", "value"]]')
+    headers: list[tuple[str | bytes, bytes | None]] = []
+    for pair in pairs:
+        match pair:
+            case (str(key), {"base64": encoded, **rest}) | [str(key), {"base64": encoded, **rest}] if not rest:
+                headers.append((key, _decoded(encoded, f"headers: {key}")))
+            case (str(key), value) | [str(key), value]:
+                headers.append((key, _bytes(value)))
+            case _:
+                raise BadExampleError('headers: write {"key": "value"} or [["key", "value"]]')
+    return headers
+
+
+def _bytes(value: object) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode("utf-8", "surrogatepass")
+        case _:
+            return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _decoded(value: object, name: str) -> bytes:
+    try:
+        return base64.b64decode(value if isinstance(value, str) else "?", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadExampleError(f"{name}: is not base64") from error

@@ -1,0 +1,47 @@
+"""Settings of policies, and how a wrong one is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.settings import Milliseconds, Settings, Size, described, read
+
+
+class Example(Settings):
+    size: Size = 1
+    """How large."""
+    time: Milliseconds | None = None
+    """How long."""
+
+
+def test_sizes_and_times_are_written_with_units() -> None:
+    assert read(Example, {"size": "2MiB", "time": "1m30s500ms"}) == Example(size="2MiB", time="1m30s500ms")  # type: ignore[arg-type]
+    assert read(Example, {"size": "2MiB"}).size == 2 << 20
+    assert read(Example, {"time": "1d"}).time == 86_400_000
+    assert read(Example, {}) == Example()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": "2MB"}, "^size: write a number of bytes or a size"),
+        ({"size": True}, "^size: write a number of bytes or a size"),
+        ({"size": 1.5}, "^size: write a number of bytes or a size"),
+        ({"time": "90"}, "^time: write a duration with its unit"),
+        ({"time": ""}, "^time: write a duration with its unit"),
+        ({"tiem": "1s"}, "^tiem is not a setting; the settings are size, time$"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_remedy(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(Example, settings)
+
+
+@pytest.mark.parametrize("name", loading.BUILT_IN)
+def test_every_built_in_tells_what_each_of_its_settings_is_for(name: str) -> None:
+    policy = loading.by_name(name)
+    assert (policy.__doc__ or "").strip()
+    lines = described(policy)
+    assert lines
+    assert all(line.endswith(".") for line in lines)

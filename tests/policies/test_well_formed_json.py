@@ -1,0 +1,125 @@
+"""Values and keys that are JSON. What JSON is has its own tests, beside its definition in the codec."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.contract import ALL, Hints
+from kafka_sidecar.policies.testing import check
+
+Refusals = Callable[..., list[tuple[int, str, str]]]
+VALUE, KEY = "Topic orders requires record values to be JSON: ", "Topic orders requires record keys to be JSON: "
+
+
+def test_values_that_are_not_json_are_refused_with_what_is_wrong_and_where(refusals: Refusals) -> None:
+    values = [b'{"a": [1, null]}', b'{"a": NaN}', b"", b"1", b'"\xff"']
+    assert refusals("json", {}, *({"value": value} for value in values)) == [
+        (1, "not_json", f"{VALUE}unexpected character at byte 6"),
+        (2, "not_json", f"{VALUE}empty at byte 0"),
+        (4, "not_json", f"{VALUE}not UTF-8 at byte 1"),
+    ]
+
+
+def test_the_key_may_be_what_is_judged(refusals: Refusals) -> None:
+    bad_key, bad_value = {"key": b"{", "value": b"1"}, {"key": b"1", "value": b"{"}
+    assert refusals("json", {"part": "key"}, bad_key, bad_value) == [(0, "not_json", f"{KEY}ends too early at byte 1")]
+    both = refusals("json", {"part": "both"}, bad_key, bad_value, {"key": b"[", "value": b"{"})
+    assert [message for *_, message in both] == [
+        f"{KEY}ends too early at byte 1",
+        f"{VALUE}ends too early at byte 1",
+        f"{KEY}ends too early at byte 1",
+    ]
+
+
+def test_null_passes_unless_it_is_forbidden(refusals: Refusals) -> None:
+    null, text = {"key": None, "value": None}, {"key": b"null", "value": b"null"}
+    assert refusals("json", {"part": "both"}, null, text) == []
+    assert refusals("json", {"part": "both", "allow_null": False}, null, text) == [
+        (0, "null_key", "Topic orders requires record keys not to be null")
+    ]
+    assert refusals("json", {"allow_null": False}, null, text) == [
+        (0, "null_value", "Topic orders requires record values not to be null")
+    ]
+
+
+def test_a_key_that_is_twice_in_an_object_is_refused_on_demand(refusals: Refusals) -> None:
+    twice, once = {"value": b'{"a": 1, "\\u0061": 2}'}, {"value": b'{"a": {"a": 1}}'}
+    assert refusals("json", {}, twice, once) == []
+    assert refusals("json", {"unique_keys": True}, twice, once) == [
+        (0, "duplicate_key", f"{VALUE}a key is twice in an object")
+    ]
+
+
+@pytest.mark.parametrize("number", [b"9007199254740992", b"-9007199254740992", b"1e400", b"-1e400"])
+def test_a_number_that_readers_change_is_refused_on_demand(number: bytes, refusals: Refusals) -> None:
+    settings = {"exact_numbers": True}
+    exact = {"value": b"[9007199254740991, 1e308, 0.1]"}
+    assert refusals("json", {}, {"value": number}) == []
+    assert refusals("json", settings, exact, {"value": number}) == [
+        (1, "big_number", f"{VALUE}a number is too big for a double")
+    ]
+
+
+def test_depth_is_limited(refusals: Refusals) -> None:
+    deep = {"value": b"[" * 3 + b"]" * 3}
+    assert refusals("json", {"max_depth": 3}, deep) == []
+    assert refusals("json", {"max_depth": 2}, deep) == [(0, "not_json", f"{VALUE}deeper than 2 at byte 2")]
+    assert refusals("json", {"unique_keys": True, "exact_numbers": True}, {"value": b"[" * 100_000}) != []
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_make_it_fail_and_what_it_tells_quotes_none_of_them(value: bytes) -> None:
+    told = check("json", value=value)
+    if told is not None:
+        assert told.isascii()
+        assert len(told) < 150
+
+
+texts = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(texts)
+def test_what_a_writer_of_json_writes_passes(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    assert check("json", value=text) is None
+    assert check("json", value=text[:-1] + b"\x00") is not None
+
+
+@pytest.mark.parametrize(
+    ("part", "hints"),
+    [
+        ("key", Hints(access_key_bytes=ALL)),
+        ("value", Hints(access_value_bytes=ALL)),
+        ("both", Hints(access_key_bytes=ALL, access_value_bytes=ALL)),
+    ],
+)
+def test_it_looks_at_what_it_judges(part: str, hints: Hints) -> None:
+    assert Catalog({"it": PolicySettings("json", settings={"part": part})}).plan("it").hints == hints
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"part": "header"}, "part: Input should be 'value', 'key' or 'both'"),
+        ({"max_depth": 100_000}, "max_depth: Input should be less than or equal to 512"),
+        ({"depth": 1}, "depth is not a setting; the settings are part, allow_null"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Catalog({"it": PolicySettings("json", settings=settings)})
+
+
+def test_a_topic_cannot_give_it_an_argument() -> None:
+    with pytest.raises(ValueError, match="takes no argument, but gets 'key'"):
+        Catalog({}).plan("json:key")
