@@ -1,5 +1,7 @@
 """A cluster, a sidecar in front of it, a producer and a consumer through it: watch records pass, read what was seen.
 
+Then good and bad records for a topic that is validated: which are stored, and what the producer is told of the others.
+
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, three brokers of it.
 DEMO_SECONDS says for how long records are sent. Exit code 1: something that had to be seen was not.
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 import mock_cluster
 from confluent_kafka import Consumer, Producer
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
+from refusals import BATCHES, KINDS, Payments, answer_on_the_wire, reasons_table
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -27,6 +30,8 @@ SECONDS = float(os.environ.get("DEMO_SECONDS", "12"))
 RECORDS_PER_S = 2000
 PATIENCE_S = 15.0  # for the last records to arrive once the last one was sent
 TOPIC = "orders"
+BAD_KINDS = len(KINDS) - 1
+REFUSED = BAD_KINDS * BATCHES + BAD_KINDS  # those of the producer, and one of each kind on the wire
 
 
 def send(producer: Producer, ledger: Ledger, upto: int) -> None:
@@ -119,6 +124,10 @@ def run(console: Console, folder: Path) -> int:
             with Progress(console, sidecar, ledger) as progress:
                 pass_records(producer, consumer, ledger, progress.show)
             told |= addresses(producer) | addresses(consumer)
+        payments = Payments(sidecar.listen)
+        payments.send()
+        console.print(reasons_table(answer_on_the_wire(sidecar.listen)))
+        refused = sidecar.refused_records()
         traffic = sidecar.traffic()
         began = time.monotonic()
         exit_code = sidecar.stop()
@@ -126,6 +135,8 @@ def run(console: Console, folder: Path) -> int:
         passed = {api.name: api.requests for api in traffic.apis}
         seen = [
             *ledger.findings(),
+            *payments.findings(),
+            Finding(refused == REFUSED, f"{refused} records refused, by the sidecar's own count"),
             *relay_findings(traffic.opened, passed),
             *address_findings(brokers, own, told),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.box import SIMPLE
 from rich.table import Table
 
+CONFIG = Path(__file__).with_name("demo.yaml")
 READY_WITHIN_S = 15.0
 STOPPED_WITHIN_S = 5.0
 PORTS = 8  # the listener, one per broker behind it, the admin port
@@ -63,7 +65,8 @@ class Sidecar:
         self.listen = f"127.0.0.1:{ports[0]}"
         self._admin = f"127.0.0.1:{ports[-1]}"
         self._log = log
-        flags = ["--bootstrap-servers", bootstrap_servers, "--listen", self.listen, "--admin", self._admin]
+        flags = ["--config", os.path.relpath(CONFIG), "--bootstrap-servers", bootstrap_servers]
+        flags += ["--listen", self.listen, "--admin", self._admin]
         self.command_line = shlex.join(["kafka-sidecar", "run", *flags])
         # Where the kernel can be asked to, it ends the sidecar even when this process is killed.
         guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
@@ -96,6 +99,14 @@ class Sidecar:
 
     def traffic(self) -> Traffic:
         return traffic_of(self._page("/metrics"))
+
+    def refused_records(self) -> int:
+        """How many records the sidecar says that it has refused."""
+        families = text_string_to_metric_families(self._page("/metrics"))
+        refused = [family for family in families if family.name == PREFIX + "refused_records"]
+        return int(
+            sum(sample.value for family in refused for sample in family.samples if sample.name.endswith("total"))
+        )
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""

@@ -56,6 +56,9 @@ def test_the_demo_shows_records_pass_and_says_what_was_seen(runs: Runs) -> None:
     assert code == 0, text
     assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
     assert "0 records lost, 0 read twice" in text
+    assert "30 cut off records to 'payments': 30 INVALID_RECORD" in text
+    assert "62 records refused, by the sidecar's own count" in text
+    assert "requires records to" in text
     assert "a broker's own address told to a client: never" in text
     assert '"message": "connection ended"' in text
     assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)

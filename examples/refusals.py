@@ -1,0 +1,99 @@
+"""Good and bad records for a topic that is validated, and what their producer hears of them."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from struct import Struct
+
+from confluent_kafka import KafkaError, Message, Producer
+from ledger import Finding
+from rich.box import SIMPLE
+from rich.table import Table
+
+from kafka_sidecar.codec.apis import ApiKey, request_header_version, response_header_version
+from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
+from kafka_sidecar.codec.message import decode, encode
+from kafka_sidecar.codec.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kafka_sidecar.codec.records import Header, NewRecord, built
+
+TOPIC = "payments"
+TRACED = {"trace-id": b"4bf92f35"}
+VERSION = 11  # of Produce: the newest that names topics
+LENGTH = Struct(">i")
+
+# What is sent: what is good or bad about it, value, headers.
+KINDS: list[tuple[str, bytes, dict[str, bytes]]] = [
+    ("good", b'{"payment": 1, "amount": 12.5}', TRACED),
+    ("cut off", b'{"payment": 2, "amount": 1', TRACED),
+    ("not traced", b'{"payment": 3, "amount": 7}', {}),
+]
+BATCHES = 30  # of each kind
+
+
+class Payments:
+    """A producer that sends each record in a batch of its own, and keeps what it hears."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.heard: dict[str, Counter[str]] = {kind: Counter() for kind, _, _ in KINDS}
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "client.id": "demo-payments", "enable.idempotence": True,
+             "batch.num.messages": 1}
+        )  # fmt: skip
+
+    def send(self) -> None:
+        for _ in range(BATCHES):
+            for kind, value, headers in KINDS:
+                self._producer.produce(TOPIC, value, kind, headers=headers, on_delivery=self._delivered)
+            self._producer.flush(10)
+        self._producer.close()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        self.heard[(message.key() or b"").decode()]["stored" if error is None else error.name()] += 1
+
+    def findings(self) -> Iterator[Finding]:
+        for kind, heard in self.heard.items():
+            expected = "stored" if kind == "good" else "INVALID_RECORD"
+            told = ", ".join(f"{number} {what}" for what, number in heard.items())
+            yield Finding(heard == {expected: BATCHES}, f"{BATCHES} {kind} records to {TOPIC!r}: {told}")
+
+
+def answer_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
+    """What the protocol tells a producer whose batch holds a record of each kind (KIP-467)."""
+    records = built(
+        [
+            NewRecord(value=value, headers=tuple(Header(key.encode(), told) for key, told in headers.items()))
+            for _, value, headers in KINDS
+        ]
+    )
+    partition = PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(
+        acks=-1, timeout_ms=5000, topic_data=(TopicProduceData(name=TOPIC, partition_data=(partition,)),)
+    )
+    header = RequestHeader(api_key=ApiKey.PRODUCE, api_version=VERSION, correlation_id=1, client_id="demo-wire")
+    frame = encode(header, request_header_version(ApiKey.PRODUCE, VERSION)) + encode(request, VERSION)
+    host, _, port = bootstrap_servers.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as answers:
+        connection.sendall(LENGTH.pack(len(frame)) + frame)
+        (length,) = LENGTH.unpack(answers.read(LENGTH.size))
+        answer = answers.read(length)
+    _, at = decode(ResponseHeader, answer, response_header_version(ApiKey.PRODUCE, VERSION))
+    response, _ = decode(ProduceResponse, answer, VERSION, at)
+    return response.responses[0].partition_responses[0]
+
+
+def reasons_table(answer: PartitionProduceResponse) -> Table:
+    """The record errors of an answer."""
+    table = Table(box=SIMPLE, title=f"A batch of {len(KINDS)} records, as refused: error {answer.error_code}")
+    for column in ("record", "it was", "its producer is told"):
+        table.add_column(column)
+    for error in answer.record_errors:
+        table.add_row(str(error.batch_index), KINDS[error.batch_index][0], error.batch_index_error_message)
+    return table
