@@ -67,6 +67,10 @@ fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long
 bench-relay: install ## CPU per request, latency, memory and start-up against direct, haproxy and socat
 	$(BIN)/python bench/relay.py
 
+.PHONY: bench-json
+bench-json: install ## what it costs to tell whether a value is JSON, beside other readers
+	$(BIN)/python bench/json_syntax.py
+
 .PHONY: lock
 lock: install ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \

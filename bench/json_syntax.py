@@ -1,0 +1,121 @@
+"""What it costs to tell whether a value is JSON, beside readers that do more, or less, than that.
+
+usage: json_syntax.py [--seconds S]
+
+A reader that is not installed is left out, and so is the compiled module where there is none.
+How to read it: docs/reference/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from kafka_sidecar.codec import build, json_syntax
+
+SIZES = (100, 1 << 10, 64 << 10)  # bytes of a value
+VALUES_BYTES = 1 << 20  # of all values of a size: more than a core's cache, as values come from the network
+DEPTH = 64
+WORDS = ("user", "order", "city", "street", "north", "south", "paid", "ship", "small", "large", "price", "euro", "cart")
+
+Reader = Callable[[bytes], object]
+
+
+def order(chance: random.Random) -> dict[str, object]:
+    return {
+        "id": f"{chance.getrandbits(64):016x}",
+        "at": chance.randrange(1_700_000_000_000, 1_710_000_000_000),
+        "user": {"id": chance.randrange(1_000_000), "city": chance.choice(WORDS)},
+        "lines": [
+            {"sku": f"{chance.getrandbits(32):08x}", "n": chance.randint(1, 9), "price": chance.randint(1, 9999) / 100}
+            for _ in range(chance.randint(1, 5))
+        ],
+        "paid": chance.random() < 0.7,
+    }
+
+
+def text_of(content: dict[str, object]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def value(size: int, chance: random.Random) -> bytes:
+    """An object of exactly this size: orders in most of it, where there is room for one, and a note that fills it."""
+    orders: list[object] = []
+    left = size * 0.6
+    while left > 400:
+        orders.append(order(chance))
+        left -= len(text_of({"": orders[-1]}))
+    content: dict[str, object] = {"orders": orders} if orders else {"id": chance.getrandbits(48), "paid": True}
+    room = size - len(text_of({**content, "note": ""}))
+    return text_of({**content, "note": " ".join(chance.choices(WORDS, k=room))[:room]})
+
+
+def the_source() -> ModuleType:
+    path = Path(str(json_syntax.__file__)).parent / "json_syntax.py"
+    spec = spec_from_file_location("json_syntax_as_python", path)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def checked(module: ModuleType) -> Reader:
+    fault = module.fault
+    return lambda text: fault(text, 0, len(text), DEPTH)
+
+
+def readers() -> Iterator[tuple[str, Reader]]:
+    """Every reader that is here, by name."""
+    if build.is_compiled(json_syntax.__name__):
+        yield "json_syntax, compiled", checked(json_syntax)
+    yield "json_syntax, Python", checked(the_source())
+    others: dict[str, tuple[str, Callable[[ModuleType], Reader]]] = {
+        "simdjson, parse": ("simdjson", lambda module: module.Parser().parse),
+        "msgspec, Raw: no UTF-8 check": ("msgspec", lambda module: module.json.Decoder(module.Raw).decode),
+        "orjson, objects": ("orjson", lambda module: module.loads),
+        "json, objects": ("json", lambda module: module.loads),
+    }
+    for name, (module_name, reader) in others.items():
+        try:
+            yield name, reader(import_module(module_name))
+        except ImportError:
+            continue
+
+
+def cpu_ns(reader: Reader, values: list[bytes], seconds: float) -> float:
+    """CPU per value in nanoseconds: the best of the rounds over all values that fit in ``seconds``, at least three."""
+    best, rounds, end = float("inf"), 0, time.monotonic() + seconds
+    while rounds < 3 or time.monotonic() < end:
+        began = time.thread_time_ns()
+        for text in values:
+            reader(text)
+        best = min(best, time.thread_time_ns() - began)
+        rounds += 1
+    return best / len(values)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=0.5, help="per reader and size; default: %(default)s")
+    seconds = parser.parse_args().seconds
+    chance = random.Random(1)
+    values = {size: [value(size, chance) for _ in range(max(16, VALUES_BYTES // size))] for size in SIZES}
+    idle = {size: cpu_ns(len, values[size], seconds / 5) for size in SIZES}  # the loop and a call
+    print("| reader | " + " | ".join(f"{size} B: ns (MB/s)" for size in SIZES) + " |")
+    print("| --- |" + " ---: |" * len(SIZES))
+    for name, reader in readers():
+        costs = {size: max(1.0, cpu_ns(reader, values[size], seconds) - idle[size]) for size in SIZES}
+        cells = (f"{cost:.0f} ({size / cost * 1e3:.0f})" for size, cost in costs.items())
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
