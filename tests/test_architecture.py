@@ -31,9 +31,11 @@ TESTED_IN = {
     "proxy/endpoints.py": "tests/proxy/test_rewrites.py",
     "proxy/exposition.py": "tests/proxy/test_metrics.py",
     "proxy/topic_configs/bodies.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/kafka_clients.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/keeper.py": "tests/proxy/topic_configs/test_alterations.py",
     "proxy/topic_configs/own.py": "tests/proxy/topic_configs/test_alterations.py",
     "proxy/topic_configs/shapes.py": "tests/proxy/topic_configs/test_alterations.py",
+    "proxy/topic_configs/source_address.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/store.py": "tests/proxy/topic_configs/test_kafka_store.py",
 }
 # All messages are compared with Kafka's own definitions, one by one.

@@ -1,0 +1,123 @@
+"""The aiokafka clients of the store: what it writes with, what it reads with, who makes its topic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
+
+from kafka_sidecar.proxy.topic_configs import source_address
+
+CLIENT_ID = "kafka-sidecar"
+REQUEST_LIMIT_MS = 5000
+RETRY_MS = 100
+METADATA_AGE_MS = 30_000
+TOPIC_CONFIGS = {"cleanup.policy": "compact"}
+NONE, TOPIC_ALREADY_EXISTS, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 0, 36, 29, 31
+# Who may not make the topic may still read it, if somebody else has made it.
+GO_ON = {NONE, TOPIC_ALREADY_EXISTS, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED}
+
+# What happens to it is told by the store, once.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+class PartitionLog:
+    """The topic's one partition, being read."""
+
+    def __init__(self, consumer: Any, partition: TopicPartition) -> None:
+        self._consumer = consumer
+        self._partition = partition
+
+    async def end(self) -> int:
+        """The offset behind the last record."""
+        ends: dict[TopicPartition, int] = await self._consumer.end_offsets([self._partition])
+        return ends[self._partition]
+
+    async def next(self, wait_ms: int) -> list[Any]:
+        """The next records, as soon as there are any; none after ``wait_ms``."""
+        found = await self._consumer.getmany(self._partition, timeout_ms=wait_ms)
+        return [record for records in found.values() for record in records]
+
+    async def position(self) -> int:
+        """The offset behind what has been read."""
+        position: int = await self._consumer.position(self._partition)
+        return position
+
+    def heard_at(self, before: float) -> float:
+        """When a broker last answered, in monotonic seconds; ``before`` where it never has."""
+        at_ms = self._consumer.last_poll_timestamp(self._partition)
+        return before if at_ms is None else max(before, time.monotonic() - (time.time() - at_ms / 1000))
+
+
+class KafkaClients:
+    """One producer, and a consumer while somebody reads."""
+
+    failures = (KafkaError, OSError, TimeoutError)
+
+    def __init__(self, bootstrap_servers: list[str], topic: str, replication_factor: int, source: str | None) -> None:
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._replication_factor = replication_factor
+        self._common = {
+            "bootstrap_servers": bootstrap_servers, "client_id": CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
+            "retry_backoff_ms": RETRY_MS, "metadata_max_age_ms": METADATA_AGE_MS,
+        }  # fmt: skip
+        self._producer: Any = None
+        self._starting = asyncio.Lock()
+        if source is not None:
+            source_address.connect_from(source)
+
+    async def stop(self) -> None:
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def write(self, key: bytes, value: bytes | None) -> int:
+        """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
+        async with self._starting:
+            if self._producer is None:
+                producer = AIOKafkaProducer(**self._common, acks="all")
+                try:
+                    await producer.start()
+                except BaseException:
+                    await producer.stop()
+                    raise
+                self._producer = producer
+        written = await self._producer.send_and_wait(self._topic, value, key, partition=0)
+        offset: int = written.offset
+        return offset
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[PartitionLog]:
+        """The topic from its beginning. Makes it where it is missing. Raises one of ``failures``."""
+        await self._make_topic()
+        # "none": a log that was cut off or replaced is an error, for what it no longer says must be forgotten.
+        consumer = AIOKafkaConsumer(**self._common, enable_auto_commit=False, auto_offset_reset="none")
+        try:
+            await consumer.start()
+            consumer.assign([self._partition])
+            await consumer.seek_to_beginning(self._partition)
+            yield PartitionLog(consumer, self._partition)
+        finally:
+            await consumer.stop()
+
+    async def _make_topic(self) -> None:
+        admin = AIOKafkaAdminClient(**self._common)
+        try:
+            await admin.start()
+            wanted = NewTopic(self._topic, num_partitions=1, replication_factor=1, topic_configs=TOPIC_CONFIGS)
+            wanted.replication_factor = (
+                self._replication_factor
+            )  # -1, the cluster's default: its constructor takes none
+            made = await admin.create_topics([wanted], timeout_ms=REQUEST_LIMIT_MS)
+        finally:
+            await admin.close()
+        for _, code, *message in made.topic_errors:
+            if code not in GO_ON:
+                raise OSError(f"the topic {self._topic} cannot be made: {message or code}")

@@ -1,0 +1,157 @@
+"""The log of topic configs as a compacted topic of the cluster, through aiokafka (design D14).
+
+aiokafka is imported when the store is started, so that a sidecar without one does not pay for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from kafka_sidecar.proxy.tasks import spawn, stop
+from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 1000  # aiokafka returns at once when there is something to read
+FRESH_S = 10.0  # a broker answers a fetch within half a second, even with nothing
+WRITE_LIMIT_S = 8.0
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 5.0
+
+
+class Log(Protocol):
+    """The topic's one partition, being read from its beginning. Raises one of `Clients.failures`."""
+
+    async def end(self) -> int: ...
+
+    async def next(self, wait_ms: int) -> list[Any]: ...
+
+    async def position(self) -> int: ...
+
+    def heard_at(self, before: float) -> float: ...
+
+
+class Clients(Protocol):
+    """A producer and a consumer of the topic."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]: ...
+
+    async def write(self, key: bytes, value: bytes | None) -> int: ...
+
+    def reading(self) -> AbstractAsyncContextManager[Log]: ...
+
+    async def stop(self) -> None: ...
+
+
+def kafka_store(
+    bootstrap_servers: list[str], topic: str, replication_factor: int = -1, source_address: str | None = None
+) -> KafkaStore:
+    """A store in one topic, which is made where it is missing; -1: with the cluster's default of replicas."""
+
+    def clients() -> Clients:
+        from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
+
+        return KafkaClients(bootstrap_servers, topic, replication_factor, source_address)
+
+    return KafkaStore(clients)
+
+
+class KafkaStore:
+    """Reads the topic from its beginning, and again from there after every failure that aiokafka does not mend."""
+
+    def __init__(self, make_clients: Callable[[], Clients]) -> None:
+        self._make_clients = make_clients
+        self._clients: Clients | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._next_offset = 0  # all below is read
+        self._coming_back: dict[asyncio.Future[None], int] = {}  # offsets that somebody waits for
+        self._caught_up = False
+        self._failure: str | None = None
+        self._heard_at = 0.0
+
+    async def start(self, reader: Reader) -> None:
+        self._clients = self._make_clients()
+        self._tasks = [spawn(self._keep_reading(self._clients, reader), "read topic configs")]
+
+    async def stop(self) -> None:
+        await stop(*self._tasks)
+        if self._clients is not None:
+            await self._clients.stop()
+
+    @property
+    def trouble(self) -> str | None:
+        if self._failure is not None:
+            return self._failure
+        if not self._caught_up:
+            return "its topic is not read to the end yet"
+        silence = time.monotonic() - self._heard_at
+        return None if silence < FRESH_S else f"no broker has answered for {silence:.0f} s"
+
+    async def write(self, key: bytes, value: bytes | None) -> None:
+        if self._clients is None:
+            raise StoreError("the store is not started")
+        try:
+            async with asyncio.timeout(WRITE_LIMIT_S):
+                offset = await self._clients.write(key, value)
+                await self._until_read(offset)
+        except TimeoutError:
+            raise StoreError(self.trouble or f"the brokers did not take it within {WRITE_LIMIT_S:g} s") from None
+        except self._clients.failures as error:
+            raise StoreError(str(error) or repr(error)) from error
+
+    async def _until_read(self, offset: int) -> None:
+        if self._caught_up and offset < self._next_offset:
+            return
+        back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._coming_back[back] = offset
+        try:
+            await back
+        finally:
+            del self._coming_back[back]
+
+    async def _keep_reading(self, clients: Clients, reader: Reader) -> None:
+        pause, told = FIRST_RETRY_S, ""
+        while True:
+            began = time.monotonic()
+            try:
+                await self._read(clients, reader)
+            except clients.failures as error:
+                self._failure = str(error) or repr(error)
+                level = logging.DEBUG if self._failure == told else logging.WARNING
+                log.log(level, "topic configs cannot be read", extra={"detail": (told := self._failure)})
+            except Exception as error:
+                self._failure = repr(error)
+                log.error("reading topic configs broke: this is a bug", exc_info=error)
+            if time.monotonic() - began > LONGEST_RETRY_S:
+                pause = FIRST_RETRY_S
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY_S)
+
+    async def _read(self, clients: Clients, reader: Reader) -> None:
+        """Read from the beginning and on and on; ends with one of ``clients.failures``."""
+        self._caught_up = False
+        async with clients.reading() as log_of_configs:
+            end = await log_of_configs.end()
+            self._next_offset = await log_of_configs.position()
+            self._heard_at = time.monotonic()
+            reader.began()
+            while True:
+                if not self._caught_up and self._next_offset >= end:
+                    self._caught_up, self._failure = True, None
+                    reader.caught_up()
+                if self._caught_up:
+                    self._tell_who_waits()
+                for record in await log_of_configs.next(POLL_MS):
+                    reader.read(record.key or b"", record.value)
+                self._next_offset = await log_of_configs.position()
+                self._heard_at = log_of_configs.heard_at(self._heard_at)
+
+    def _tell_who_waits(self) -> None:
+        for back, offset in self._coming_back.items():
+            if offset < self._next_offset and not back.done():
+                back.set_result(None)
