@@ -151,12 +151,13 @@ class Cel(RecordValidationPolicy):
         text = self.settings.expression or topic.validation_policy
         condition = program(text)
         values = {name: variable.read(topic, record) for name, variable in condition.used.items()}
-        message = self.settings.message or UNSATISFIED % (topic.topic, text)
         try:
             result = condition.expression.eval(data=values)
         except RuntimeError as error:  # more steps than CEL's budget, or what it cannot convert
-            raise InvalidRecordError(message, "not_evaluated") from error
-        if result.type() == cel.Type.ERROR:
-            raise InvalidRecordError(message, "not_evaluated")
+            raise InvalidRecordError(self._message(topic, text), "not_evaluated") from error
         if result.value() is not True:
-            raise InvalidRecordError(message, "condition")
+            reason = "not_evaluated" if result.type() == cel.Type.ERROR else "condition"
+            raise InvalidRecordError(self._message(topic, text), reason)
+
+    def _message(self, topic: TopicMetadata, text: str) -> str:
+        return self.settings.message or UNSATISFIED % (topic.topic, text)

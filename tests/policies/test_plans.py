@@ -186,64 +186,6 @@ def test_bytes_that_are_no_batch_are_no_failure_of_a_policy(batch: Batches, orde
             Plan((rule(policy, fail_open=True),)).judge(orders, batch({}), LIMIT)
 
 
-SIGHTS: dict[str, tuple[Callable[[Any], object], object]] = {
-    "access_key_bytes": (lambda record: record.key, b"some key"),
-    "access_value_bytes": (lambda record: record.value, b"some value"),
-    "access_headers": (lambda record: [(one.key, one.value) for one in record.headers], [("h", b"v")]),
-}
-
-
-@pytest.mark.parametrize("part", SIGHTS)
-@pytest.mark.parametrize("asked", SIGHTS)
-def test_a_policy_sees_what_its_hints_asked_for_and_nothing_else(
-    part: str, asked: str, batch: Batches, orders: TopicMetadata
-) -> None:
-    look, expected = SIGHTS[part]
-    seen: list[object] = []
-    values: dict[str, Any] = {asked: True if asked == "access_headers" else ALL}
-    plan = Plan((rule(Asked(lambda record: seen.append(look(record)), Hints(**values))),))
-    contents = batch({"key": b"some key", "value": b"some value", "headers": [("h", b"v")]})
-    if part == asked:
-        plan.judge(orders, contents, LIMIT)
-        assert seen == [expected]
-    else:
-        with pytest.raises(PolicyFailedError) as failed:
-            plan.judge(orders, contents, LIMIT)
-        assert part in str(failed.value.error)
-
-
-def test_another_policys_hints_show_a_policy_nothing_more(batch: Batches, orders: TopicMetadata) -> None:
-    curious = rule(Asked(lambda record: record.value, Hints(access_headers=True)), "curious")
-    with pytest.raises(PolicyFailedError):
-        Plan((rule(Asked()), curious)).judge(orders, batch({}), LIMIT)
-
-
-def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: TopicMetadata) -> None:
-    seen: list[object] = []
-
-    def look(record: Any) -> None:
-        seen.extend([record.value, record.value_prefix(2), record.key, record.key_prefix(1)])
-
-    hints = Hints(access_key_bytes=2, access_value_bytes=4)
-    Plan((rule(Asked(look, hints)),)).judge(orders, batch({"key": b"abc", "value": b"012345"}), LIMIT)
-    assert seen == [b"0123", b"01", b"ab", b"a"]
-    for size in (5, ALL):
-        too_far = rule(Asked(lambda record, size=size: record.value_prefix(size), hints))  # type: ignore[misc]
-        with pytest.raises(PolicyFailedError):
-            Plan((too_far,)).judge(orders, batch({"value": b"012345"}), LIMIT)
-
-
-def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batches, orders: TopicMetadata) -> None:
-    seen: list[object] = []
-
-    def look(record: Any) -> None:
-        seen.extend([record.timestamp, record.key_size, record.value_size, record.index])
-
-    contents = batch({"key": b"abc", "value": b"012345", "timestamp": 17})
-    Plan((rule(Asked(look, Hints(access_metadata=True))),)).judge(orders, contents, LIMIT)
-    assert seen == [17, 3, 6, 0]
-
-
 def test_what_two_rules_need_is_what_the_plan_needs() -> None:
     one, other = Hints(access_key_bytes=5), Hints(access_headers=True, access_key_bytes=ALL)
     assert Plan((rule(Asked(hints=one)), rule(Asked(hints=other)))).hints == other
