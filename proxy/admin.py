@@ -51,7 +51,8 @@ class Admin:
 
     def _readyz(self) -> Page:
         server = self._server
-        ready = server.listening and server.metrics.cluster_reached
+        configs_known = server.topic_configs is None or server.topic_configs.ready
+        ready = server.listening and server.metrics.cluster_reached and configs_known
         nodes = {
             str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
             for node in server.addresses.nodes.values()

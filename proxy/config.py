@@ -142,6 +142,8 @@ class Validation(Section):
 class TopicConfigs(Section):
     topic: str | None = None
     """The compacted topic that keeps what is set with Kafka's own tools. Default: none, they cannot set it."""
+    replication_factor: int = Field(default=-1, ge=-1)
+    """Replicas of that topic when it is made; -1: the cluster's default."""
 
 
 class Config(Section):

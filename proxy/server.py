@@ -26,6 +26,7 @@ from kafka_sidecar.proxy.transport import BrokerUnreachableError, Connection, Di
 from kafka_sidecar.proxy.values import host_port
 
 if TYPE_CHECKING:
+    from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class Server:
         )
         self.topics = TopicNames(self._cluster.topic_name)
         self.validator: Validator | None = None
+        self.topic_configs: TopicConfigs | None = None
         self._routes = Routes(
             metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self._exchange
         )
@@ -93,6 +95,8 @@ class Server:
             self.addresses.seen(remembered.load(state_file))
             self.addresses.changed = lambda: remembered.save(state_file, self.addresses.brokers())
         self.apply(self.config)
+        if self.topic_configs is not None:
+            await self.topic_configs.start()
         self.listening = True
         self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
 
@@ -106,19 +110,40 @@ class Server:
         from kafka_sidecar.proxy.validation import validator
 
         if self.validator is None:
-            self.validator = validator.start(config, self.topics)
+            if config.topic_configs.topic is not None:
+                self.topic_configs = self._keep_topic_configs(config.topic_configs.topic)
+            self.validator = validator.start(config, self.topics, self.topic_configs)
             self.metrics.validation = self.validator.observed
             self._routes.forget()
         else:
             self.validator.apply(config)
 
+    def _keep_topic_configs(self, topic: str) -> TopicConfigs:
+        from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
+        from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
+        from kafka_sidecar.proxy.topic_configs.kafka_store import KafkaStore
+
+        source = self.config.connections.source_address
+        servers, factor = self.config.bootstrap_servers, self.config.topic_configs.replication_factor
+        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source))
+        configs = TopicConfigs(store, self._cluster.topic_ids, self._check_policy)
+        self.topics.seen = configs.seen
+        return configs
+
+    def _check_policy(self, text: str) -> None:
+        if self.validator is not None:
+            self.validator.check(text)
+
     def _exchange(self, key: int, version: int) -> Begin | None:
-        return self.validator.exchange(key, version) if self.validator is not None else None
+        begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
+        return begin or (self.validator.exchange(key, version) if self.validator is not None else None)
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""
         self.listening = False
         await stop(*self._tasks)
+        if self.topic_configs is not None:
+            await self.topic_configs.stop()
         for server in self._listeners.values():
             server.close()
         log.info(

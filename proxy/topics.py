@@ -28,6 +28,7 @@ class TopicNames:
         self._ask = ask
         self._names: dict[bytes, str] = {}
         self._asking: dict[bytes, asyncio.Future[str | None]] = {}
+        self.seen: Callable[[list[tuple[bytes, str]]], None] | None = None  # told of the topics that responses name
 
     def __len__(self) -> int:
         return len(self._names)
@@ -44,7 +45,10 @@ class TopicNames:
     def learn(self, frame: bytes, at: int, version: int) -> None:
         """Remember the topics of a Metadata response whose body begins at frame[at]."""
         if version >= FIRST_WITH_IDS and len(frame) <= LARGEST_LEARNED:
-            self.remember(topics_of(frame, at, version))
+            topics = topics_of(frame, at, version)
+            self.remember(topics)
+            if self.seen is not None:
+                self.seen(topics)
 
     async def name(self, topic_id: bytes) -> str | None:
         """The topic's name; None: there is no such topic. The cluster is asked once, however many want to know.

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
 
-from kafka_sidecar.codec.records import Batch
-
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Waiting
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
@@ -44,7 +43,7 @@ class Surroundings:
     in_thread: Callable[[Callable[[], None]], Awaitable[None]]
     observed: Observed
     limit: int  # bytes that a batch may have when it is decompressed
-    ready: Callable[[], Awaitable[None]] | None = None  # None: the rules are complete
+    until_known: Callable[[], Awaitable[None]] | None = None  # waits for topic configs not read yet; None: all are
 
 
 @dataclass(slots=True)
@@ -84,6 +83,8 @@ class ProduceExchange:
         header, self._body = decode_request_header(frame, LENGTH.size)
         self._request, _ = decode(ProduceRequest, memoryview(frame), self.version, self._body)
         self._frame, self._correlation_id, self._client_id = frame, header.correlation_id, header.client_id
+        if (wait := self.around.until_known) is not None:
+            return Hold(wait, self._name_topics)
         return self._name_topics()
 
     def response(self, frame: bytes) -> bytes:

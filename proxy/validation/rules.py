@@ -58,6 +58,10 @@ class Rules:
         """Whether no topic can have a policy."""
         return self._topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in self._topics)
 
+    def check(self, text: str) -> None:
+        """Raises ValueError for a string that no policy understands."""
+        self._catalog.plan(text)
+
     def of(self, topic: str, topic_id: bytes) -> Applied | None:
         """What holds for a topic; None: its records are not looked at. The string set on the topic itself wins.
 

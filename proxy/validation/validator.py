@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.wire import uvarint
@@ -24,36 +25,60 @@ BEFORE_TOPICS = 6  # acks int16 | timeout int32
 ID_SIZE = 16
 
 
-def start(config: Config, topics: TopicNames, topic_config: TopicConfig | None = None) -> Validator:
+def start(config: Config, topics: TopicNames, topic_configs: KeptConfigs | None = None) -> Validator:
     """The validator of a running sidecar. Raises ConfigError where a policy or a topic's string is wrong."""
-    return Validator(config, Observed(time.time), topics, topic_config)
+    return Validator(config, Observed(time.time), topics, topic_configs)
+
+
+class KeptConfigs(Protocol):
+    """What is set on topics with Kafka's own tools."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known here."""
+
+    async def wait_ready(self) -> None: ...
+
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
 
 
 class Validator:
     """The rules in force. A request that has begun is judged by those that were in force then."""
 
     def __init__(
-        self, config: Config, observed: Observed, topics: TopicNames, topic_config: TopicConfig | None
+        self, config: Config, observed: Observed, topics: TopicNames, topic_configs: KeptConfigs | None
     ) -> None:
         self.observed = observed
-        self._topic_config = topic_config
+        self._topic_configs = topic_configs
         self._around = Surroundings(topics.known, topics.name, _in_thread, observed, config.validation.max_batch)
         self.apply(config)
 
     def apply(self, config: Config) -> None:
         """Put the rules of a configuration in force. Raises ConfigError; the old rules stay then."""
         try:
-            self.rules = rules(config, self.observed.policy_failed, self._topic_config)
+            self.rules = rules(config, self.observed.policy_failed, self._topic_config())
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self._around = replace(self._around, limit=config.validation.max_batch)
+
+    def check(self, text: str) -> None:
+        """Raises ValueError for a ``record.validation.policy`` that no policy understands."""
+        self.rules.check(text)
+
+    def _topic_config(self) -> TopicConfig | None:
+        kept = self._topic_configs
+        return (
+            None if kept is None else lambda topic, topic_id: kept.policy_of(topic, topic_id if any(topic_id) else None)
+        )
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """Who takes Produce requests of this version in hand."""
         return partial(self._begin, version) if key == ApiKey.PRODUCE else None
 
     def _begin(self, version: int, data: bytes, at: int, size: int) -> Exchange | None:
-        in_force = self.rules
+        in_force, kept = self.rules, self._topic_configs
+        if kept is not None and not kept.ready:
+            return ProduceExchange(in_force, replace(self._around, until_known=kept.wait_ready), version)
         if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)):
             return None
         return ProduceExchange(in_force, self._around, version)
