@@ -72,7 +72,7 @@ class Frames:
         self._carry = b""  # the start of a frame, held back until it can be judged
         self._inserted: list[bytes] = []
         self.edit: Edit | None = None
-        self.error: CodecError | None = None  # set once: these bytes cannot be read on
+        self.error: CodecError | None = None  # set once: nothing is read on
         self.held = False  # set by an edit at the end of its frame: nothing behind it is looked at before `go_on`
 
     @property
@@ -112,7 +112,7 @@ class Frames:
         """What leaves now that it is known what becomes of the frame that was held."""
         self.held = False
         data, self._carry = self._carry, b""
-        return decided + self._cut(data) if data else decided
+        return decided + self._cut(data) if data and self.error is None else decided
 
     def _cut(self, data: bytes) -> bytes:
         size, at, kept = len(data), 0, 0  # data[kept:at] passes as it is
@@ -126,7 +126,7 @@ class Frames:
                         kept = end
                     self._left -= end - at
                     at = end
-                if size - at < self._header_size or self.held:
+                if size - at < self._header_size or self.held or self.error is not None:
                     break
                 self._left = self._begin(data, at)
                 if self._inserted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kafka_sidecar.proxy.config import Config, ConfigError
@@ -41,15 +42,14 @@ class Reload:
     async def watch(self) -> None:
         """For as long as the sidecar runs."""
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(LOOKED_AT_EVERY_S):
                     await self._asked.wait()
-            except TimeoutError:
-                if (mark := _mark(self._path)) in (self._mark, None):
-                    continue
-                self._mark = mark
-            self._asked.clear()
-            self._once()
+            mark = _mark(self._path)
+            if mark not in (self._mark, None) or self._asked.is_set():
+                self._mark = mark or self._mark
+                self._asked.clear()
+                self._once()
 
     def _once(self) -> None:
         try:
@@ -57,6 +57,9 @@ class Reload:
             self._apply(config)
         except ConfigError as error:
             log.error("the configuration is refused, the old one stays", extra={"detail": str(error)})
+            return
+        except Exception:
+            log.exception("reading the configuration broke: this is a bug")
             return
         other = sorted(
             name

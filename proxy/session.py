@@ -99,11 +99,11 @@ class Session:
     @property
     def in_flight(self) -> int:
         """Requests whose answer has not begun to come."""
-        return len(self._waiting)
+        return len(self._waiting) + self.taken_requests.in_hand
 
     @property
     def responses(self) -> int:
-        return self.requests - self._unanswered - len(self._waiting)
+        return self.requests - self._unanswered - self.in_flight
 
     def from_client(self, chunk: bytes) -> bytes:
         """What goes to the broker."""
@@ -209,7 +209,7 @@ class Session:
     def last_request(self, cause: str, detail: str) -> None:
         """A request that was in hand is the last one, and gets no answer."""
         self._unanswered += 1
-        self._fail(RouteError(cause, detail), cause)
+        self._client_frames.error = RouteError(cause, detail)
 
     def _acks_at(self, route: Route, data: bytes, at: int, size: int) -> int | None:
         """Where the acks of a Produce request are. What stands before them hardly ever changes on a connection."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.frames import Collected, Frames
+from kafka_sidecar.proxy.metrics import ApiCounts
 from kafka_sidecar.proxy.routes import Rewrite, Route
 
 
@@ -29,7 +30,7 @@ class Takes(Protocol):
 class TakenRequests:
     """The client's direction."""
 
-    __slots__ = ("_frames", "_responses", "_session", "_settle", "held")
+    __slots__ = ("_frames", "_responses", "_session", "_settle", "held", "in_hand")
 
     def __init__(self, frames: Frames, responses: TakenResponses, session: Takes) -> None:
         self._frames = frames
@@ -37,9 +38,11 @@ class TakenRequests:
         self._session = session
         self._settle: Callable[[Step], bytes] = _nothing
         self.held: Hold | None = None  # what the client's direction waits for
+        self.in_hand = 0  # 1: a request has begun, and it is not decided what becomes of it
 
     def take(self, route: Route, exchange: Exchange, correlation_id: int | None) -> None:
         """Give the frame that begins now to the exchange once it is whole."""
+        self.in_hand = 1
         self._frames.edit = Collected(partial(self._whole, route, exchange, correlation_id))
 
     def decided(self) -> bytes:
@@ -53,10 +56,11 @@ class TakenRequests:
         return self._settle(exchange.request(frame))
 
     def _settled(self, route: Route, exchange: Exchange, correlation_id: int | None, size: int, step: Step) -> bytes:
+        if isinstance(step, Hold):
+            self.held, self._frames.held = step, True
+            return b""
+        self.in_hand = 0
         match step:
-            case Hold():
-                self.held, self._frames.held = step, True
-                return b""
             case Answer():
                 self._session.own_answer(route, step.frame, size)
                 return b""
@@ -64,7 +68,7 @@ class TakenRequests:
                 self._session.last_request(step.cause, step.detail)
                 return step.frame
         if exchange.wants_response:
-            route = replace(route, rewrite=self._responses.rewrite(exchange, route.rewrite))
+            route = replace(route, rewrite=self._responses.rewrite(exchange, route))
         self._session.expect(route, correlation_id)
         return step
 
@@ -72,10 +76,11 @@ class TakenRequests:
 class TakenResponses:
     """The broker's direction."""
 
-    __slots__ = ("_frames", "_settle", "held")
+    __slots__ = ("_counts", "_frames", "_settle", "held")
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
+        self._counts: ApiCounts | None = None  # of the response that is held
         self._settle: Callable[[Step], bytes] = _nothing
         self.held: Hold | None = None  # what the broker's direction waits for
 
@@ -83,14 +88,18 @@ class TakenResponses:
         """What goes to the client now that the wait is over. Raises CodecError."""
         hold, self.held = self.held, None
         decided = self._settle(hold.then()) if hold else b""
-        return b"" if self.held is not None else self._frames.go_on(decided)
+        if self.held is not None:
+            return b""
+        if self._counts is not None:
+            self._counts.rewritten_bytes += len(decided)  # all of the frame was taken off when it was held
+        return self._frames.go_on(decided)
 
-    def rewrite(self, exchange: Exchange, then: Rewrite | None) -> Rewrite:
+    def rewrite(self, exchange: Exchange, route: Route) -> Rewrite:
         """How the response to a request is edited that was in hand: by the exchange, then as all responses are."""
-        return Rewrite(partial(Collected, partial(self._whole, exchange, then)))
+        return Rewrite(partial(Collected, partial(self._whole, exchange, route)))
 
-    def _whole(self, exchange: Exchange, then: Rewrite | None, frame: bytes) -> bytes:
-        self._settle = partial(self._settled, then)
+    def _whole(self, exchange: Exchange, route: Route, frame: bytes) -> bytes:
+        self._settle, self._counts = partial(self._settled, route.rewrite), route.counts
         return self._settle(exchange.response(frame))
 
     def _settled(self, then: Rewrite | None, step: Step) -> bytes:

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from kafka_sidecar.codec.records import Batch
-
-from kafka_sidecar.policies.contract import TopicMetadata
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
 
 log = logging.getLogger(__name__)
 
-MOST_SERIES = 1000  # combinations of label values; a topic beyond them is counted as OTHER
+MOST_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
 OTHER = "(other)"
 KEPT = 100  # last refusals
 LOGGED_EVERY_S = 10.0  # for one kind of refusal
@@ -55,7 +54,7 @@ class Observed:
     def judged(self, batch: Batch, contents: bool) -> None:
         """Policies have seen a batch, with its contents decompressed or not."""
         self.batches["contents" if contents else "header"] += 1
-        self.records += batch.header.count
+        self.records += max(batch.header.count, 0)  # what a header says, if nobody has looked behind it
 
     def refused(self, topic: TopicMetadata, refusals: list[Refusal], enforced: bool, client_id: str | None) -> None:
         """Policies refuse records of a batch."""
@@ -71,11 +70,11 @@ class Observed:
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
         """A batch is none, or cannot be read."""
-        mode = "enforce" if enforced else "shadow"
-        self._count(topic.topic, "(structure)", mode, "unreadable")
-        seen = Seen(self.clock(), topic.topic, topic.partition, mode, "(structure)", "unreadable", message, -1, 0, None)
-        self.recent.append(seen)
-        self._log(logging.WARNING, "records are refused", seen)
+        self._without_policy(topic.topic, topic.partition, "(structure)", "unreadable", message, enforced)
+
+    def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None:
+        """The topic's policy string means nothing here."""
+        self._without_policy(topic, partition, "(configuration)", "misconfigured", message, enforced)
 
     def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
         """A policy raised what no policy should."""
@@ -94,10 +93,19 @@ class Observed:
                 extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
             )
 
+    def _without_policy(
+        self, topic: str, partition: int, judge: str, reason: str, message: str, enforced: bool
+    ) -> None:
+        mode = "enforce" if enforced else "shadow"
+        self._count(topic, judge, mode, reason)
+        seen = Seen(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
+        self.recent.append(seen)
+        self._log(logging.WARNING, "records are refused", seen)
+
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
         key = (topic, policy, mode, reason)
         if key not in self.refusals and len(self.refusals) >= MOST_SERIES:
-            key = (OTHER, policy, mode, reason)
+            key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
         self.refusals[key] += 1
 
     def _log(self, level: int, message: str, seen: Seen) -> None:

@@ -5,7 +5,7 @@ One partition's batch is refused or let pass as a whole; the partitions beside i
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,14 +18,12 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
-from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Waiting
+from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Rule, Waiting
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
 from kafka_sidecar.proxy.validation.observed import Observed
 from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
-from kafka_sidecar.proxy.validation.rules import Applied, Rules
+from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
-
-log = logging.getLogger(__name__)
 
 LENGTH = Struct(">i")
 NO_ID = bytes(16)
@@ -41,6 +39,7 @@ class Surroundings:
     name_of: Callable[[bytes], str | None]  # a topic's, where it is known
     learn_name: Callable[[bytes], Awaitable[str | None]]  # raises OSError
     in_thread: Callable[[Callable[[], None]], Awaitable[None]]
+    resolve: Callable[[Rule, object], Awaitable[None]]  # raises nothing
     observed: Observed
     limit: int  # bytes that a batch may have when it is decompressed
     until_known: Callable[[], Awaitable[None]] | None = None  # waits for topic configs not read yet; None: all are
@@ -55,7 +54,7 @@ class Part:
     applied: Applied
     data: PartitionProduceData
     outcome: list[Refusal] | Exception | None = None  # what the policies said, not looked at yet
-    given_up: set[tuple[str, object]] = field(default_factory=set)  # what could not be resolved
+    given_up: set[tuple[str, object]] = field(default_factory=set)  # what was fetched, or could not be
 
 
 @dataclass(slots=True)
@@ -95,6 +94,8 @@ class ProduceExchange:
         """Find what holds for each topic, which since v13 is named by its id alone."""
         self._parts.clear()
         for topic_at, topic in enumerate(self._request.topic_data):
+            if not topic.partition_data:
+                continue
             name = topic.name
             if self.version >= FIRST_WITH_IDS:
                 name = self.around.name_of(topic.topic_id) or ""
@@ -118,14 +119,24 @@ class ProduceExchange:
         topic_id = topic.topic_id if self.version >= FIRST_WITH_IDS else NO_ID
         try:
             applied = self.rules.of(name, topic_id)
-        except ValueError as error:
-            refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"record.validation.policy of {name}: {error}")
-            self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+        except MisconfiguredError as error:
+            self._refuse_misconfigured(topic_at, topic, name, error)
             return
         if applied is not None:
             for at, partition in enumerate(topic.partition_data):
                 metadata = TopicMetadata(name, partition.index, topic_id, applied.text)
                 self._parts.append(Part((topic_at, at), metadata, applied, partition))
+
+    def _refuse_misconfigured(
+        self, topic_at: int, topic: TopicProduceData, name: str, error: MisconfiguredError
+    ) -> None:
+        if (topic_at, 0) in self.refused:
+            return  # told before a wait
+        refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"record.validation.policy of {name}: {error}")
+        for at, partition in enumerate(topic.partition_data):
+            self.around.observed.misconfigured(name, partition.index, str(error), error.enforces)
+            if error.enforces:
+                self.refused[topic_at, at] = refused
 
     def _judge(self) -> Step:
         """Go on with the first part that is not judged yet."""
@@ -134,7 +145,7 @@ class ProduceExchange:
             batch = only_batch(part.data.records)
             if isinstance(batch, Refused):
                 self._refuse_structure(part, batch)
-            elif part.outcome is None and len(batch.data) >= OFFLOADED[batch.header.codec] and self._contents(part):
+            elif part.outcome is None and self._takes_long(part, batch):
                 return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
             else:
                 if part.outcome is None:
@@ -149,6 +160,10 @@ class ProduceExchange:
     def _contents(self, part: Part) -> bool:
         return part.applied.plan.hints.access_contents
 
+    def _takes_long(self, part: Part, batch: Batch) -> bool:
+        # A codec that there is not is told at once.
+        return self._contents(part) and len(batch.data) >= OFFLOADED.get(batch.header.codec, sys.maxsize)
+
     def _ask(self, part: Part, batch: Batch) -> None:
         """Let the policies judge; may run in a thread, so it only notes what they say."""
         try:
@@ -157,11 +172,8 @@ class ProduceExchange:
             part.outcome = error
 
     async def _resolve(self, part: Part, waiting: Waiting) -> None:
-        try:
-            await waiting.rule.policy.resolve(waiting.key)
-        except Exception:  # whatever a policy raises is its failure, not the session's
-            log.exception("a policy cannot fetch what it needs", extra={"policy": waiting.rule.name})
-            part.given_up.add((waiting.rule.name, waiting.key))
+        await self.around.resolve(waiting.rule, waiting.key)
+        part.given_up.add((waiting.rule.name, waiting.key))  # a policy that asks for it again would ask for ever
 
     def _settle(self, part: Part, batch: Batch) -> None:
         """Make a verdict of what the policies said."""
@@ -177,13 +189,15 @@ class ProduceExchange:
         elif isinstance(outcome, list) and outcome:
             refused = fault_of(batch) or _by_policies(outcome)
             self.around.observed.refused(part.topic, outcome, enforced, self._client_id)
-        self.around.observed.judged(batch, self._contents(part))
+        if not isinstance(outcome, CodecError):
+            self.around.observed.judged(batch, self._contents(part))
         if refused is not None and enforced:
             self.refused[part.place] = refused
 
     def _refuse_structure(self, part: Part, refused: Refused) -> None:
-        self.around.observed.unreadable(part.topic, refused.message, part.applied.mode == "enforce")
-        if part.applied.mode == "enforce":
+        enforced = part.applied.enforces(0)  # there is no checksum by which a share could be chosen
+        self.around.observed.unreadable(part.topic, refused.message, enforced)
+        if enforced:
             self.refused[part.place] = refused
 
     def _decided(self) -> Step:
@@ -215,7 +229,6 @@ class ProduceExchange:
 
 
 def _by_policies(refusals: list[Refusal]) -> Refused:
-    errors = tuple((refusal.index, f"{refusal.policy}: {refusal.message}") for refusal in refusals)
-    return Refused(
-        ErrorCode.INVALID_RECORD, summary(errors), tuple(error for error in errors if error[0] != WHOLE_BATCH)
-    )
+    told = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
+    records = tuple((refusal.index, refusal.message) for refusal in refusals if refusal.index != WHOLE_BATCH)
+    return Refused(ErrorCode.INVALID_RECORD, summary(told), records)

@@ -34,25 +34,24 @@ class Refused:
 Refusals = Mapping[tuple[int, int], Refused]
 
 
-def summary(errors: Sequence[tuple[int, str]]) -> str:
-    """The error message of a partition of which these records are refused.
+def summary(messages: Sequence[str]) -> str:
+    """The error message of a partition of which these are the record errors, in the words of Kafka's own.
 
-    >>> summary([(4, "json: value: ends too early")])
-    'json: value: ends too early'
+    >>> summary(["json: Topic orders requires record values to be JSON: ends too early at byte 26"])
+    'json: Topic orders requires record values to be JSON: ends too early at byte 26'
     """
-    first = [message for _, message in errors[:SHOWN]]
-    if len(errors) == 1:
-        return first[0]
+    if len(messages) == 1:
+        return messages[0]
     return (
-        f"One or more records have been rejected due to {len(errors)} record errors in total, "
-        f"and only showing the first three errors at most: {first}"
+        f"One or more records have been rejected due to {len(messages)} record errors in total, "
+        f"and only showing the first three errors at most: [{', '.join(messages[:SHOWN])}]"
     )
 
 
 def response_frame(request: ProduceRequest, version: int, correlation_id: int, refusals: Refusals) -> bytes:
     """The answer to a request of which every partition is refused."""
     header = ResponseHeader(correlation_id=correlation_id)
-    return _framed(header, ProduceResponse(responses=_topics(request, refusals, {})), version)
+    return _framed(header, ProduceResponse(responses=_topics(request, refusals, ())), version)
 
 
 def merged(frame: bytes, request: ProduceRequest, version: int, refusals: Refusals) -> bytes:
@@ -62,29 +61,27 @@ def merged(frame: bytes, request: ProduceRequest, version: int, refusals: Refusa
     """
     header, at = decode(ResponseHeader, frame, response_header_version(ApiKey.PRODUCE, version), LENGTH.size)
     response, _ = decode(ProduceResponse, frame, version, at)
-    said = {
-        (topic.name, topic.topic_id, partition.index): partition
-        for topic in response.responses
-        for partition in topic.partition_responses
-    }
-    return _framed(header, changed(response, responses=_topics(request, refusals, said)), version)
+    return _framed(header, changed(response, responses=_topics(request, refusals, response.responses)), version)
 
 
 def _topics(
-    request: ProduceRequest, refusals: Refusals, said: Mapping[tuple[str, bytes, int], PartitionProduceResponse]
+    request: ProduceRequest, refusals: Refusals, said: Sequence[TopicProduceResponse]
 ) -> tuple[TopicProduceResponse, ...]:
+    of_broker = {(topic.name, topic.topic_id): topic for topic in said}
     topics = []
     for topic_at, topic in enumerate(request.topic_data):
+        answered = of_broker.get((topic.name, topic.topic_id)) or TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id
+        )
+        by_index = {partition.index: partition for partition in answered.partition_responses}
         partitions = []
         for partition_at, partition in enumerate(topic.partition_data):
             refused = refusals.get((topic_at, partition_at))
             if refused is not None:
                 partitions.append(_partition(partition.index, refused))
-            elif (answer := said.get((topic.name, topic.topic_id, partition.index))) is not None:
+            elif (answer := by_index.get(partition.index)) is not None:
                 partitions.append(answer)
-        topics.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
-        )
+        topics.append(changed(answered, partition_responses=tuple(partitions)))
     return tuple(topics)
 
 

@@ -43,6 +43,14 @@ class Applied:
         return self.mode == "enforce" and crc % 100 < self.percent
 
 
+class MisconfiguredError(ValueError):
+    """A topic's string that no policy understands: nothing can be said about its records."""
+
+    def __init__(self, message: str, enforces: bool) -> None:
+        super().__init__(message)
+        self.enforces = enforces  # whether they are refused for that
+
+
 class Rules:
     """The rules for all topics. Later changes of topic configs are seen; everything else stays as it is."""
 
@@ -65,7 +73,7 @@ class Rules:
     def of(self, topic: str, topic_id: bytes) -> Applied | None:
         """What holds for a topic; None: its records are not looked at. The string set on the topic itself wins.
 
-        Raises ValueError for a string that no policy understands.
+        Raises MisconfiguredError for a string that no policy understands.
         """
         rule = self._rule(topic)
         text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
@@ -75,7 +83,11 @@ class Rules:
         if text is None or (rule is not None and rule.mode == "off"):
             return None
         mode, percent = (rule.mode, rule.percent) if rule is not None else ("enforce", 100)
-        return Applied(text, self._catalog.plan(text), mode, percent, source)
+        try:
+            plan = self._catalog.plan(text)
+        except ValueError as error:
+            raise MisconfiguredError(str(error), mode == "enforce" and percent > 0) from error
+        return Applied(text, plan, mode, percent, source)
 
     def _rule(self, topic: str) -> TopicRule | None:
         if topic not in self._static:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import uvarint
 from kafka_sidecar.proxy.acks import acks_at
 from kafka_sidecar.proxy.config import Config, ConfigError
@@ -18,6 +19,7 @@ from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.validation.configured import rules
 from kafka_sidecar.proxy.validation.observed import Observed
 from kafka_sidecar.proxy.validation.produce import FIRST_WITH_IDS, ProduceExchange, Surroundings
+from kafka_sidecar.proxy.validation.resolving import Resolving
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
 
 FIRST_FLEXIBLE = 9
@@ -50,7 +52,9 @@ class Validator:
     ) -> None:
         self.observed = observed
         self._topic_configs = topic_configs
-        self._around = Surroundings(topics.known, topics.name, _in_thread, observed, config.validation.max_batch)
+        self._around = Surroundings(
+            topics.known, topics.name, _in_thread, Resolving().resolve, observed, config.validation.max_batch
+        )
         self.apply(config)
 
     def apply(self, config: Config) -> None:
@@ -126,5 +130,5 @@ def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | N
         if count != 1 or length < 1 or len(name) < length or here + length > at + size:
             return None
         return name if version >= FIRST_WITH_IDS else name.decode()
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, CodecError):
         return None
