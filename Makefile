@@ -67,6 +67,10 @@ fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long
 bench-relay: install ## CPU per request, latency, memory and start-up against direct, haproxy and socat
 	$(BIN)/python bench/relay.py
 
+.PHONY: bench-validate
+bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
+	$(BIN)/python bench/validate.py
+
 .PHONY: bench-json
 bench-json: install ## what it costs to tell whether a value is JSON, beside other readers
 	$(BIN)/python bench/json_syntax.py

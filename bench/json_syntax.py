@@ -9,7 +9,6 @@ How to read it: docs/reference/benchmarks.md
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -18,43 +17,15 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from json_values import value
+
 from kafka_sidecar.codec import build, json_syntax
 
 SIZES = (100, 1 << 10, 64 << 10)  # bytes of a value
 VALUES_BYTES = 1 << 20  # of all values of a size: more than a core's cache, as values come from the network
 DEPTH = 64
-WORDS = ("user", "order", "city", "street", "north", "south", "paid", "ship", "small", "large", "price", "euro", "cart")
 
 Reader = Callable[[bytes], object]
-
-
-def order(chance: random.Random) -> dict[str, object]:
-    return {
-        "id": f"{chance.getrandbits(64):016x}",
-        "at": chance.randrange(1_700_000_000_000, 1_710_000_000_000),
-        "user": {"id": chance.randrange(1_000_000), "city": chance.choice(WORDS)},
-        "lines": [
-            {"sku": f"{chance.getrandbits(32):08x}", "n": chance.randint(1, 9), "price": chance.randint(1, 9999) / 100}
-            for _ in range(chance.randint(1, 5))
-        ],
-        "paid": chance.random() < 0.7,
-    }
-
-
-def text_of(content: dict[str, object]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
-
-
-def value(size: int, chance: random.Random) -> bytes:
-    """An object of exactly this size: orders in most of it, where there is room for one, and a note that fills it."""
-    orders: list[object] = []
-    left = size * 0.6
-    while left > 400:
-        orders.append(order(chance))
-        left -= len(text_of({"": orders[-1]}))
-    content: dict[str, object] = {"orders": orders} if orders else {"id": chance.getrandbits(48), "paid": True}
-    room = size - len(text_of({**content, "note": ""}))
-    return text_of({**content, "note": " ".join(chance.choices(WORDS, k=room))[:room]})
 
 
 def the_source() -> ModuleType:

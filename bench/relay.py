@@ -87,8 +87,9 @@ def start_all(targets: Sequence[Target], reps: int, core: int | None, chance: ra
         target.check_addresses()
 
 
-def run_all(targets: Sequence[Target], options: argparse.Namespace, chance: random.Random) -> report.Runs:
-    workloads = chosen(options)
+def run_all(
+    workloads: Sequence[Workload], targets: Sequence[Target], options: argparse.Namespace, chance: random.Random
+) -> report.Runs:
     runs: report.Runs = {(workload.title, target.name): [] for workload in workloads for target in targets}
     for rep in range(1, options.reps + 1):
         for workload in workloads:
@@ -130,7 +131,7 @@ def compare(options: argparse.Namespace, folder: Path, loop: Loop, cores: tuple[
     targets = [Target.direct(loop), *(Target.through(peer, loop, folder) for peer in peers)]
     try:
         start_all(targets, options.reps, core, chance)
-        runs = run_all(targets, options, chance)
+        runs = run_all(chosen(options), targets, options, chance)
     except BenchError as error:
         sys.exit(str(error))
     finally:

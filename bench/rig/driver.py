@@ -34,8 +34,12 @@ class Workload:
     fetch_bytes: int = 0  # records in a Fetch response
     target: float | None = None  # proxy CPU per request, as a multiple of haproxy's
     is_latency: bool = False
+    batches: tuple[bytes, ...] = ()  # or these, one for each partition
+    records: int = 1  # in one request
 
     def request(self) -> Frame:
+        if self.batches:
+            return frames.produce_batches(self.batches)
         if self.fetch_bytes:
             return frames.fetch_request(self.fetch_bytes)
         return frames.produce_request(self.produce_bytes)
@@ -74,7 +78,7 @@ class Driver:
 
         Raises BenchError where requests got lost or went around the proxy, AssertionError for a wrong correlation id.
         """
-        self.broker.prepare(workload.fetch_bytes)
+        self.broker.prepare(workload.fetch_bytes, len(workload.batches) or 1)
         node, request = self.learn_node(bootstrap), workload.request()
         clients = [
             Client(self.loop, self._dial(node), request, workload.depth, first=number << 24)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, pack
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -111,8 +112,13 @@ def metadata_request() -> Frame:
 
 def produce_request(records_bytes: int) -> Frame:
     """Produce v12, acks=1, one topic, one partition, one batch of ``records_bytes``."""
-    partition = pack(">i", 0) + compact(record_batch(records_bytes)) + b"\0"
-    topic = compact(TOPIC) + uvarint(2) + partition + b"\0"
+    return produce_batches([record_batch(records_bytes)])
+
+
+def produce_batches(batches: Sequence[bytes]) -> Frame:
+    """Produce v12, acks=1, one topic, a partition for each batch."""
+    partitions = b"".join(pack(">i", number) + compact(batch) + b"\0" for number, batch in enumerate(batches))
+    topic = compact(TOPIC) + uvarint(len(batches) + 1) + partitions + b"\0"
     return _request(PRODUCE, 12, b"\0" + pack(">hi", 1, 30_000) + uvarint(2) + topic + b"\0")
 
 
@@ -146,12 +152,19 @@ def metadata_response(node: Address) -> bytes:
     return b"\0" + pack(">i", 0) + uvarint(2) + broker + cluster + uvarint(2) + topic + b"\0"
 
 
-def produce_response() -> bytes:
+def produce_response(partitions: int = 1) -> bytes:
     """Produce v12 after the correlation id: no error."""
     # index, error, base offset, log append time, log start offset; no record errors, no message
-    partition = pack(">ihqqq", 0, 0, 0, -1, 0) + uvarint(1) + b"\0" + b"\0"
-    topic = compact(TOPIC) + uvarint(2) + partition + b"\0"
+    answers = (pack(">ihqqq", number, 0, 0, -1, 0) + uvarint(1) + b"\0" + b"\0" for number in range(partitions))
+    topic = compact(TOPIC) + uvarint(partitions + 1) + b"".join(answers) + b"\0"
     return b"\0" + uvarint(2) + topic + pack(">i", 0) + b"\0"
+
+
+def produce_error(response: bytes) -> int:
+    """The error code of the first partition in a Produce v12 response (from its correlation id on)."""
+    # correlation id, tags, topic count, topic, partition count, index
+    at = 4 + 1 + 1 + len(compact(TOPIC)) + 1 + 4
+    return int.from_bytes(response[at : at + 2], "big", signed=True)
 
 
 def fetch_response(records_bytes: int) -> bytes:

@@ -71,6 +71,17 @@ def kafka_sidecar(setting: Setting) -> list[str]:
     ]  # fmt: skip
 
 
+def kafka_sidecar_with(settings: str) -> Callable[[Setting], list[str]]:
+    """kafka-sidecar with a configuration file of these settings, beside those that it is told by flags."""
+
+    def command(setting: Setting) -> list[str]:
+        config = setting.folder / f"{setting.listen.port}.yaml"
+        config.write_text(settings)
+        return [*kafka_sidecar(setting), "--config", str(config)]
+
+    return command
+
+
 def sidecar_program() -> str:
     """The command that was installed beside the Python that runs the bench."""
     return str(Path(sys.executable).parent / "kafka-sidecar")

@@ -38,9 +38,9 @@ class StubBroker:
         self._loop.forget(self._listener)
         self._listener.close()
 
-    def prepare(self, fetch_bytes: int) -> None:
+    def prepare(self, fetch_bytes: int, partitions: int = 1) -> None:
         """Make the responses, ``fetch_bytes`` of records in each Fetch response, and count requests anew."""
-        self.responses = {frames.PRODUCE: frames.response(frames.produce_response())}
+        self.responses = {frames.PRODUCE: frames.response(frames.produce_response(partitions))}
         if fetch_bytes:
             self.responses[frames.FETCH] = frames.response(frames.fetch_response(fetch_bytes))
         self.served = 0

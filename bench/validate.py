@@ -1,0 +1,162 @@
+"""What one record costs through kafka-sidecar that checks JSON, through one without policies, and through haproxy.
+
+usage: validate.py [--only TEXT] [--reps N] [--seconds S] [--json FILE] [--markdown FILE]
+
+How it measures and how to read it: docs/reference/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+from json_values import value
+from relay import describe, installed, run_all, start_all
+from rig import frames, report
+from rig.connection import Loop
+from rig.driver import BenchError, Workload
+from rig.peers import PEERS, Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
+from rig.target import Target
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.records import Codec, NewRecord, built
+
+CHECKING = "kafka-sidecar, json"
+JSON_POLICY = f"topics:\n  - name: {frames.TOPIC.decode()}\n    policy: json\n"
+MEMORY_TARGET_MB = 68.0
+PARTITIONS = 3
+CONNECTIONS, DEPTH = 1, 5  # one application's producer: max.in.flight.requests.per.connection
+
+
+def workload(title: str, records: int, size: int, codec: Codec, target: float, depth: int = DEPTH) -> Workload:
+    """Requests as a Java producer makes them: ``records`` of them in all, over three partitions."""
+    chance = random.Random(title)
+    batches = tuple(
+        built([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
+        for _ in range(PARTITIONS)
+    )
+    return Workload(title, CONNECTIONS, depth, batches=batches, records=records, target=target)
+
+
+def workloads() -> list[Workload]:
+    return [
+        workload("1 KB, uncompressed, 45 a request", 45, 1 << 10, Codec.NONE, 3.3),
+        workload("1 KB, lz4, 84 a request", 84, 1 << 10, Codec.LZ4, 4.3),
+        workload("100 B, lz4, 300 a request", 300, 100, Codec.LZ4, 2.9),
+        workload("64 KB, uncompressed, 3 a request", 3, 64 << 10, Codec.NONE, 4.3),
+        workload("1 KB, uncompressed, 21 a request, 1 in flight", 21, 1 << 10, Codec.NONE, 3.3, depth=1),
+    ]
+
+
+def peers() -> list[Peer]:
+    haproxy = next(peer for peer in PEERS if peer.name == report.YARDSTICK)
+    return [
+        haproxy,
+        Peer("kafka-sidecar", kafka_sidecar, sidecar_program(), "make install", reads_kafka=True),
+        Peer(CHECKING, kafka_sidecar_with(JSON_POLICY), sidecar_program(), "make install", reads_kafka=True),
+    ]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
+    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    return parser.parse_args()
+
+
+def check_refusals(target: Target) -> None:
+    """A value that is no JSON comes back from the peer that checks, and from no other. Raises BenchError."""
+    node = target.driver.learn_node(target.address)
+    with socket.create_connection(node) as sock:
+        answer = target.driver.ask(sock, frames.produce_batches([built([NewRecord(b'{"a":1,}')])]))
+    error, due = frames.produce_error(answer), ErrorCode.INVALID_RECORD if target.name == CHECKING else 0
+    if error != due:
+        raise BenchError(f"{target.name} answered a value that is no JSON with {error}, not {due}")
+
+
+def cpu_row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
+    cells, yardstick = {}, runs.get((load.title, report.YARDSTICK), [])
+    for target in targets:
+        results = runs[load.title, target.name]
+        cells[target.name] = f"{median(run.cpu_us_per_request for run in results) / load.records:.3g}"
+        if yardstick:
+            ratio = report.cpu_ratio(results, yardstick)
+            cells[target.name] += f" ({ratio:.2f}x)"
+            if target.name == CHECKING and load.target:
+                cells[target.name] += " met" if ratio <= load.target else " MISSED"
+    return report.Row(f"{load.title}: CPU us/record", cells, f"<= {load.target}x {report.YARDSTICK}")
+
+
+def rate_row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
+    cells = {}
+    for target in targets:
+        results = runs[load.title, target.name]
+        rate = median(run.requests * load.records / run.wall_s for run in results)
+        cells[target.name] = f"{rate:.0f} ({median(run.cpu_s / run.wall_s for run in results):.0%} busy)"
+    return report.Row(f"{load.title}: records/s", cells)
+
+
+def memory_row(targets: Sequence[Target], runs: report.Runs) -> report.Row:
+    cells = {}
+    for target in targets:
+        results = (result for (_, name), each in runs.items() if name == target.name for result in each)
+        peak_mb = max(result.peak_rss_bytes for result in results) / 1e6
+        cells[target.name] = f"{peak_mb:.1f}"
+        if target.name == CHECKING:
+            cells[target.name] += " met" if peak_mb <= MEMORY_TARGET_MB else " MISSED"
+    return report.Row("resident memory at most, MB", cells, f"<= {MEMORY_TARGET_MB:.0f}")
+
+
+def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
+    chance, loop = random.Random(options.seed), Loop()
+    loads = [load for load in workloads() if options.only in load.title]
+    targets = [Target.through(peer, loop, folder) for peer in installed(peers())]
+    try:
+        start_all(targets, 1, core, chance)
+        for target in targets:
+            check_refusals(target)
+        runs = run_all(loads, targets, options, chance)
+    except BenchError as error:
+        sys.exit(str(error))
+    finally:
+        for target in targets:
+            target.stop()
+    rows = [row for load in loads for row in (cpu_row(load, targets, runs), rate_row(load, targets, runs))]
+    rows.append(memory_row(targets, runs))
+    about = describe(options, core is not None, runs)
+    text = report.table(rows, [target.name for target in targets])
+    print(f"\n{about}\n\n{text}")
+    if options.markdown:
+        options.markdown.write_text(f"{about}\n\n{text}\n")
+    if options.json:
+        each = ((title, name, result) for (title, name), results in runs.items() for result in results)
+        kept = [{"workload": title, "peer": name, **asdict(result)} for title, name, result in each]
+        options.json.write_text(json.dumps({"about": about, "runs": kept}, indent=1))
+
+
+def main() -> None:
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped too
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) >= 2:
+        os.sched_setaffinity(0, {cores[1]})
+    with tempfile.TemporaryDirectory(prefix="validate-bench-") as folder:
+        compare(options, Path(folder), cores[0] if len(cores) >= 2 else None)
+
+
+if __name__ == "__main__":
+    main()
