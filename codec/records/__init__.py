@@ -6,7 +6,7 @@ walked once, and a record's key, value and headers are cut out when somebody rea
 
 from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
 from kafka_sidecar.codec.records.build import KEEP, Change, Keep, NewRecord, built, rebuilt
-from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec
+from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
 from kafka_sidecar.codec.records.record import Header, Record
 from kafka_sidecar.codec.records.walk import Records
 
@@ -17,6 +17,7 @@ __all__ = [
     "BatchTooLargeError",
     "Change",
     "Codec",
+    "DecompressionError",
     "Header",
     "Keep",
     "NewRecord",

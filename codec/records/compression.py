@@ -15,7 +15,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.errors import CodecError
 
 gzip_library: Any
 try:
@@ -38,6 +38,10 @@ class BatchTooLargeError(CodecError):
     """What a batch holds is larger than the limit."""
 
 
+class DecompressionError(CodecError):
+    """What is there was not made by the codec that the batch names, or is not all there."""
+
+
 class Codec(IntEnum):
     """The lowest three bits of a batch's attributes."""
 
@@ -53,15 +57,15 @@ def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
 
     Raises:
         BatchTooLargeError: that is more than ``limit`` bytes; no more than those were ever held.
-        CodecError: the bytes are not of this codec, or there is no such codec.
+        DecompressionError: the bytes are not of this codec, or there is no such codec.
     """
     decompress = _DECOMPRESS.get(codec)
     if decompress is None:
-        raise CodecError(f"there is no compression codec {codec}")
+        raise DecompressionError(f"there is no compression codec {codec}")
     try:
         return decompress(data, limit)
     except _LIBRARY_ERRORS as error:
-        raise CodecError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
+        raise DecompressionError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
 
 
 def compressed(codec: int, data: bytes) -> bytes:
@@ -94,7 +98,7 @@ def _gunzipped(data: memoryview, limit: int) -> bytes:
         if len(part) > left:
             raise too_large(limit)
         if not member.eof:
-            raise TruncatedError("the batch ends inside a gzip member")
+            raise DecompressionError("the batch ends inside a gzip member")
         left -= len(part)
         parts.append(part)
         rest = member.unused_data
@@ -109,12 +113,12 @@ def _unlz4ed(data: memoryview, limit: int) -> bytes:
     while not frame.eof and total <= limit:
         parts.append(frame.decompress(b"", min(CHUNK, limit + 1 - total)))
         if not parts[-1]:
-            raise TruncatedError("the batch ends inside an lz4 frame")
+            raise DecompressionError("the batch ends inside an lz4 frame")
         total += len(parts[-1])
     if total > limit:
         raise too_large(limit)
     if frame.unused_data:
-        raise CodecError(f"{len(frame.unused_data)} bytes follow the lz4 frame")
+        raise DecompressionError(f"{len(frame.unused_data)} bytes follow the lz4 frame")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -137,12 +141,12 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
         if data[at : at + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
             at += len(XERIAL_HEADER)
             if at > len(data):
-                raise TruncatedError("the batch ends inside the snappy header")
+                raise DecompressionError("the batch ends inside the snappy header")
             continue
         size = int.from_bytes(data[at : at + 4], "big")
         at += 4
         if size > len(data) - at:
-            raise TruncatedError(f"a snappy block has {size} bytes, {len(data) - at} left")
+            raise DecompressionError(f"a snappy block has {size} bytes, {len(data) - at} left")
         yield data[at : at + size]
         at += size
 
@@ -182,10 +186,10 @@ def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
             at += 3 + (1 if kind == ZSTD_RLE else size)
             bound += ZSTD_BLOCK
             if at > len(data) or kind == ZSTD_RESERVED:
-                raise TruncatedError("the batch ends inside a zstd frame")
+                raise DecompressionError("the batch ends inside a zstd frame")
         at += ZSTD_CHECKSUM_FLAG if parameters.has_checksum else 0
         if at > len(data):
-            raise TruncatedError("the batch ends inside a zstd frame")
+            raise DecompressionError("the batch ends inside a zstd frame")
         yield data[start:at], bound
 
 

@@ -31,9 +31,9 @@ cdef class Record:
 cpdef list lacking(bytes data, Py_ssize_t count, bytes name)
 @cython.locals(header=Header)
 cdef Header _header(bytes key, bytes value)
-@cython.locals(raw=Py_ssize_t, shift=int)
+@cython.locals(raw=Py_ssize_t, byte=Py_ssize_t, shift=int)
 cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at) noexcept
-@cython.locals(raw=cython.ulonglong, shift=int)
+@cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
 cdef (long long, Py_ssize_t) _varlong(bytes data, Py_ssize_t at) noexcept
 cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other) noexcept
 cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)

@@ -267,22 +267,26 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
         return raw, at
     raw &= 127
     shift = 7
-    while data[at] > 127:
-        raw |= (data[at] & 127) << shift
+    byte = data[at]
+    while byte > 127:
+        raw |= (byte & 127) << shift
         shift += 7
         at += 1
-    return raw | data[at] << shift, at + 1
+        byte = data[at]
+    return raw | byte << shift, at + 1
 
 
 def _varlong(data: bytes, at: int) -> tuple[int, int]:
     """A varlong's value and the position after it."""
     raw = 0
     shift = 0
-    while data[at] > 127:
-        raw |= (data[at] & 127) << shift
+    byte = data[at]
+    while byte > 127:
+        raw |= (byte & 127) << shift
         shift += 7
         at += 1
-    raw |= data[at] << shift
+        byte = data[at]
+    raw |= byte << shift
     return (raw >> 1) ^ -(raw & 1), at + 1
 
 

@@ -1,0 +1,116 @@
+"""A records field is cut into batches, and a batch says about itself what its 61 bytes say."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.records import BatchTooLargeError, Codec, NewRecord, batches, built
+
+TIME = 1_700_000_000_000
+ONE = built([NewRecord(b"value")], base_offset=7)
+
+
+def patched(batch: bytes, at: int, data: bytes) -> bytes:
+    return batch[:at] + data + batch[at + len(data) :]
+
+
+def test_a_batch_gives_back_every_field_of_its_header() -> None:
+    data = built(
+        [NewRecord(b"v"), NewRecord(b"w", timestamp_delta=-5, offset_delta=9)],
+        codec=Codec.GZIP, attributes=0x70, base_offset=2**40, leader_epoch=3, base_timestamp=TIME,
+        max_timestamp=TIME + 1, producer_id=2**33, producer_epoch=11, base_sequence=2**31 - 1,
+    )  # fmt: skip
+
+    (batch,) = batches(data)
+
+    header = batch.header
+    assert (header.base_offset, header.length, header.leader_epoch, header.magic) == (2**40, len(data) - 12, 3, 2)
+    assert (header.last_offset_delta, header.base_timestamp, header.max_timestamp) == (9, TIME, TIME + 1)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (2**33, 11, 2**31 - 1)
+    assert (header.count, header.codec, header.attributes) == (2, Codec.GZIP, 0x71)
+    assert header.is_transactional
+    assert header.is_control
+    assert header.has_delete_horizon
+    assert not header.has_log_append_time
+
+
+def test_batches_come_in_order_as_views_of_the_same_bytes() -> None:
+    data = ONE + built([]) + ONE
+
+    found = batches(memoryview(data))
+
+    assert [batch.header.count for batch in found] == [1, 0, 1]
+    assert b"".join(bytes(batch.data) for batch in found) == data
+    assert all(batch.data.obj is data for batch in found)
+    assert batches(b"") == []
+
+
+@pytest.mark.parametrize("size", range(1, len(ONE)))
+def test_a_batch_that_is_not_all_there_is_refused_or_left_out(size: int) -> None:
+    with pytest.raises(TruncatedError):
+        batches(ONE + ONE[:size])
+
+    assert [bytes(batch.data) for batch in batches(ONE + ONE[:size], may_end_early=True)] == [ONE]
+
+
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
+def test_a_length_that_cannot_be_is_refused_even_where_the_end_may_be_missing(length: int) -> None:
+    data = patched(ONE, 8, length.to_bytes(4, "big", signed=True))
+
+    with pytest.raises(CodecError, match="at least 61"):
+        batches(data, may_end_early=True)
+
+
+@pytest.mark.parametrize("magic", [3, 127, 255])
+def test_a_format_that_does_not_exist_is_refused(magic: int) -> None:
+    with pytest.raises(CodecError, match=f"magic {magic}"):
+        batches(patched(ONE, 16, bytes((magic,))))
+
+
+def test_the_checksum_is_right_until_a_byte_that_it_covers_changes() -> None:
+    for at in range(len(ONE)):
+        (batch,) = batches(patched(ONE, at, bytes((ONE[at] ^ 1,)))) if at not in (*range(8, 12), 16) else batches(ONE)
+
+        assert batch.crc_is_right() == (at < 17), at
+
+
+def test_an_older_batch_is_not_looked_into() -> None:
+    message = bytes.fromhex("0000000000000000000000101fecd70a0000000000016b0000000176")
+
+    (batch,) = batches(message)
+
+    assert batch.magic == 0
+    assert batch.crc_is_right()
+    with pytest.raises(CodecError, match="magic 0"):
+        batch.records()
+    with pytest.raises(CodecError, match="magic 0"):
+        _ = batch.header
+
+
+def test_records_larger_than_the_limit_are_refused() -> None:
+    (batch,) = batches(built([NewRecord(bytes(1000))], codec=Codec.ZSTD))
+    size = len(batch.records().payload)
+
+    assert len(batch.records(size)) == 1
+    with pytest.raises(BatchTooLargeError, match=f"more than {size - 1} bytes"):
+        batch.records(size - 1)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_does_not_exist_is_refused(codec: int) -> None:
+    (batch,) = batches(patched(ONE, 22, bytes((codec,))))
+
+    with pytest.raises(CodecError, match=f"no compression codec {codec}"):
+        batch.records()
+
+
+def test_log_append_time_is_the_time_of_every_record() -> None:
+    records = [NewRecord(b"a"), NewRecord(b"b", timestamp_delta=5)]
+
+    (of_client,) = batches(built(records, base_timestamp=TIME))
+    (of_broker,) = batches(built(records, base_timestamp=TIME, max_timestamp=TIME + 99, attributes=0x08))
+
+    assert [record.timestamp for record in of_client.records()] == [TIME, TIME + 5]
+    assert [record.timestamp for record in of_broker.records()] == [TIME + 99, TIME + 99]
+    assert [record.timestamp_delta for record in of_broker.records()] == [0, 5]

@@ -1,0 +1,110 @@
+"""What is written reads back, and what is not to change does not."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from fuzz.batches import sample_batch, sample_records
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import KEEP, Batch, Change, Codec, Header, NewRecord, Record, batches, built, rebuilt
+
+SEEDS = some.integers(0, 2**32)
+
+
+def as_new(record: Record) -> NewRecord:
+    return NewRecord(
+        record.value, record.key, record.headers, record.timestamp_delta, record.offset_delta, record.attributes
+    )
+
+
+def only(data: bytes) -> Batch:
+    (batch,) = batches(data)
+    return batch
+
+
+@given(seed=SEEDS, codec=some.sampled_from(Codec))
+def test_records_read_back_as_they_were_written(seed: int, codec: Codec) -> None:
+    records = sample_records(Random(seed))
+
+    batch = only(built(records, codec=codec))
+
+    deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(records)]
+    found = [as_new(record) for record in batch.records()]
+    assert [record.offset_delta for record in found] == deltas
+    assert [(one.key, one.value, one.headers, one.timestamp_delta, one.attributes) for one in found] == [
+        (one.key, one.value, one.headers, one.timestamp_delta, one.attributes) for one in records
+    ]
+    assert batch.header.last_offset_delta == max(deltas, default=-1)
+    assert batch.header.codec == codec
+    assert batch.crc_is_right()
+
+
+@given(seed=SEEDS)
+def test_writing_everything_as_it_was_changes_no_byte_of_the_records(seed: int) -> None:
+    batch = only(sample_batch(Random(seed)))
+    changes = {one.index: Change(one.key, one.value, one.headers) for one in batch.records()}
+
+    again = only(rebuilt(batch, changes))
+
+    assert again.records().payload == batch.records().payload
+    assert again.header == batch.header
+    assert bytes(again.data) == bytes(batch.data)
+
+
+@given(seed=SEEDS, data=some.data())
+def test_only_what_was_to_change_changes(seed: int, data: some.DataObject) -> None:
+    batch = only(sample_batch(Random(seed)))
+    before = [as_new(record) for record in batch.records()]
+    new = Change(
+        key=data.draw(some.sampled_from([KEEP, None, b"", b"new key" * 50])),
+        value=data.draw(some.sampled_from([KEEP, None, b"", b"new value" * 50])),
+        headers=data.draw(some.sampled_from([KEEP, (), (Header("a", None), Header(b"\xff", b"x" * 100))])),
+    )
+    chosen = data.draw(some.sets(some.integers(0, len(before) - 1))) if before else set()
+
+    after = only(rebuilt(batch, dict.fromkeys(chosen, new)))
+
+    assert after.crc_is_right()
+    kept = ("base_offset", "leader_epoch", "attributes", "last_offset_delta", "base_timestamp", "max_timestamp",
+            "producer_id", "producer_epoch", "base_sequence", "count")  # fmt: skip
+    assert [getattr(after.header, name) for name in kept] == [getattr(batch.header, name) for name in kept]
+    for index, (old, record) in enumerate(zip(before, after.records(), strict=True)):
+        change = new if index in chosen else Change()
+        assert record.key == (old.key if change.key is KEEP else change.key)
+        assert record.value == (old.value if change.value is KEEP else change.value)
+        assert record.headers == (old.headers if change.headers is KEEP else change.headers)
+        assert (record.timestamp_delta, record.attributes) == (old.timestamp_delta, old.attributes)
+        assert record.offset_delta == old.offset_delta
+
+
+def test_a_length_that_was_written_longer_than_needed_stays_so_in_other_records() -> None:
+    odd = bytes.fromhex("908000" + "000000" + "01" + "808000" + "00")  # length and value's length in three bytes
+    header = built([NewRecord(b""), NewRecord(b"")])[:61]
+    batch = only(header[:8] + (49 + 2 * len(odd)).to_bytes(4, "big") + header[12:] + odd + odd)
+
+    after = only(rebuilt(batch, {1: Change(key=b"k")}))
+
+    assert after.records().payload == odd + bytes.fromhex("12" + "000000" + "026b" + "808000" + "00")
+
+
+def test_no_change_gives_the_same_bytes() -> None:
+    data = built([NewRecord(b"v")], codec=Codec.GZIP)
+
+    assert rebuilt(only(data), {}) == data
+
+
+@pytest.mark.parametrize("index", [-1, 1])
+def test_a_record_that_is_not_there_cannot_be_changed(index: int) -> None:
+    batch = only(built([NewRecord(b"v")]))
+
+    with pytest.raises(CodecError, match=f"no record {index} of 1"):
+        rebuilt(batch, {index: Change(value=b"w")})
+
+
+def test_there_is_no_codec_beyond_zstd() -> None:
+    with pytest.raises(CodecError, match="codec 5"):
+        built([], codec=5)

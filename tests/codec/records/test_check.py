@@ -1,0 +1,132 @@
+"""Whatever the bytes: exactly the announced records with lengths that fit, or a CodecError."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from fuzz.batches import ask_everything, ask_record, sample_batch, spoilt
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
+
+SEEDS = some.integers(0, 2**32)
+BATCH = built([NewRecord(b"value", b"key", [Header("name", b"x"), Header("null", None)]), NewRecord(None)])
+PAYLOAD = BATCH[61:]
+
+# What follows a record's length, field by field; each test puts something else in the place of one.
+GOOD = {
+    "attributes": "00", "timestamp_delta": "02", "offset_delta": "00", "key": "026b", "value": "0276",
+    "headers": "00",
+}  # fmt: skip
+
+
+def record(**changed: str) -> bytes:
+    body = bytes.fromhex("".join((GOOD | changed)[field] for field in GOOD))
+    length = bytes.fromhex(changed["length"]) if "length" in changed else bytes((2 * len(body),))
+    return length + body
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"length": "0f"}, "length is not that of its fields"),  # -8
+        ({"length": "0e"}, "length is not that of its fields"),
+        ({"length": "12"}, "length is not that of its fields"),
+        ({"length": "feffffff0f"}, "length is not that of its fields"),
+        ({"length": "8080808010"}, "32 bits"),
+        ({"timestamp_delta": "ff" * 9 + "02"}, "64 bits"),
+        ({"timestamp_delta": "80" * 10 + "00"}, "64 bits"),
+        ({"offset_delta": "8080808010"}, "32 bits"),
+        ({"offset_delta": "808080808000"}, "32 bits"),
+        ({"key": "03"}, "negative length"),  # -2
+        ({"value": "ffffffff0f"}, "negative length"),
+        ({"value": "feffffff0f"}, "end inside"),
+        ({"value": "808080808001"}, "32 bits"),
+        ({"headers": "01"}, "number of headers is negative"),
+        ({"headers": "feffffff0f"}, "end inside"),  # 2^31 - 1 headers
+        ({"headers": "020100"}, "key of a header has a negative length"),
+        ({"headers": "020003"}, "value of a header has a negative length"),
+        ({"headers": "0200"}, "end inside"),
+    ],
+    ids=str,
+)
+def test_a_length_that_cannot_be_is_refused(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(CodecError, match=why):
+        Records(record(**changed), 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"timestamp_delta": "ffffffffffffffffff01"},
+        {"offset_delta": "ffffffff0f"},
+        {"key": "01", "value": "01"},
+        {"key": "8100"},  # null in two bytes: a varint need not be short
+        {"headers": "020001"},
+    ],
+    ids=str,
+)
+def test_a_record_at_the_edge_of_what_can_be_is_read(changed: dict[str, str]) -> None:
+    (one,) = Records(record(**changed), 1)
+
+    ask_record(one)
+
+
+@pytest.mark.parametrize("count", [-(2**31), -1, 0, 1, 3, 2**31 - 1])
+def test_a_count_that_is_not_that_of_the_records_is_refused(count: int) -> None:
+    with pytest.raises(CodecError):
+        Records(PAYLOAD, count)
+
+
+def test_no_records_are_no_bytes() -> None:
+    assert list(Records(b"", 0)) == []
+    with pytest.raises(CodecError):
+        Records(b"\0", 0)
+
+
+@pytest.mark.parametrize("size", range(len(PAYLOAD)))
+def test_every_cut_of_the_records_is_refused(size: int) -> None:
+    with pytest.raises(CodecError):
+        Records(PAYLOAD[:size], 2)
+
+
+@given(data=some.binary(max_size=60), count=some.integers(0, 4))
+def test_any_bytes_are_records_or_refused(data: bytes, count: int) -> None:
+    try:
+        records = Records(data, count)
+    except CodecError:
+        return
+    assert len([ask_record(one) for one in records]) == count
+
+
+@given(seed=SEEDS)
+def test_a_sound_batch_answers_everything(seed: int) -> None:
+    data = sample_batch(Random(seed))
+    (batch,) = batches(data)
+
+    assert batch.crc_is_right()
+    assert len(list(batch.records())) == batch.header.count
+
+
+@given(seed=SEEDS)
+def test_a_spoilt_batch_is_read_or_refused(seed: int) -> None:
+    random = Random(seed)
+    batch = sample_batch(random)
+    for _ in range(5):
+        try:
+            ask_everything(spoilt(random, batch))
+        except CodecError:
+            continue
+
+
+@given(seed=SEEDS, data=some.data())
+def test_every_cut_of_a_batch_is_refused(seed: int, data: some.DataObject) -> None:
+    batch = sample_batch(Random(seed))
+    size = data.draw(some.integers(1, len(batch) - 1))
+
+    with pytest.raises(CodecError):
+        batches(batch[:size])

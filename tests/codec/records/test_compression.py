@@ -1,0 +1,174 @@
+"""What the codecs write they read, what others may write they read too, and nothing inflates beyond its limit."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from contextlib import suppress
+from random import Random
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from fuzz.mutations import mutated
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records.compression import (
+    XERIAL_HEADER,
+    BatchTooLargeError,
+    Codec,
+    compressed,
+    decompressed,
+)
+
+COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
+TEXT = b"the same again and again, " * 8000  # 200 KB: several blocks of every codec
+LIMIT = 1 << 20
+
+
+def inflated(codec: int, data: bytes, limit: int = LIMIT) -> bytes:
+    return decompressed(codec, memoryview(data), limit)
+
+
+def zstd(data: bytes, **options: bool) -> bytes:
+    return zstandard.ZstdCompressor(**options).compress(data)
+
+
+def snappy_blocks(*blocks: bytes) -> bytes:
+    raw = [bytes(cramjam.snappy.compress_raw(block)) for block in blocks]
+    return b"".join(len(block).to_bytes(4, "big") + block for block in raw)
+
+
+WRITTEN_BY_OTHERS = {
+    "gzip, two members": (Codec.GZIP, gzip.compress(b"one, ") + gzip.compress(b"two")),
+    "snappy, raw": (Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(b"one, two"))),
+    "snappy, small blocks": (Codec.SNAPPY, XERIAL_HEADER + snappy_blocks(b"one", b", ", b"", b"two")),
+    "snappy, two streams": (
+        Codec.SNAPPY, XERIAL_HEADER + snappy_blocks(b"one, ") + XERIAL_HEADER + snappy_blocks(b"two"),
+    ),
+    "lz4, linked blocks": (Codec.LZ4, lz4.frame.compress(b"one, two", block_linked=True)),
+    "lz4, with its size and checksums": (
+        Codec.LZ4, lz4.frame.compress(b"one, two", store_size=True, content_checksum=True, block_checksum=True),
+    ),
+    "zstd, without its size": (Codec.ZSTD, zstd(b"one, two", write_content_size=False)),
+    "zstd, with a checksum": (Codec.ZSTD, zstd(b"one, two", write_checksum=True)),
+    "zstd, two frames": (Codec.ZSTD, zstd(b"one, ", write_content_size=False) + zstd(b"two")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data"), WRITTEN_BY_OTHERS.values(), ids=WRITTEN_BY_OTHERS)
+def test_what_others_may_write_is_read(codec: Codec, data: bytes) -> None:
+    assert inflated(codec, data) == b"one, two"
+    assert inflated(codec, data, limit=8) == b"one, two"
+    with pytest.raises(BatchTooLargeError):
+        inflated(codec, data, limit=7)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT], ids=["nothing", "one byte", "several blocks"])
+def test_what_is_written_is_read(codec: Codec, data: bytes) -> None:
+    assert inflated(codec, compressed(codec, data)) == data
+    assert inflated(codec, compressed(codec, data), limit=len(data)) == data
+
+
+def test_lz4_is_written_in_independent_blocks_of_64_kb_without_a_size() -> None:
+    info = lz4.frame.get_frame_info(compressed(Codec.LZ4, TEXT))
+
+    assert (info["block_linked"], info["block_size"], info["content_size"]) == (False, 64 << 10, 0)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_one_byte_over_the_limit_is_refused(codec: Codec) -> None:
+    with pytest.raises(BatchTooLargeError):
+        inflated(codec, compressed(codec, TEXT), limit=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("with_size", [True, False])
+def test_every_cut_is_refused(codec: Codec, with_size: bool) -> None:
+    data = zstd(b"some text " * 9, write_content_size=with_size) if codec == Codec.ZSTD else compressed(codec, b"text")
+
+    for size in range(len(data)):
+        with pytest.raises(CodecError):
+            inflated(codec, data[:size])
+
+
+def test_a_snappy_block_that_is_not_all_there_is_refused() -> None:
+    data = compressed(Codec.SNAPPY, b"some text")
+
+    for size in (0, *range(17, len(data))):
+        with pytest.raises(CodecError):
+            inflated(Codec.SNAPPY, data[:size])
+
+
+def test_bytes_behind_an_lz4_frame_are_refused_as_librdkafka_does() -> None:
+    with pytest.raises(CodecError, match="1 bytes follow"):
+        inflated(Codec.LZ4, compressed(Codec.LZ4, b"text") + b"\0")
+
+
+def test_a_snappy_block_that_announces_gigabytes_is_refused_before_it_is_read() -> None:
+    with pytest.raises(BatchTooLargeError):
+        inflated(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"abc")
+
+
+def test_a_zstd_frame_that_announces_too_much_is_refused_before_it_is_read() -> None:
+    # magic, one segment with a size of 8 bytes, that size, an empty last block
+    announced = bytes.fromhex("28b52ffd" + "e0") + (1 << 40).to_bytes(8, "little") + bytes.fromhex("010000")
+
+    with pytest.raises(BatchTooLargeError):
+        inflated(Codec.ZSTD, announced)
+
+
+@given(codec=some.sampled_from(COMPRESSED), data=some.binary(max_size=80))
+def test_any_bytes_are_inflated_or_refused(codec: Codec, data: bytes) -> None:
+    with suppress(CodecError):
+        assert len(inflated(codec, data, limit=1000)) <= 1000
+
+
+@given(codec=some.sampled_from(COMPRESSED), seed=some.integers(0, 2**32))
+def test_spoilt_bytes_are_inflated_or_refused(codec: Codec, seed: int) -> None:
+    random = Random(seed)
+    data = compressed(codec, random.randbytes(50) * 20)
+    for _ in range(5):
+        try:
+            assert len(inflated(codec, mutated(random, data, data), limit=2000)) <= 2000
+        except CodecError:
+            continue
+
+
+BOMBS = """
+import resource, sys, zlib
+import cramjam, lz4.frame, zstandard
+from kafka_sidecar.codec.records.compression import XERIAL_HEADER, BatchTooLargeError, Codec, decompressed
+
+zeros, limit = bytes(1 << 20), 16 << 20
+gzip, zstd = zlib.compressobj(1, wbits=31), zstandard.ZstdCompressor().compressobj()
+frame = lz4.frame.LZ4FrameCompressor()
+block = bytes(cramjam.snappy.compress_raw(zeros))
+bombs = {
+    Codec.GZIP: b"".join([*(gzip.compress(zeros) for _ in range(256)), gzip.flush()]),
+    Codec.SNAPPY: XERIAL_HEADER + (len(block).to_bytes(4, "big") + block) * 256,
+    Codec.LZ4: b"".join([frame.begin(), *(frame.compress(zeros) for _ in range(256)), frame.flush()]),
+    Codec.ZSTD: b"".join([*(zstd.compress(zeros) for _ in range(1024)), zstd.flush()]),
+}
+for codec, bomb in bombs.items():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        decompressed(codec, memoryview(bomb), limit)
+    except BatchTooLargeError:
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        print(codec.name, len(bomb) >> 10, grown >> 10)
+"""
+
+
+def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
+    # In a process of its own, whose peak is not that of other tests.
+    done = subprocess.run([sys.executable, "-c", BOMBS], capture_output=True, text=True, timeout=60, check=True)
+
+    grown_mb = {name: int(grown) for name, _, grown in map(str.split, done.stdout.splitlines())}
+    assert set(grown_mb) == {codec.name for codec in COMPRESSED}
+    assert max(grown_mb.values()) < 2 * 16 + 8, done.stdout

@@ -1,0 +1,85 @@
+"""A record gives what was written, and only when asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_sidecar.codec.records import Header, NewRecord, Record, batches, built
+
+
+def read(record: NewRecord) -> Record:
+    (batch,) = batches(built([NewRecord(b"before"), record, NewRecord(b"after")]))
+    return batch.records()[1]
+
+
+def test_a_record_gives_what_was_written() -> None:
+    record = read(NewRecord(b"value", b"key", [Header("name", b"x")], -7, 99, 255))
+
+    assert (record.index, record.attributes, record.timestamp_delta, record.offset_delta) == (1, 255, -7, 99)
+    assert (record.key, record.key_size, record.value, record.value_size) == (b"key", 3, b"value", 5)
+    assert record.headers == (Header("name", b"x"),)
+
+
+def test_null_is_not_empty() -> None:
+    null, empty = read(NewRecord(None)), read(NewRecord(b"", b""))
+
+    assert (null.key, null.key_size, null.value, null.value_size) == (None, -1, None, -1)
+    assert (empty.key, empty.key_size, empty.value, empty.value_size) == (b"", 0, b"", 0)
+    assert (null.key_prefix(3), null.value_prefix(-1)) == (None, None)
+
+
+@pytest.mark.parametrize(("size", "key"), [(0, b""), (2, b"ke"), (3, b"key"), (4, b"key"), (-1, b"key")])
+def test_a_prefix_is_no_longer_than_asked_for(size: int, key: bytes) -> None:
+    record = read(NewRecord(b"v" + b"key", b"key"))
+
+    assert record.key_prefix(size) == key
+    assert record.value_prefix(size) == (b"vkey" if size < 0 else b"vkey"[:size])
+
+
+def test_of_headers_with_one_name_the_last_counts() -> None:
+    record = read(NewRecord(b"", headers=[Header("a", b"1"), Header("b", b"2"), Header("a", b"3"), Header("aa", b"4")]))
+
+    assert record.header("a") == record.header(b"a") == Header("a", b"3")
+    assert record.header("c") is None
+    assert read(NewRecord(b"")).header("a") is None
+
+
+def test_a_header_may_be_null_or_empty_or_have_no_name() -> None:
+    headers = (Header("null", None), Header("empty", b""), Header("", b"x"))
+    record = read(NewRecord(b"", headers=headers))
+
+    assert record.headers == headers
+    assert [record.header(header.key) for header in headers] == list(headers)
+
+
+def test_a_name_that_is_not_utf8_survives_as_text() -> None:
+    record = read(NewRecord(b"", headers=[Header(b"\xff\xfe", b"x")]))
+
+    (header,) = record.headers
+    assert header.key == "\udcff\udcfe"
+    assert header.key_bytes == b"\xff\xfe"
+    assert record.header(header.key) == Header(header.key, b"x") == header
+
+
+def test_headers_are_values() -> None:
+    assert len({Header("a", b"1"), Header(b"a", b"1"), Header("a", None)}) == 2
+    assert Header("a", b"1") != ("a", b"1")
+    assert repr(Header("a", b"1")) == "Header('a', b'1')"
+
+
+def test_what_a_record_is_called_tells_no_contents() -> None:
+    assert repr(read(NewRecord(b"secret", b"word"))) == "Record(index=1, key_size=4, value_size=6)"
+
+
+def test_a_record_cannot_be_changed() -> None:
+    record = read(NewRecord(b"value"))
+
+    for name in ("index", "key", "value", "headers", "timestamp"):
+        with pytest.raises(AttributeError):
+            setattr(record, name, 1)
+
+
+def test_a_record_outlives_its_batch() -> None:
+    kept = list(batches(built([NewRecord(b"a"), NewRecord(b"b")]))[0].records())
+
+    assert [record.value for record in kept] == [b"a", b"b"]

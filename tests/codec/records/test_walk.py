@@ -1,0 +1,63 @@
+"""The records of a batch are a sequence, and what is asked of all at once comes out as if asked one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from fuzz.batches import sample_records
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
+
+
+def records_of(*new: NewRecord) -> Records:
+    return batches(built(new))[0].records()
+
+
+def test_records_are_a_sequence() -> None:
+    records = records_of(*(NewRecord(b"%d" % number) for number in range(300)))
+
+    assert len(records) == 300
+    assert [record.value for record in records] == [b"%d" % number for number in range(300)]
+    assert [record.index for record in records] == list(range(300))
+    assert (records[0].value, records[299].value, records[-1].value, records[-300].index) == (b"0", b"299", b"299", 0)
+    for index in (300, -301):
+        with pytest.raises(IndexError):
+            _ = records[index]
+    assert list(records_of()) == []
+
+
+def test_records_can_be_gone_through_twice_at_a_time() -> None:
+    records = records_of(NewRecord(b"a"), NewRecord(b"b"))
+
+    assert [(one.value, two.value) for one in records for two in records] == [
+        (b"a", b"a"), (b"a", b"b"), (b"b", b"a"), (b"b", b"b"),
+    ]  # fmt: skip
+
+
+def test_the_first_limit_that_a_record_is_over_is_named() -> None:
+    records = records_of(
+        NewRecord(b"123", b"12"),
+        NewRecord(b"123", b"123"),
+        NewRecord(b"1234", b"123"),
+        NewRecord(b"1", b"1", [Header("name", b"x" * 20)]),
+        NewRecord(None),
+    )
+
+    assert records.larger_than(key=2, value=3, record=20) == [(1, "key"), (2, "key"), (3, "record")]
+    assert records.larger_than(value=3) == [(2, "value")]
+    assert records.larger_than(value=0) == [(0, "value"), (1, "value"), (2, "value"), (3, "value")]
+    assert records.larger_than() == []
+
+
+@given(seed=some.integers(0, 2**32))
+def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
+    records = records_of(*sample_records(Random(seed)))
+
+    for name in (b"trace", b"", b"x" * 70):
+        assert records.without_header(name) == [one.index for one in records if one.header(name) is None]
+    assert records.null_keys() == [one.index for one in records if one.key is None]
+    assert records.larger_than(key=63) == [(one.index, "key") for one in records if one.key_size > 63]
+    assert records.larger_than(value=0) == [(one.index, "value") for one in records if one.value_size > 0]
