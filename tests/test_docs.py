@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_every_yaml_block_loads(block: Block, tmp_path: Path) -> None:
     if block.mark in NO_CONFIGURATION:
         assert yaml.safe_load(block.text)
     else:
-        assert block.mark is None
+        assert block.mark is None or block.mark.startswith("file ")
         path = tmp_path / "sidecar.yaml"
         path.write_text(block.text)
         load(path, {}, {})
@@ -128,6 +129,8 @@ def test_every_command_can_be_typed(words: list[str]) -> None:
         while hasattr(command, "commands"):
             command, arguments = command.commands[arguments[0]], arguments[1:]
         command.make_context("kafka-sidecar", arguments)  # raises where an argument or flag is unknown
+    elif arguments[:1] == ["-m"]:
+        assert find_spec(arguments[1]) is not None
     elif program.endswith("python"):
         assert (ROOT / arguments[0]).is_file()
     else:

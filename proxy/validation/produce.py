@@ -181,7 +181,7 @@ class ProduceExchange:
         enforced = part.applied.enforces(batch.header.crc)
         refused: Refused | None = None
         if isinstance(outcome, CodecError):
-            refused = fault_of(batch) or unreadable(outcome)
+            refused = fault_of(batch) or unreadable(batch, outcome)
             self.around.observed.unreadable(part.topic, refused.message, enforced)
         elif isinstance(outcome, PolicyFailedError):
             self.around.observed.failed(part.topic, outcome, enforced)

@@ -5,19 +5,19 @@ The codes are those of Kafka's LogValidator and UnifiedLog; tests/integration co
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.records import Batch, batches
+from kafka_sidecar.codec.records import Batch, Codec, DecompressionError, batches
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.validation.responses import Refused
 
-NO_TIMESTAMP = -1
+HEADER_SIZE = 61
 
 
 def only_batch(records: bytes | memoryview | None) -> Batch | Refused:
     """The one batch of format 2 that a partition of a Produce request consists of."""
     try:
-        found = batches(records or b"")
+        found = batches(records or b"", may_end_early=True)  # a broker leaves out what is not a whole batch, too
     except CodecError as error:
         return Refused(ErrorCode.CORRUPT_MESSAGE, f"not a record batch: {error}")
     if len(found) != 1:
@@ -25,6 +25,9 @@ def only_batch(records: bytes | memoryview | None) -> Batch | Refused:
     batch = found[0]
     if batch.magic != 2:
         return Refused(ErrorCode.INVALID_RECORD, f"records of format {batch.magic} where format 2 is needed")
+    if batch.header.codec > Codec.ZSTD:
+        no_codec = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no compression codec {batch.header.codec}")
+        return fault_of(batch) or no_codec
     return batch
 
 
@@ -44,6 +47,30 @@ def fault_of(batch: Batch) -> Refused | None:
     return None
 
 
-def unreadable(error: CodecError) -> Refused:
-    """A batch whose checksum is right and whose records cannot be read."""
-    return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
+def unreadable(batch: Batch, error: CodecError) -> Refused:
+    """A batch whose header is right and whose records cannot be read."""
+    # What a broker does not foresee it calls a failure of its own.
+    unforeseen = isinstance(error, DecompressionError) or (
+        batch.header.codec == Codec.NONE and _has_endless_length(batch)
+    )
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if unforeseen else ErrorCode.INVALID_RECORD
+    return Refused(code, f"the records cannot be read: {error}")
+
+
+def _has_endless_length(batch: Batch) -> bool:
+    """Whether the length of some record has more than the five bytes that a varint may have."""
+    payload = batch.data[HEADER_SIZE:]
+    at = 0
+    while at < len(payload):
+        raw = shift = 0
+        while payload[at] > 127:
+            raw, shift, at = raw | (payload[at] & 127) << shift, shift + 7, at + 1
+            if shift >= 35:
+                return True
+            if at == len(payload):
+                return False
+        raw |= payload[at] << shift
+        if raw & 1:
+            return False
+        at += 1 + (raw >> 1)
+    return False

@@ -26,11 +26,31 @@ def test_the_python_of_the_tutorial_prints_what_it_says(runs: Runs) -> None:
 
 def test_the_commands_of_the_tutorial_answer_what_it_says(tmp_path: Path) -> None:
     blocks = page("docs/tutorial.md").blocks
-    (file,) = (block.text for block in blocks if block.language == "yaml")
-    right, wrong = (block.text for block in blocks if block.language == "console")
+    file = next(block.text for block in blocks if block.language == "yaml")
+    right, wrong = [block.text for block in blocks if block.language == "console"][:2]
     for text, console, code in ((file, right, 0), (file.replace("20s", "20"), wrong, 2)):
         (tmp_path / "sidecar.yaml").write_text(text)
-        command, _, answer = console.removeprefix("$ ").partition("\n")
-        program, *words = shlex.split(command)
-        ended = subprocess.run([BIN / program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=30)
-        assert (ended.stdout + ended.stderr, ended.returncode) == (answer, code)
+        assert_answers(tmp_path, console, code)
+
+
+def test_the_policy_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+    blocks = page("docs/tutorial.md").blocks
+    for block in blocks:
+        if block.mark is not None and block.mark.startswith("file "):
+            path = tmp_path / block.mark.removeprefix("file ")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(block.text)
+    _, _, its_test, verdicts = (block.text for block in blocks if block.language == "console")
+    assert_answers(tmp_path, verdicts, 1)
+    program, *words = shlex.split(its_test.removeprefix("$ ").partition("\n")[0])
+    ended = subprocess.run([BIN / program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 0, ended.stdout
+    assert "1 passed" in ended.stdout
+
+
+def assert_answers(folder: Path, console: str, code: int) -> None:
+    """The command of a block, typed in the folder, answers the rest of the block."""
+    command, _, answer = console.removeprefix("$ ").partition("\n")
+    program, *words = shlex.split(command)
+    ended = subprocess.run([BIN / program, *words], cwd=folder, capture_output=True, text=True, timeout=30)
+    assert (ended.stdout + ended.stderr, ended.returncode) == (answer, code)
