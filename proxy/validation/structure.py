@@ -5,10 +5,9 @@ The codes are those of Kafka's LogValidator and UnifiedLog; tests/integration co
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.records import Batch, Codec, DecompressionError, batches
-
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import Batch, Codec, DecompressionError, batches
 from kafka_sidecar.proxy.validation.responses import Refused
 
 HEADER_SIZE = 61
