@@ -155,9 +155,11 @@ class Cel(RecordValidationPolicy):
             result = condition.expression.eval(data=values)
         except RuntimeError as error:  # more steps than CEL's budget, or what it cannot convert
             raise InvalidRecordError(self._message(topic, text), "not_evaluated") from error
-        if result.value() is not True:
-            reason = "not_evaluated" if result.type() == cel.Type.ERROR else "condition"
-            raise InvalidRecordError(self._message(topic, text), reason)
+        if result.value() is True:
+            return
+        if result.type() == cel.Type.ERROR:
+            raise InvalidRecordError(self._message(topic, text), "not_evaluated")
+        raise InvalidRecordError(self._message(topic, text), "condition")
 
     def _message(self, topic: TopicMetadata, text: str) -> str:
         return self.settings.message or UNSATISFIED % (topic.topic, text)

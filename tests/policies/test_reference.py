@@ -1,0 +1,119 @@
+"""The reference of policies is complete, and what it shows works."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import ROOT, Block, page, tree
+from typer.testing import CliRunner
+
+from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.settings import Settings
+from kafka_sidecar.proxy.__main__ import app
+from kafka_sidecar.proxy.config import load
+from kafka_sidecar.proxy.validation.configured import rules
+
+REFERENCE = page("docs/reference/policies.md")
+each_policy = pytest.mark.parametrize("name", loading.BUILT_IN)
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    settings = loading.by_name(name).settings  # type: ignore[attr-defined]
+    assert isinstance(settings, Settings)
+    properties: dict[str, Any] = type(settings).model_json_schema()["properties"]
+    return properties
+
+
+def module_of(name: str) -> Path:
+    return Path("policies", loading.BUILT_IN[name].split(":")[0].rpartition(".")[2] + ".py")
+
+
+def reasons(name: str) -> Iterator[str]:
+    """Patterns of the label values that a policy's refusals carry: the last argument of each."""
+    for node in ast.walk(tree(module_of(name))):
+        match node:
+            case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.Constant(value=str(reason))]):
+                yield reason
+            case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.JoinedStr(values=parts)]):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else ".*" for part in parts)
+
+
+def messages(name: str) -> Iterator[str]:
+    """What a policy tells clients: the texts at the top of its module."""
+    for node in tree(module_of(name)).body:
+        match node:
+            case ast.Assign(value=ast.Constant(value=str(text))) if text.startswith("Topic "):
+                yield text
+
+
+def rows(name: str, first: str) -> list[list[str]]:
+    """The rows of the table under a policy's heading whose first column is headed so."""
+    table = re.search(rf"^\| {first} \|.*\n\| ---.*\n((?:\|.*\n)*)", REFERENCE.section(name), re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+
+
+def test_every_built_in_policy_has_its_heading_and_no_other_is_there() -> None:
+    listed = re.findall(r"^### (.+)$", REFERENCE.section("Built-in policies"), re.MULTILINE)
+    assert sorted(listed) == sorted(loading.BUILT_IN)
+
+
+@each_policy
+def test_every_setting_is_told_with_its_default(name: str) -> None:
+    written = {setting: default for setting, default, _ in rows(name, "setting")}
+    expected = {}
+    for setting, about in settings_of(name).items():
+        default = about["default"]
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        expected[f"`{setting}`"] = "none" if default in (None, [], {}) and default is not False else f"`{text}`"
+    assert written == expected
+
+
+@each_policy
+def test_every_reason_is_told_and_no_other(name: str) -> None:
+    told = {word for reason, _ in rows(name, "reason") for word in re.findall("`([^`]+)`", reason)}
+    known = set(reasons(name))
+    assert {reason for reason in told if not any(re.fullmatch(pattern, reason) for pattern in known)} == set()
+    assert {pattern for pattern in known if not any(re.fullmatch(pattern, reason) for reason in told)} == set()
+
+
+@each_policy
+def test_every_message_is_told_word_for_word(name: str) -> None:
+    told = {message for _, message in rows(name, "reason")}
+    assert set(messages(name)) - told == set()
+
+
+@pytest.mark.parametrize("block", [block for block in REFERENCE.blocks if block.language == "yaml"])
+def test_every_example_can_be_used(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(block.text)
+    config = load(path, {}, {})
+    if config.validation.class_path is not None:  # of somebody else
+        with pytest.raises(ValueError, match=r"class path: /opt/acme/policies\.whl"):
+            rules(config, lambda name, error: None, None)
+    else:
+        found = rules(config, lambda name, error: None, None)
+        assert [found.of(topic.name, bytes(16)) for topic in config.topics].count(None) == 0
+
+
+def test_the_policy_that_is_written_there_runs() -> None:
+    blocks = [block.text for block in REFERENCE.blocks if block.language == "python"]
+    assert len(blocks) == 2
+    exec("\n".join(blocks), {"__name__": "reference"})
+
+
+def test_the_examples_run_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config, folder = "examples/policies/sidecar.yaml", Path("examples/policies")
+    verdicts = CliRunner().invoke(
+        app, ["policy", "test", str(folder / "orders.jsonl"), "-c", config, "--topic", "orders"]
+    )
+    assert [line.partition(":")[0] for line in verdicts.stdout.splitlines()] == ["1", "2", "3", "4", "5"]
+    assert re.findall(r"accepted|\((\w+)\)", verdicts.stdout) == ["", "condition", "no_header", "not_json", "no_key"]
+    explained = CliRunner().invoke(app, ["policy", "explain", "payments", "-c", config])
+    assert "no-secrets: no_secrets:NoSecrets; looks at the value" in explained.stdout
