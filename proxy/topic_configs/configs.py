@@ -20,7 +20,7 @@ from kafka_sidecar.proxy.tasks import spawn, stop
 from kafka_sidecar.proxy.topic_configs.alterations import Alteration
 from kafka_sidecar.proxy.topic_configs.deleted import Deletion
 from kafka_sidecar.proxy.topic_configs.described import Description
-from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
+from kafka_sidecar.proxy.topic_configs.entries import NO_ID, Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change
 from kafka_sidecar.proxy.topic_configs.own import RECORD_VALIDATION_POLICY, Check, own_configs
 from kafka_sidecar.proxy.topic_configs.shapes import SHAPES
@@ -96,8 +96,11 @@ class TopicConfigs:
         return None if self.ready else "the sidecar has not read its topic configs yet"
 
     def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
-        """The topic's ``record.validation.policy``, None where it is not set. ``topic_id``: 16 bytes, if known."""
-        return self.entries.configs(topic, topic_id).get(RECORD_VALIDATION_POLICY)
+        """The topic's ``record.validation.policy``, None where it is not set.
+
+        ``topic_id``: 16 bytes, zeros or None where only the name is known.
+        """
+        return self.entries.configs(topic, topic_id or NO_ID).get(RECORD_VALIDATION_POLICY)
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """Who takes requests of this kind in hand; None: nobody."""

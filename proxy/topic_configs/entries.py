@@ -80,11 +80,9 @@ class Entries:
         """The names for which something is set, or was until their topic was made anew."""
         return iter(self._by_name)
 
-    def configs(self, topic: str, topic_id: bytes | None = None) -> Mapping[str, str]:
+    def configs(self, topic: str, topic_id: bytes = NO_ID) -> Mapping[str, str]:
         """What is set for the topic with this id; without one, for the topic that has the name now."""
-        if topic_id is None and (topic_id := self._current.get(topic)) is None:
-            return NOTHING
-        entry = self._by_id.get(topic_id)
+        entry = self._by_id.get(self._current.get(topic, NO_ID) if topic_id == NO_ID else topic_id)
         return entry.configs if entry is not None and entry.topic == topic else NOTHING
 
     def of(self, topic: str | None, topic_id: bytes) -> list[Entry]:

@@ -1,6 +1,6 @@
 """The log of topic configs as a compacted topic of the cluster, through aiokafka (design D14).
 
-aiokafka is imported when the store is started, so that a sidecar without one does not pay for it.
+The clients themselves are in `kafka_clients`, which costs a sidecar some megabytes to import.
 """
 
 from __future__ import annotations
@@ -46,19 +46,6 @@ class Clients(Protocol):
     def reading(self) -> AbstractAsyncContextManager[Log]: ...
 
     async def stop(self) -> None: ...
-
-
-def kafka_store(
-    bootstrap_servers: list[str], topic: str, replication_factor: int = -1, source_address: str | None = None
-) -> KafkaStore:
-    """A store in one topic, which is made where it is missing; -1: with the cluster's default of replicas."""
-
-    def clients() -> Clients:
-        from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
-
-        return KafkaClients(bootstrap_servers, topic, replication_factor, source_address)
-
-    return KafkaStore(clients)
 
 
 class KafkaStore:
