@@ -83,7 +83,8 @@ class Record:
         """Milliseconds since 1970: the client's, or the broker's where the topic has log append time."""
         if self._records._append_time is not None:
             return self._records._append_time
-        return self._records._base_timestamp + self.timestamp_delta
+        time = self._records._base_timestamp + self.timestamp_delta
+        return (time + 2**63) % 2**64 - 2**63  # consumers add in 64 bits: see what they see
 
     @property
     def offset_delta(self) -> int:

@@ -95,6 +95,6 @@ def ask_record(record: Record) -> None:
         last = record.header(header.key)
         assert last is not None
         assert last.key_bytes == header.key_bytes
-    assert -(2**64) < record.timestamp < 2**64
+    assert -(2**63) <= record.timestamp < 2**63
     assert 0 <= record.attributes < 256
     assert -(2**31) <= record.offset_delta < 2**31

@@ -1,4 +1,4 @@
-"""Feeds spoilt messages to every decoder: ``python tests/fuzz/run.py SECONDS [SEED]``.
+"""Feeds spoilt messages and record batches to every decoder: ``python tests/fuzz/run.py SECONDS [SEED]``.
 
 Anything but a value or a CodecError, more than a second, or far more memory than the input explains ends it with
 exit code 1 and the bytes that did it.
@@ -18,6 +18,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fuzz.batches import ask_everything, sample_batch, spoilt
 from fuzz.mutations import mutated
 from fuzz.samples import sample, structs, versions
 from kafka_sidecar.codec.errors import CodecError
@@ -39,6 +40,7 @@ SECONDS_PER_CALL = 1.0
 MEMORY_PER_BYTE = 50
 MEMORY_ALWAYS = 1 << 20
 SAMPLES_PER_VERSION = 2
+BATCHES = 300
 
 Decoder = Callable[[Buffer, int], Any]
 
@@ -104,6 +106,7 @@ def fuzz(seconds: float, source: Random) -> int:
     """Attack for that long. Returns the number of calls; raises FuzzError with the bytes in its notes."""
     targets = [(cls, version) for cls in structs() for version in versions(cls)]
     ways = {target: list(decoders(*target)) for target in targets}
+    sound = [sample_batch(source) for _ in range(BATCHES)]
     corpus = [encode(sample(source, *target), target[1]) for target in targets for _ in range(SAMPLES_PER_VERSION)]
     general: list[tuple[str, Decoder]] = [
         ("request header", decode_request_header), ("read_tags", read_tags),
@@ -117,12 +120,16 @@ def fuzz(seconds: float, source: Random) -> int:
             index = source.randrange(len(corpus))
             target = targets[index // SAMPLES_PER_VERSION]
             data = mutated(source, corpus[index], source.choice(corpus))
+            batch = spoilt(source, source.choice(sound))
             others = [ways[target][0], source.choice(ways[target]), source.choice(general)]
             try:
                 calls += attack(f"{target[0].__name__} v{target[1]}", *target, others, data)
+                check("record batches", ask_everything, batch)
             except FuzzError as failure:
                 failure.add_note(data.hex())
+                failure.add_note(batch.hex())
                 raise
+            calls += 1
     tracemalloc.stop()
     return calls
 

@@ -71,6 +71,22 @@ def test_what_a_record_is_called_tells_no_contents() -> None:
     assert repr(read(NewRecord(b"secret", b"word"))) == "Record(index=1, key_size=4, value_size=6)"
 
 
+@pytest.mark.parametrize(
+    ("base", "delta", "time"),
+    [
+        (2**63 - 1, 1, -(2**63)),
+        (-(2**63), -(2**63), 0),
+        (-(2**63), -1, 2**63 - 1),
+        (-1, 1, 0),
+        (10**12, -5, 10**12 - 5),
+    ],
+)
+def test_times_go_round_in_64_bits_as_they_do_for_consumers(base: int, delta: int, time: int) -> None:
+    (batch,) = batches(built([NewRecord(b"", timestamp_delta=delta)], base_timestamp=base, max_timestamp=0))
+
+    assert batch.records()[0].timestamp == time
+
+
 def test_a_record_cannot_be_changed() -> None:
     record = read(NewRecord(b"value"))
 
