@@ -41,7 +41,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"
 
 # What compiled modules are in, or under: tested once as compiled, once as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_syntax.py tests/codec/records tests/policies)
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_*.py tests/codec/records tests/policies)
 .PHONY: unit
 unit: install definitions ## the tests that need no broker
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not integration and not matrix"

@@ -11,6 +11,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
 
 MODULES = (
+    "kafka_sidecar.codec.json_records",
     "kafka_sidecar.codec.json_syntax",
     "kafka_sidecar.codec.records.check",
     "kafka_sidecar.codec.records.record",

@@ -1,4 +1,4 @@
-"""Runs tests on Python sources where compiled modules are: on all with KAFKA_SIDECAR_PURE=1, else on stale ones.
+"""Runs tests on Python sources where compiled modules are: with KAFKA_SIDECAR_PURE=1, or if one is stale.
 
 A compiled module hides its source. An edited source would have no effect until it is built again, and tests would pass
 that should not.
@@ -28,7 +28,8 @@ class PythonSources(MetaPathFinder):
 
     @classmethod
     def wanted(cls) -> PythonSources:
-        return cls(frozenset(module for module in MODULES if PURE or is_stale(module)))
+        """All or none: a compiled module calls the others in C, and cannot call a source."""
+        return cls(frozenset(MODULES if PURE or any(map(is_stale, MODULES)) else ()))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,0 +1,39 @@
+"""Which records of a batch are not JSON: `json_syntax` over all of them in one call, without a value cut out.
+
+This file runs as it is and compiled (json_records.pxd holds the C types).
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import uncompiled as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.json_syntax import described, scan
+    from kafka_sidecar.codec.records import Records
+else:
+    from cython.cimports.kafka_sidecar.codec.json_syntax import described, scan  # type: ignore[no-redef]
+
+
+def not_json(records: Records, of_key: bool, max_depth: int) -> list[tuple[int, str | None]]:
+    """The indexes of the records whose value, or key, is not one well-formed JSON text.
+
+    Each with the reason as `json_syntax.fault` tells it, or None where the value, or key, is null.
+    """
+    found: list[tuple[int, str | None]] = []
+    record = records._cursor()
+    data = records.payload
+    for index in range(len(records)):
+        record._advance()
+        record._read()
+        start = record._key_at if of_key else record._value_at
+        size = record._key_size if of_key else record._value_size
+        if size < 0:
+            found.append((index, None))
+            continue
+        fault = scan(data, start, start + size, max_depth)
+        if fault:
+            found.append((index, described(fault, start, max_depth)))
+    return found
