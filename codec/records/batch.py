@@ -117,7 +117,7 @@ class Batch:
             BatchTooLargeError: they are more than ``limit`` bytes.
             CodecError: what is there is not what the header announces, or the batch is older than magic 2.
         """
-        header = self.header
+        header = self._header or self.header
         attributes = header.attributes
         payload = decompressed(attributes & CODEC_BITS, self.data[HEADER.size :], limit)
         appended = header.max_timestamp if attributes & LOG_APPEND_TIME else None
@@ -141,25 +141,28 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
     found = []
     at, end = 0, len(view)
     while at < end:
-        magic, size = _measured(view, at, end)
+        header = None
+        if end - at >= HEADER.size and view[at + MAGIC_AT] == NEWEST_MAGIC:
+            header = BatchHeader._make(HEADER.unpack_from(view, at))
+            magic, size = NEWEST_MAGIC, LENGTH_FROM + header.length
+        else:
+            magic, size = _measured(view, at, end)
+        if size < SMALLEST[magic]:
+            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {SMALLEST[magic]} are needed")
         if size > end - at:
             if may_end_early:
                 break
             raise TruncatedError(f"a record batch has {size} bytes, {end - at} left")
-        header = BatchHeader._make(HEADER.unpack_from(view, at)) if magic == NEWEST_MAGIC else None
         found.append(Batch(view[at : at + size], magic, header))
         at += size
     return found
 
 
 def _measured(view: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Magic and bytes of the batch at ``at``; more bytes than there are where the magic is cut off."""
+    """Magic and bytes of a batch that is older or cut off; more bytes than there are where the magic is."""
     if end - at <= MAGIC_AT:
         return NEWEST_MAGIC, HEADER.size
     magic = view[at + MAGIC_AT]
     if magic not in SMALLEST:
         raise CodecError(f"a record batch has magic {magic}")
-    size = LENGTH_FROM + LENGTH.unpack_from(view, at + LENGTH_AT)[0]
-    if size < SMALLEST[magic]:
-        raise CodecError(f"a record batch of magic {magic} has {size} bytes, at least {SMALLEST[magic]} are needed")
-    return magic, size
+    return magic, LENGTH_FROM + LENGTH.unpack_from(view, at + LENGTH_AT)[0]
