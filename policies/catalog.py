@@ -11,10 +11,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any
 
 from kafka_sidecar.policies import loading
-from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy
+from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
 from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
 
 PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
@@ -92,9 +93,12 @@ class Catalog:
         return self._plans[text]
 
     def close(self) -> None:
-        """Close every policy. Plans that are still in use must not be any more."""
+        """Close every policy; what fails is reported. Plans that are still in use must not be any more."""
         for member in [*self._members.values(), *([self._facade] if self._facade else [])]:
-            member.policy.close()
+            try:
+                member.policy.close()
+            except Exception as error:  # noqa: BLE001 - the others are to be closed all the same
+                self._report(member.name, error)
 
     def _compiled(self, text: str) -> Plan:
         if self._facade is not None:
@@ -144,6 +148,20 @@ def _opened(name: str, setting: PolicySettings) -> _Member:
         raise ValueError(f"policy {name}: {error}") from error
     except Exception as error:
         raise ValueError(f"policy {name}: {setting.type} failed to start: {type(error).__name__}: {error}") from error
-    if not isinstance(hints, Hints):
-        raise ValueError(f"policy {name}: hints() of {setting.type} gave no Hints")
+    if fault := _no_policy(policy, hints):
+        raise ValueError(f"policy {name}: {setting.type}: {fault}")
     return _Member(name, policy, setting.fail_open, hints)
+
+
+def _no_policy(policy: RecordValidationPolicy, hints: object) -> str | None:
+    """What is missing in a policy that would show only with the first record, or never."""
+    judging = [getattr(policy, form, None) for form in ("validate_batch", "validate_header")]
+    if type(policy).validate is RecordValidationPolicy.validate and not any(judging):
+        return "has no validate()"
+    if any(map(iscoroutinefunction, (policy.validate, *judging))):
+        return "judges in a coroutine: a policy must not wait, it raises Unresolved"
+    if not isinstance(hints, Hints):
+        return "hints() gave no Hints"
+    if min(hints.access_key_bytes, hints.access_value_bytes) < ALL:
+        return "hints() asks for a negative number of bytes; ALL is -1"
+    return None

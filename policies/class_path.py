@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module, invalidate_caches
+from importlib import import_module, invalidate_caches, util
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -52,6 +52,7 @@ class ClassPath(MetaPathFinder):
     def __init__(self, class_path: str) -> None:
         self.entries = entries(class_path)
         self._owned: dict[str, bool] = {}
+        self._portions: dict[str, list[str]] = {}
         self._modules: dict[str, ModuleType] = {}
         self._lent: set[str] = set()
         self._builtins = {**vars(builtins), "__import__": self._import}
@@ -69,8 +70,18 @@ class ClassPath(MetaPathFinder):
     def owns(self, top: str) -> bool:
         """Whether the package or module of that name is to come from here."""
         if top not in self._owned:
-            self._owned[top] = top != OURS and PathFinder.find_spec(top, self.entries) is not None
+            found = None if top == OURS else PathFinder.find_spec(top, self.entries)
+            self._owned[top] = found is not None and (found.loader is not None or self._is_shared(top))
         return self._owned[top]
+
+    def _is_shared(self, top: str) -> bool:
+        """Whether a folder here is part of a namespace package: not if the program has a module of that name."""
+        programs = util.find_spec(top)
+        if programs is not None:
+            if programs.origin is not None or programs.submodule_search_locations is None:
+                return False
+            self._portions[top] = list(programs.submodule_search_locations)
+        return True
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -82,6 +93,8 @@ class ClassPath(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, self.entries if fullname == top else path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Confined(spec.loader, self._builtins)
+        elif spec is not None and fullname in self._portions:
+            spec.submodule_search_locations = [*(spec.submodule_search_locations or ()), *self._portions[fullname]]
         return spec
 
     def _import(

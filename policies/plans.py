@@ -24,8 +24,11 @@ from kafka_sidecar.policies.contract import (
 from kafka_sidecar.policies.views import EVERYTHING, View, sees_all
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Batch, Records
+    from kafka_sidecar.codec.records import Batch, Record, Records
 
+# A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
+RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
+LONGEST_MESSAGE = 1000  # characters: an answer has room for 32767 bytes of each
 NOTHING_GIVEN_UP: frozenset[tuple[str, object]] = frozenset()
 
 
@@ -38,6 +41,11 @@ class Rule:
     text: str = ""  # what the policy gets as the topic's validation_policy
     fail_open: bool = False  # a failure of the policy lets the record pass
     hints: Hints = EVERYTHING  # what policy.hints() said after configure()
+
+    @property
+    def judges(self) -> Callable[[TopicMetadata, Record], object]:
+        """``policy.validate``; a class of others may give back what it must not."""
+        return self.policy.validate
 
     def own(self, topic: TopicMetadata) -> TopicMetadata:
         """The topic as this policy is told of it."""
@@ -128,7 +136,7 @@ class Plan:
     ) -> None:
         try:
             for fault in faults:
-                refusals.setdefault(fault.index, Refusal(fault.index, fault.message, rule.name, fault.reason))
+                refusals.setdefault(fault.index, Refusal(fault.index, _told(fault.message), rule.name, fault.reason))
         except Exception as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, given_up)
 
@@ -138,7 +146,8 @@ class Plan:
             yield from validate_header(topic, batch.header)
         elif not rule.hints.access_contents:
             try:
-                rule.policy.validate(topic, View(rule.hints).of(None))
+                if rule.judges(topic, View(rule.hints).of(None)) is not None:
+                    raise TypeError(RETURNED)
             except InvalidRecordError as refused:
                 yield Fault(WHOLE_BATCH, str(refused), refused.reason)
 
@@ -155,13 +164,14 @@ class Plan:
             found: Sequence[Fault] = validate_batch(topic, records)
             yield from found
             return
-        validate = rule.policy.validate
+        validate = rule.judges
         view = None if sees_all(rule.hints) else View(rule.hints)
         for record in records:
             if refused and record.index in refused:
                 continue
             try:
-                validate(topic, record if view is None else view.of(record))
+                if validate(topic, record if view is None else view.of(record)) is not None:
+                    raise TypeError(RETURNED)
             except InvalidRecordError as refusal:
                 yield Fault(record.index, str(refusal), refusal.reason)
             except Exception as error:  # noqa: BLE001 - the same
@@ -176,3 +186,8 @@ class Plan:
         if not rule.fail_open:
             raise PolicyFailedError(rule.name, error) from error
         self.report(rule.name, error)
+
+
+def _told(message: str) -> str:
+    """A message that any answer can carry."""
+    return message[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()

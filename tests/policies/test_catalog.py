@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_sidecar.policies import loading
 from kafka_sidecar.policies.catalog import PLANS_KEPT, Catalog, PolicySettings, items
@@ -53,6 +57,30 @@ class HintsAtNothing(Remembering):
         return None
 
 
+class Closed(RecordValidationPolicy):
+    """Judges nothing."""
+
+
+class Waits(Remembering):
+    async def validate(self, topic: TopicMetadata, record: Any) -> None:  # type: ignore[override]
+        """Let nothing pass, if it were awaited."""
+
+
+class WaitsForBatches(Remembering):
+    async def validate_batch(self, topic: TopicMetadata, records: Any) -> list[Any]:
+        return []
+
+
+class HintsBelowNothing(Remembering):
+    def hints(self) -> Hints:
+        return Hints(access_key_bytes=-2)
+
+
+class FailsToEnd(Remembering):
+    def close(self) -> None:
+        raise OSError("lock")
+
+
 class NoPolicy:
     pass
 
@@ -74,7 +102,7 @@ def remembering(**values: Any) -> PolicySettings:
     return PolicySettings(f"{HERE}Remembering", **values)
 
 
-def given(catalog: Catalog, text: str) -> list[tuple[str, str]]:
+def named(catalog: Catalog, text: str) -> list[tuple[str, str]]:
     return [(rule.name, rule.text) for rule in catalog.plan(text).rules]
 
 
@@ -104,7 +132,7 @@ def test_what_is_no_such_list_is_refused_with_how_to_write_it(text: str) -> None
 
 def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> None:
     catalog = Catalog({"orders": remembering()})
-    assert given(catalog, "orders, require_header:trace-id, orders:x") == [
+    assert named(catalog, "orders, require_header:trace-id, orders:x") == [
         ("orders", ""),
         ("require_header", "trace-id"),
         ("orders", "x"),
@@ -134,7 +162,7 @@ def test_a_configured_policy_may_be_called_like_a_built_in() -> None:
 
 def test_a_facade_gets_the_whole_string() -> None:
     catalog = Catalog({}, remembering(settings={"a": 1}))
-    assert given(catalog, "anything, at: all") == [("Remembering", "anything, at: all")]
+    assert named(catalog, "anything, at: all") == [("Remembering", "anything, at: all")]
 
 
 def test_equal_strings_share_a_plan_and_strings_do_not_fill_the_memory() -> None:
@@ -167,7 +195,11 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
         (remembering(settings={"wrong": 1}), "policy p: wrong: is not a setting"),
         (PolicySettings("missing"), "policy p: there is no policy 'missing'"),
         (PolicySettings(f"{HERE}FailsToStart"), "policy p: .*FailsToStart failed to start: KeyError"),
-        (PolicySettings(f"{HERE}HintsAtNothing"), r"policy p: hints\(\) of .*HintsAtNothing gave no Hints"),
+        (PolicySettings(f"{HERE}HintsAtNothing"), r"policy p: .*HintsAtNothing: hints\(\) gave no Hints"),
+        (PolicySettings(f"{HERE}HintsBelowNothing"), r"policy p: .*: hints\(\) asks for a negative number"),
+        (PolicySettings(f"{HERE}Closed"), r"policy p: .*Closed: has no validate\(\)"),
+        (PolicySettings(f"{HERE}Waits"), "policy p: .*Waits: judges in a coroutine"),
+        (PolicySettings(f"{HERE}WaitsForBatches"), "policy p: .*WaitsForBatches: judges in a coroutine"),
         (PolicySettings(f"{HERE}NoPolicy"), "policy p: .*NoPolicy.*is no subclass"),
     ],
 )
@@ -182,6 +214,32 @@ def test_closing_closes_each_policy_once() -> None:
     policies = [member.policy for member in [*catalog._members.values(), catalog._facade] if member]
     catalog.close()
     assert [policy.closed for policy in policies if isinstance(policy, Remembering)] == [1, 1]
+
+
+def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() -> None:
+    reported: list[str] = []
+    settings = {"bad": PolicySettings(f"{HERE}FailsToEnd"), "good": remembering()}
+    catalog = Catalog(settings, report=lambda name, error: reported.append(name))
+    (good,) = catalog.plan("good").rules
+    catalog.close()
+    assert reported == ["bad"]
+    assert isinstance(good.policy, Remembering)
+    assert good.policy.closed == 1
+
+
+names = st.from_regex(r"[A-Za-z_][\w-]{0,10}", fullmatch=True)
+
+
+@given(st.lists(st.tuples(names, st.text()), min_size=1))
+def test_any_argument_can_be_written_in_quotes(rules: list[tuple[str, str]]) -> None:
+    text = ", ".join('{}:"{}"'.format(name, argument.replace('"', '""')) for name, argument in rules)
+    assert list(items(text)) == rules
+
+
+@given(st.text())
+def test_a_text_is_a_list_or_refused_with_how_to_write_one(text: str) -> None:
+    with suppress(ValueError):
+        assert all(re.fullmatch(r"[\w-]+", name) for name, _ in items(text))
 
 
 def test_every_built_in_is_there() -> None:

@@ -124,3 +124,38 @@ def test_what_fails_on_a_class_path_is_told_with_the_path(source: str, message: 
         loading.find("orders:Orders", str(place))
     assert f"on the class path {place}" in str(refused.value)
     assert "orders" not in sys.modules
+
+
+def test_a_folder_of_a_class_path_hides_no_module_of_the_program(tmp_path: Path) -> None:
+    source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\nimport json\n"
+    files = {"orders.py": f"{source}class Orders(P):\n    version = json.__file__", "json/schema.txt": ""}
+    found = loading.find("orders:Orders", str(folder(tmp_path, files)))
+    assert found.version == json.__file__  # type: ignore[attr-defined]
+
+
+def test_a_class_may_stand_in_a_package_without_an_init(tmp_path: Path) -> None:
+    files = {
+        f"com/acme/{name}": text.replace("import helper", "import com.acme.helper as helper")
+        for name, text in contents("3").items()
+    }
+    files["com/acme/orders.py"] = (
+        "from com.acme import helper\n"
+        + POLICY.partition("import helper")[0]
+        + "class Orders(RecordValidationPolicy):\n    version = helper.VERSION"
+    )
+    assert loading.find("com.acme.orders.Orders", str(folder(tmp_path, files))).version == "3"  # type: ignore[attr-defined]
+
+
+def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = folder(tmp_path / "program", {"space/theirs.py": "NAME = 'theirs'", "space/both.py": "NAME = 'theirs'"})
+    monkeypatch.syspath_prepend(str(programs))
+    source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\n"
+    source += "from space import theirs, ours, both\nclass Orders(P):\n    names = theirs.NAME, ours.NAME, both.NAME"
+    files = {"orders.py": source, "space/ours.py": "NAME = 'ours'", "space/both.py": "NAME = 'ours'"}
+    found = loading.find("orders:Orders", str(folder(tmp_path / "own", files)))
+    assert found.names == ("theirs", "ours", "ours")  # type: ignore[attr-defined]
+    from space import both  # type: ignore[import-not-found]
+
+    assert both.NAME == "theirs"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "space"]:
+        del sys.modules[name]

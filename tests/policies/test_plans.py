@@ -190,3 +190,21 @@ def test_what_two_rules_need_is_what_the_plan_needs() -> None:
     one, other = Hints(access_key_bytes=5), Hints(access_headers=True, access_key_bytes=ALL)
     assert Plan((rule(Asked(hints=one)), rule(Asked(hints=other)))).hints == other
     assert not Plan(()).hints.access_contents
+
+
+@pytest.mark.parametrize("hints", [None, Hints()], ids=["records", "header"])
+def test_a_policy_that_gives_back_false_has_failed_and_refused_nothing(
+    hints: Hints | None, batch: Batches, orders: TopicMetadata
+) -> None:
+    class SaysFalse(Asked):
+        def validate(self, topic: TopicMetadata, record: Any) -> Any:
+            return False
+
+    with pytest.raises(PolicyFailedError) as failed:
+        Plan((rule(SaysFalse(hints=hints)),)).judge(orders, batch({}), LIMIT)
+    assert "raising InvalidRecordError" in str(failed.value.error)
+
+
+def test_a_message_fits_any_answer(batch: Batches, orders: TopicMetadata) -> None:
+    (found,) = Plan((rule(Asked(refuse("\udcff" + "ü" * 40_000))),)).judge(orders, batch({}), LIMIT)
+    assert found.message == "?" + "ü" * 999
