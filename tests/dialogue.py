@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from struct import pack
 
@@ -9,6 +10,7 @@ import oracle
 from oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.exchanges import Begin
 from kafka_sidecar.proxy.metrics import Metrics
 from kafka_sidecar.proxy.rewrites import Rewrites, answer
 from kafka_sidecar.proxy.routes import Routes
@@ -20,16 +22,24 @@ MAX_FRAME = 100 << 20
 
 
 class Dialogue:
-    """What both peers have said and got so far. Node N is told as HOST, FIRST_PORT + N."""
+    """What both peers have said and got so far. Node N is told as HOST, FIRST_PORT + N.
 
-    def __init__(self, max_frame: int = MAX_FRAME, host: str = HOST) -> None:
+    ``exchange`` says who takes requests in hand, as in `Routes`.
+    """
+
+    def __init__(
+        self,
+        max_frame: int = MAX_FRAME,
+        host: str = HOST,
+        exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
+    ) -> None:
         self.now = 0.0
         self.host = host
         self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
         self.metrics = Metrics()
         self.topics = TopicNames(_nobody)
-        routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, answer)
-        self.session = Session(routes, lambda: self.now, max_frame)
+        self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, answer, exchange)
+        self.session = Session(self.routes, lambda: self.now, max_frame)
         self.to_broker = b""
         self.to_client = b""
 
@@ -50,6 +60,17 @@ class Dialogue:
         for chunk in chunks:
             if self.session.closing is None:
                 self.to_client += self.session.from_broker(chunk)
+        return self
+
+    def request_decided(self) -> Dialogue:
+        """What the client's direction waits for is over."""
+        self.to_broker += self.session.request_decided()
+        self.to_client += self.session.to_client()
+        return self
+
+    def response_decided(self) -> Dialogue:
+        """What the broker's direction waits for is over."""
+        self.to_client += self.session.response_decided()
         return self
 
     @property

@@ -1,0 +1,156 @@
+"""Produce requests and their answers as kio writes and reads them, and rules in a few words."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import oracle
+from judges import Told
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.records import NewRecord, built
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.proxy.exchanges import Hold, Step
+from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
+from kafka_sidecar.proxy.validation.resolving import Resolving
+from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
+
+VERSIONS = range(3, 14)
+FIRST_WITH_RECORD_ERRORS = 8
+FIRST_WITH_IDS = 13
+CORRELATION_ID = 7
+LIMIT = 1 << 20
+
+Topics = Mapping[str, Mapping[int, bytes | None]]  # name -> partition -> records
+
+
+def batch(*values: str, **header: Any) -> bytes:
+    """A batch of records with these values."""
+    return built([NewRecord(value.encode()) for value in values], **header)
+
+
+GOOD, BAD = batch("good"), batch("good", "bad one", "good", "bad two")
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().rjust(16, b"\1")
+
+
+def asked(version: int, topics: Topics, acks: int = -1, correlation_id: int = CORRELATION_ID) -> bytes:
+    """A request."""
+    data = [
+        {
+            "name": name,
+            "topic_id": topic_id(name),
+            "partition_data": [{"index": index, "records": records} for index, records in partitions.items()],
+        }
+        for name, partitions in topics.items()
+    ]
+    request = oracle.request(ApiKey.PRODUCE, version, acks=acks, transactional_id="tx", topic_data=data)
+    return oracle.request_frame(request, correlation_id)
+
+
+def stored(version: int, topics: Mapping[str, Mapping[int, int]], correlation_id: int = CORRELATION_ID) -> bytes:
+    """A broker's answer: at which offset."""
+    data = [
+        {
+            "name": name,
+            "topic_id": topic_id(name),
+            "partition_responses": [{"index": at, "base_offset": offset} for at, offset in partitions.items()],
+        }
+        for name, partitions in topics.items()
+    ]
+    return oracle.response_frame(oracle.response(ApiKey.PRODUCE, version, responses=data), correlation_id)
+
+
+def read(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> Any:
+    """An answer, all of it."""
+    found, response = oracle.read_response(ApiKey.PRODUCE, version, frame)
+    assert found == correlation_id
+    return response
+
+
+def said(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
+    """(topic, partition, error code, base offset), in the order of the answer."""
+    return [
+        (_name(topic, version), partition.index, int(partition.error_code), partition.base_offset)
+        for topic in read(version, frame, correlation_id).responses
+        for partition in topic.partition_responses
+    ]
+
+
+def _name(topic: Any, version: int) -> str:
+    if version < FIRST_WITH_IDS:
+        return str(topic.name)
+    assert isinstance(topic.topic_id, uuid.UUID)
+    return topic.topic_id.bytes.lstrip(b"\1").decode()
+
+
+def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
+    """Rules whose policies are called "told", "other" and "headers", and the first of them."""
+    settings = {
+        "told": PolicySettings("judges:Told", fail_open=fail_open),
+        "other": PolicySettings("judges:Told", settings={"refused": "worse"}),
+        "headers": PolicySettings("judges:HeadersOnly"),
+    }
+    before = len(Told.opened)
+    made = Rules(Catalog(settings), topics or (TopicRule("*", "told", "enforce", 100),), None)
+    return made, Told.opened[before]
+
+
+async def no_such_topic(topic_id: bytes) -> str | None:
+    return None
+
+
+async def in_thread(work: Callable[[], None]) -> None:
+    await asyncio.to_thread(work)
+
+
+class Judging:
+    """What is around an exchange, and what becomes of requests in it."""
+
+    def __init__(
+        self, *topics: TopicRule, fail_open: bool = False, names: Sequence[str] = (), limit: int = LIMIT
+    ) -> None:
+        self.rules, self.policy = rules(*topics, fail_open=fail_open)
+        self.names = TopicNames(self._ask)
+        self.names.remember((topic_id(name), name) for name in names)
+        self.hidden: set[str] = set()  # names that the cluster knows and the sidecar does not yet
+        self.cluster_answers = True
+        self.asked_for: list[bytes] = []
+        self.observed = Observed(lambda: self.now)
+        self.now = 1000.0
+        self.around = Surroundings(
+            self.names.known, self.names.name, in_thread, Resolving().resolve, self.observed, limit
+        )
+        self.waits = 0
+
+    async def _ask(self, wanted: bytes) -> str | None:
+        self.asked_for.append(wanted)
+        if not self.cluster_answers:
+            raise OSError("no broker")
+        return next((name for name in self.hidden if topic_id(name) == wanted), None)
+
+    def exchange(self, version: int) -> ProduceExchange:
+        return ProduceExchange(self.rules, self.around, version)
+
+    def judged(self, version: int, topics: Topics, acks: int = -1) -> tuple[ProduceExchange, Step]:
+        """What becomes of a request, where nothing has to be waited for."""
+        exchange = self.exchange(version)
+        return exchange, exchange.request(asked(version, topics, acks))
+
+    async def waited(self, version: int, topics: Topics, acks: int = -1) -> tuple[ProduceExchange, Step]:
+        """What becomes of a request in the end."""
+        exchange, step = self.judged(version, topics, acks)
+        while isinstance(step, Hold):
+            self.waits += 1
+            assert self.waits < 50, "waits for ever"
+            async with asyncio.timeout(10):
+                await step.wait()
+            step = step.then()
+        return exchange, step

@@ -1,0 +1,372 @@
+"""The way of a Produce request: what the broker gets, what the client gets, in every version. kio is the judge."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from base64 import b64encode
+from random import Random
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+from producing import (
+    BAD,
+    FIRST_WITH_IDS,
+    FIRST_WITH_RECORD_ERRORS,
+    GOOD,
+    VERSIONS,
+    Judging,
+    asked,
+    batch,
+    read,
+    said,
+    stored,
+    topic_id,
+)
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import Answer, Hold, Last
+from kafka_sidecar.proxy.validation.produce import OFFLOADED
+from kafka_sidecar.proxy.validation.rules import TopicRule
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+NAMES = ("orders", "payments", "free", "words")
+INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC_ID, UNKNOWN_SERVER_ERROR = 87, 2, 100, -1
+GUARDED = (TopicRule("orders", "told", "enforce", 100), TopicRule("payments", "other", "enforce", 100))
+
+
+def judging(*topics: TopicRule, **around: object) -> Judging:
+    return Judging(*(topics or GUARDED), names=NAMES, **around)  # type: ignore[arg-type]
+
+
+@each_version
+def test_a_request_of_which_nothing_is_refused_goes_on_as_the_bytes_that_came(version: int) -> None:
+    frame = asked(version, {"orders": {0: GOOD}, "free": {0: BAD}})
+    exchange = judging().exchange(version)
+    assert exchange.request(frame) is frame
+    assert not exchange.wants_response
+
+
+@each_version
+def test_refused_partitions_are_cut_out_and_all_else_is_as_it_was(version: int) -> None:
+    topics = {"orders": {3: GOOD, 1: BAD, 2: GOOD}, "free": {0: BAD}, "payments": {0: batch("worse"), 5: GOOD}}
+    left = {"orders": {3: GOOD, 2: GOOD}, "free": {0: BAD}, "payments": {5: GOOD}}
+    exchange, step = judging().judged(version, topics)
+    assert step == asked(version, left)
+    assert exchange.wants_response
+
+
+@each_version
+def test_a_topic_of_which_every_partition_is_refused_is_not_in_what_goes_on(version: int) -> None:
+    _, step = judging().judged(version, {"orders": {0: BAD, 1: BAD}, "free": {0: GOOD}})
+    assert step == asked(version, {"free": {0: GOOD}})
+
+
+@each_version
+def test_the_answer_names_all_partitions_in_the_order_of_the_request(version: int) -> None:
+    topics = {"orders": {3: GOOD, 1: BAD, 2: GOOD}, "payments": {0: batch("worse")}, "free": {0: GOOD}}
+    exchange, _ = judging().judged(version, topics)
+    answer = stored(version, {"free": {0: 30}, "orders": {2: 20, 3: 10}})
+    out = exchange.response(answer)
+    assert said(version, out) == [
+        ("orders", 3, 0, 10), ("orders", 1, INVALID_RECORD, -1), ("orders", 2, 0, 20),
+        ("payments", 0, INVALID_RECORD, -1), ("free", 0, 0, 30),
+    ]  # fmt: skip
+
+
+@each_version
+def test_what_is_refused_as_a_whole_is_answered_here(version: int) -> None:
+    _, step = judging().judged(version, {"orders": {4: BAD}})
+    assert isinstance(step, Answer)
+    assert said(version, step.frame) == [("orders", 4, INVALID_RECORD, -1)]
+
+
+@each_version
+def test_from_version_8_on_each_bad_record_is_named_with_its_index(version: int) -> None:
+    _, step = judging().judged(version, {"orders": {0: BAD}, "payments": {0: batch("worse")}})
+    assert isinstance(step, Answer)
+    (orders,), (payments,) = (topic.partition_responses for topic in read(version, step.frame).responses)
+    if version < FIRST_WITH_RECORD_ERRORS:
+        assert not hasattr(orders, "record_errors")
+        return
+    told = "orders takes no bad"
+    assert [(one.batch_index, one.batch_index_error_message) for one in orders.record_errors] == [(1, told), (3, told)]
+    told = f"told: {told}"
+    assert orders.error_message == (
+        "One or more records have been rejected due to 2 record errors in total, "
+        f"and only showing the first three errors at most: [{told}, {told}]"
+    )
+    assert payments.error_message == "other: payments takes no worse"
+
+
+@each_version
+def test_with_acks_0_what_is_left_goes_on_and_it_is_the_last_request(version: int) -> None:
+    _, step = judging().judged(version, {"orders": {0: BAD, 1: GOOD}}, acks=0)
+    assert isinstance(step, Last)
+    assert (step.frame, step.cause) == (asked(version, {"orders": {1: GOOD}}, acks=0), "refused_without_acks")
+    assert "told: orders takes no bad" in step.detail
+
+
+def test_with_acks_0_and_nothing_left_no_byte_goes_on() -> None:
+    _, step = judging().judged(9, {"orders": {0: BAD}}, acks=0)
+    assert isinstance(step, Last)
+    assert step.frame == b""
+
+
+def test_a_header_with_any_client_id_stays_as_it_was() -> None:
+    frame, exchange = asked(3, {"orders": {0: GOOD, 1: BAD}}), judging().exchange(3)
+    left = asked(3, {"orders": {0: GOOD}})
+    anonymous = frame[12:14], b"\xff\xff"
+    assert anonymous[0] == b"\0\3"  # "app"
+    frame = (len(frame) - 4 - 3).to_bytes(4, "big") + frame[4:12] + anonymous[1] + frame[17:]
+    assert exchange.request(frame) == (len(left) - 7).to_bytes(4, "big") + left[4:12] + b"\xff\xff" + left[17:]
+
+
+def shadowed(percent: int = 100, mode: str = "shadow") -> Judging:
+    return judging(TopicRule("orders", "told", mode, percent))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [BAD, batch("bug"), b"", b"nonsense", batch("good")[:-1]])
+def test_in_shadow_everything_goes_on_and_is_counted(bad: bytes) -> None:
+    judge = shadowed()
+    frame, exchange = asked(9, {"orders": {0: bad}}), judge.exchange(9)
+    assert exchange.request(frame) is frame
+    counted = [mode for _, _, mode, _ in judge.observed.refusals] + [mode for _, mode in judge.observed.failures]
+    assert counted == ["shadow"]
+
+
+def test_off_is_not_looked_at() -> None:
+    judge = shadowed(mode="off")
+    frame, exchange = asked(9, {"orders": {0: b"nonsense"}}), judge.exchange(9)
+    assert exchange.request(frame) is frame
+    assert not judge.observed.refusals
+
+
+def test_a_percentage_enforces_about_that_share_of_the_batches_and_always_the_same() -> None:
+    judge = shadowed(percent=30, mode="enforce")
+    batches = [batch("bad", str(number)) for number in range(300)]
+    refused = [isinstance(judge.judged(9, {"orders": {0: one}})[1], Answer) for one in batches]
+    assert 50 < sum(refused) < 130
+    assert [isinstance(judge.judged(9, {"orders": {0: one}})[1], Answer) for one in batches] == refused
+    modes = [mode for (_, _, mode, _), number in judge.observed.refusals.items() for _ in range(number)]
+    assert (modes.count("enforce"), modes.count("shadow")) == (2 * sum(refused), 2 * (300 - sum(refused)))
+
+
+@pytest.mark.parametrize("bad", [BAD, b"nonsense", batch("bug")])
+def test_nothing_is_refused_at_0_percent(bad: bytes) -> None:
+    frame, exchange = asked(9, {"orders": {0: bad}}), shadowed(percent=0, mode="enforce").exchange(9)
+    assert exchange.request(frame) is frame
+
+
+def test_a_policy_that_fails_refuses_the_batch_with_a_server_error() -> None:
+    judge = judging()
+    _, step = judge.judged(9, {"orders": {0: batch("good", "bug"), 1: GOOD}})
+    assert step == asked(9, {"orders": {1: GOOD}})
+    assert judge.observed.failures == {("told", "enforce"): 1}
+    _, step = judge.judged(9, {"orders": {0: batch("bug")}})
+    assert isinstance(step, Answer)
+    (partition,) = read(9, step.frame).responses[0].partition_responses
+    assert (partition.error_code, partition.error_message) == (UNKNOWN_SERVER_ERROR, "the policy told failed")
+    assert partition.record_errors == ()
+
+
+def test_a_policy_that_fails_lets_pass_where_the_operator_wants_that() -> None:
+    judge = judging(fail_open=True)
+    frame, exchange = asked(9, {"orders": {0: batch("good", "bug")}}), judge.exchange(9)
+    assert exchange.request(frame) is frame
+
+
+def test_a_string_that_no_policy_understands_refuses_only_its_topic_and_is_told_once_for_each_partition() -> None:
+    judge = judging(TopicRule("orders", "told:nonsense", "enforce", 100), GUARDED[1])
+    _, step = judge.judged(9, {"orders": {0: GOOD, 1: GOOD}, "payments": {0: GOOD}, "free": {0: GOOD}})
+    assert step == asked(9, {"payments": {0: GOOD}, "free": {0: GOOD}})
+    assert judge.observed.refusals == {("orders", "(configuration)", "enforce", "misconfigured"): 2}
+    _, step = judge.judged(9, {"orders": {0: GOOD}})
+    assert isinstance(step, Answer)
+    (partition,) = read(9, step.frame).responses[0].partition_responses
+    assert partition.error_code == UNKNOWN_SERVER_ERROR
+    assert partition.error_message == "record.validation.policy of orders: policy told: nonsense means nothing"
+
+
+def test_a_string_that_no_policy_understands_refuses_nothing_in_shadow() -> None:
+    judge = judging(TopicRule("orders", "told:nonsense", "shadow", 100))
+    frame, exchange = asked(9, {"orders": {0: GOOD}}), judge.exchange(9)
+    assert exchange.request(frame) is frame
+    assert judge.observed.refusals == {("orders", "(configuration)", "shadow", "misconfigured"): 1}
+
+
+def resealed(records: bytes, codec: int) -> bytes:
+    """The batch with another codec in its header, and the checksum that belongs to that."""
+    data = bytearray(records)
+    data[22] = codec
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+BROKEN = {
+    "nothing": (b"", INVALID_RECORD),
+    "null": (None, INVALID_RECORD),
+    "no whole batch": (GOOD[:-1], INVALID_RECORD),
+    "two batches": (GOOD + GOOD, INVALID_RECORD),
+    "old format": (GOOD[:16] + b"\1" + GOOD[17:], INVALID_RECORD),
+    "unknown format": (GOOD[:16] + b"\3" + GOOD[17:], CORRUPT_MESSAGE),
+    "wrong checksum": (BAD[:-1] + b"?", CORRUPT_MESSAGE),
+    "unknown codec": (resealed(GOOD, 5), UNKNOWN_SERVER_ERROR),
+    "not what the codec says": (resealed(GOOD, 3), UNKNOWN_SERVER_ERROR),
+    "too large": (batch("x" * 2_000_000, codec=1), INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_what_is_no_batch_is_refused_and_the_partitions_beside_it_go_on(kind: str) -> None:
+    records, code = BROKEN[kind]
+    judge = judging()
+    _, step = await judge.waited(9, {"orders": {0: records, 1: GOOD}})
+    assert step == asked(9, {"orders": {1: GOOD}})
+    _, step = await judge.waited(9, {"orders": {0: records}})
+    assert isinstance(step, Answer)
+    assert said(9, step.frame) == [("orders", 0, code, -1)]
+    assert judge.observed.refusals == {("orders", "(structure)", "enforce", "unreadable"): 2}
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_large_batch_of_no_codec_is_told_at_once(codec: int) -> None:
+    records = bytearray(batch("x" * (1 << 20)))
+    records[22] = codec
+    _, step = judging().judged(9, {"orders": {0: bytes(records)}})
+    assert isinstance(step, Answer)
+
+
+@given(st.binary(max_size=300), st.sampled_from(VERSIONS))
+def test_any_bytes_behind_a_header_raise_codec_errors_only(body: bytes, version: int) -> None:
+    head = asked(version, {})[4:17] + (b"\0" if version >= 9 else b"")
+    frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
+    _endure(judging(), version, frame)
+
+
+@given(st.data(), st.sampled_from(VERSIONS))
+def test_a_request_that_is_changed_anywhere_raises_codec_errors_only(data: st.DataObject, version: int) -> None:
+    frame = bytearray(asked(version, {"orders": {0: BAD, 1: batch("ask x", codec=3)}, "free": {0: GOOD}}))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(17, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    _endure(judging(), version, bytes(frame))
+
+
+def _endure(judge: Judging, version: int, frame: bytes) -> None:
+    try:
+        step = judge.exchange(version).request(frame)
+    except CodecError:
+        return
+    assert isinstance(step, bytes | Answer | Last | Hold)
+
+
+@given(st.binary(max_size=200), st.sampled_from(VERSIONS))
+def test_any_answer_of_a_broker_raises_codec_errors_only(body: bytes, version: int) -> None:
+    exchange, _ = judging().judged(version, {"orders": {0: BAD, 1: GOOD}})
+    frame = (4 + len(body)).to_bytes(4, "big") + bytes(4) + body
+    try:
+        exchange.response(frame)
+    except CodecError:
+        return
+
+
+async def test_an_id_that_is_not_known_is_asked_for_and_then_its_topics_rules_hold() -> None:
+    judge = judging()
+    judge.hidden = {"orders-2"}
+    judge.rules, judge.policy = Judging(TopicRule("orders-2", "told", "enforce", 100)).rules, judge.policy
+    topics = {"orders-2": {0: BAD, 1: GOOD}}
+    exchange, step = await judge.waited(FIRST_WITH_IDS, topics)
+    assert step == asked(FIRST_WITH_IDS, {"orders-2": {1: GOOD}})
+    assert judge.asked_for == [topic_id("orders-2")]
+    out = exchange.response(stored(FIRST_WITH_IDS, {"orders-2": {1: 5}}))
+    assert said(FIRST_WITH_IDS, out) == [("orders-2", 0, INVALID_RECORD, -1), ("orders-2", 1, 0, 5)]
+
+
+@pytest.mark.parametrize("cluster_answers", [True, False])
+async def test_an_id_that_the_cluster_does_not_know_is_answered_as_a_broker_does(cluster_answers: bool) -> None:
+    judge = judging()
+    judge.cluster_answers = cluster_answers
+    topics = {"who": {0: GOOD, 1: GOOD}, "orders": {0: GOOD}}
+    exchange, step = await judge.waited(FIRST_WITH_IDS, topics)
+    assert step == asked(FIRST_WITH_IDS, {"orders": {0: GOOD}})
+    out = exchange.response(stored(FIRST_WITH_IDS, {"orders": {0: 5}}))
+    assert said(FIRST_WITH_IDS, out)[:2] == [("who", at, UNKNOWN_TOPIC_ID, -1) for at in (0, 1)]
+
+
+async def test_ids_without_partitions_are_not_asked_for() -> None:
+    judge = judging()
+    frame = asked(FIRST_WITH_IDS, {"who": {}, "orders": {0: GOOD}})
+    _, step = await judge.waited(FIRST_WITH_IDS, {"who": {}, "orders": {0: GOOD}})
+    assert (step, judge.asked_for) == (frame, [])
+
+
+async def test_several_unknown_ids_are_asked_for_one_after_the_other() -> None:
+    judge = judging()
+    judge.hidden = {"a", "b"}
+    _, step = await judge.waited(FIRST_WITH_IDS, {"a": {0: BAD}, "who": {0: BAD}, "b": {0: BAD}})
+    assert step == asked(FIRST_WITH_IDS, {"a": {0: BAD}, "b": {0: BAD}})
+    assert judge.waits == 3
+
+
+async def test_what_a_policy_waits_for_is_fetched_and_the_batch_judged_again() -> None:
+    judge = judging()
+    _, step = await judge.waited(9, {"orders": {0: batch("ask a", "bad", "ask b"), 1: batch("ask a")}})
+    assert judge.policy.asked == [b"a", b"b"]
+    assert judge.waits == 2
+    assert step == asked(9, {"orders": {1: batch("ask a")}})
+    assert judge.observed.refusals == {("orders", "told", "enforce", "bad"): 1}
+
+
+@pytest.mark.parametrize("key", ["nobody", "in vain"])
+async def test_what_cannot_be_fetched_is_the_policys_failure(key: str) -> None:
+    judge = judging()
+    _, step = await judge.waited(9, {"orders": {0: batch(f"ask {key}"), 1: GOOD}})
+    assert step == asked(9, {"orders": {1: GOOD}})
+    assert (judge.waits, judge.policy.asked) == (1, [key.encode()])
+    assert judge.observed.failures == {("told", "enforce"): 1}
+
+
+async def test_what_cannot_be_fetched_lets_pass_where_the_operator_wants_that() -> None:
+    judge = judging(fail_open=True)
+    _, step = await judge.waited(9, {"orders": {0: batch("ask nobody")}})
+    assert step == asked(9, {"orders": {0: batch("ask nobody")}})
+
+
+@pytest.mark.parametrize(("codec", "large"), list(OFFLOADED.items()))
+async def test_large_batches_are_judged_in_a_thread(codec: int, large: int) -> None:
+    judge = judging(limit=100 << 20)
+    for size, elsewhere in ((large // 2, False), (large * 3 // 2, True)):
+        records = batch("good", b64encode(Random(1).randbytes(size)).decode()[:size], "bad", codec=codec)
+        judge.policy.threads.clear()
+        _, step = await judge.waited(9, {"orders": {0: records}})
+        assert isinstance(step, Answer)
+        assert (threading.get_ident() not in judge.policy.threads) is elsewhere
+
+
+async def test_a_large_batch_of_which_only_the_header_is_needed_is_judged_at_once() -> None:
+    judge = judging(TopicRule("orders", "headers:never", "enforce", 100))
+    _, step = judge.judged(9, {"orders": {0: batch("x" * (2 << 20))}})
+    assert isinstance(step, Answer)
+    assert judge.observed.batches == {"header": 1}
+
+
+async def test_topic_configs_that_are_not_read_yet_are_waited_for() -> None:
+    judge, read_now = judging(), asyncio.Event()
+
+    async def until_known() -> None:
+        read_now.set()
+
+    judge.around.until_known = until_known
+    _, step = await judge.waited(9, {"orders": {0: BAD}})
+    assert isinstance(step, Answer)
+    assert read_now.is_set()
+    assert judge.waits == 1
+
+
+def test_nothing_of_a_payload_is_in_what_the_client_is_told() -> None:
+    secret = "bad 4111111111111111"
+    _, step = judging().judged(9, {"orders": {0: batch(secret)}})
+    assert isinstance(step, Answer)
+    assert b"4111" not in step.frame
