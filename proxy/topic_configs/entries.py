@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafka_sidecar.proxy.topic_configs.own import LONGEST_VALUE
+
 FORMAT_VERSION = 1
 ID_SIZE = 16
 NO_ID = bytes(ID_SIZE)
@@ -58,11 +60,14 @@ def entry_of(topic_id: bytes, value: bytes) -> Entry:
     match document:
         case {"version": int(version)} if version != FORMAT_VERSION:
             raise ValueError(f"the entry has format version {version}, known is {FORMAT_VERSION}")
-        case {"version": _, "topic": str(topic), "configs": dict(configs)} if all(
-            isinstance(text, str) for text in configs.values()
-        ):
+        case {"version": _, "topic": str(topic), "configs": dict(configs)} if all(map(_can_be_shown, configs.values())):
             return Entry(topic, topic_id, configs)
     raise ValueError("the value is no entry")
+
+
+def _can_be_shown(value: object) -> bool:
+    """Whether a client can be told it. Raises ValueError for lone surrogates."""
+    return isinstance(value, str) and len(value.encode(errors="surrogateescape")) <= LONGEST_VALUE
 
 
 class Entries:

@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.topic_configs import source_address
 CLIENT_ID = "kafka-sidecar"
 REQUEST_LIMIT_MS = 5000
 RETRY_MS = 100
+IDLE_FETCH_MS = 2000  # a broker answers a fetch at once when there is something, else after this time
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 NONE, TOPIC_ALREADY_EXISTS, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 0, 36, 29, 31
@@ -98,7 +99,9 @@ class KafkaClients:
         """The topic from its beginning. Makes it where it is missing. Raises one of ``failures``."""
         await self._make_topic()
         # "none": a log that was cut off or replaced is an error, for what it no longer says must be forgotten.
-        consumer = AIOKafkaConsumer(**self._common, enable_auto_commit=False, auto_offset_reset="none")
+        consumer = AIOKafkaConsumer(
+            **self._common, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=IDLE_FETCH_MS
+        )
         try:
             await consumer.start()
             consumer.assign([self._partition])

@@ -1,4 +1,4 @@
-"""The log of topic configs as a compacted topic of the cluster, through aiokafka (design D14).
+"""The log of topic configs as a compacted topic of the cluster, through aiokafka.
 
 The clients themselves are in `kafka_clients`, which costs a sidecar some megabytes to import.
 """
@@ -18,7 +18,7 @@ from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
 log = logging.getLogger(__name__)
 
 POLL_MS = 1000  # aiokafka returns at once when there is something to read
-FRESH_S = 10.0  # a broker answers a fetch within half a second, even with nothing
+FRESH_S = 10.0  # a broker answers a fetch within two seconds, even with nothing
 WRITE_LIMIT_S = 8.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 5.0
 

@@ -9,6 +9,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 
 RECORD_VALIDATION_POLICY = "record.validation.policy"
 LONGEST_VALUE = 32767  # bytes, as in Kafka: what a string holds in versions that are not flexible
+LONGEST_MESSAGE = 1000  # characters of what a client is told
 
 # Looks at a value. Raises ValueError: it cannot be, the text says why.
 Check = Callable[[str], None]
@@ -37,7 +38,10 @@ class OwnConfig:
         try:
             self.check(value)
         except ValueError as error:
-            return invalid(f"Invalid value for configuration {self.name}: {error}")
+            return invalid(f"Invalid value for configuration {self.name}: {error}"[:LONGEST_MESSAGE])
+        except Exception as error:  # noqa: BLE001 - a policy's own bug must cost its author one answer only
+            why = f"{self.name} cannot be set: the policy failed to look at it: {error!r}"
+            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, why[:LONGEST_MESSAGE])
         return None
 
 

@@ -87,6 +87,8 @@ class World:
 
 
 def check(text: str) -> None:
+    if text == "broken":
+        raise TypeError("a bug of the policy's")
     if text.startswith("bad"):
         raise ValueError(f"no policy is called {text!r}")
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import oracle
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import Answer
+from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.topic_configs.store import Reader
 
 POLICY = "record.validation.policy"
 TOPIC, BROKER = 2, 4
@@ -17,6 +26,33 @@ ORDERS = b"o" * 16
 INCREMENTAL_VERSIONS = pytest.mark.parametrize("version", [0, 1])
 LEGACY_VERSIONS = pytest.mark.parametrize("version", [0, 1, 2])
 CREATE_VERSIONS = pytest.mark.parametrize("version", range(2, 8))
+
+
+EXCHANGED = (INCREMENTAL, LEGACY, CREATE)
+OWN = {"name": POLICY, "value": "headers"}
+SAMPLES: dict[int, dict[str, Any]] = {
+    INCREMENTAL: {"resources": [{"resource_type": TOPIC, "resource_name": "orders", "configs": [OWN]}]},
+    LEGACY: {"resources": [{"resource_type": TOPIC, "resource_name": "orders", "configs": [OWN]}]},
+    CREATE: {"topics": [{"name": "orders", "configs": [OWN]}]},
+    ApiKey.DESCRIBE_CONFIGS: {"resources": [{"resource_type": TOPIC, "resource_name": "orders"}]},
+    ApiKey.DELETE_TOPICS: {"topics": [{"name": "orders"}], "topic_names": ["orders"]},
+}
+
+
+class NoStore:
+    """A log that is never written."""
+
+    trouble = None
+
+    async def start(self, reader: Reader) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def write(self, key: bytes, value: bytes | None) -> None: ...
+
+
+async def no_ids(names: Sequence[str]) -> Mapping[str, bytes]:
+    return {}
 
 
 def config(name: str, value: str | None, operation: int = SET) -> dict[str, Any]:
@@ -275,6 +311,40 @@ async def test_nothing_is_changed_while_it_is_not_known_what_is_set(world: Any, 
         assert said.same_request
         said = await say(configs, INCREMENTAL, 1, {"resources": [altered(config("a", "b"))]}, agreed("orders"))
         assert said.same_request
+
+
+async def test_a_policy_that_fails_to_look_at_its_string_costs_one_answer(world: Any, say: Any) -> None:
+    async with world.sidecar() as configs:
+        said = await say(configs, INCREMENTAL, 1, {"resources": [altered(config(POLICY, "broken"))]})
+        why = f'{POLICY} cannot be set: the policy failed to look at it: TypeError("a bug of the policy\'s")'
+        assert told(said) == [("orders", -1, why)]
+
+
+@INCREMENTAL_VERSIONS
+async def test_a_long_refusal_fits_its_answer(world: Any, say: Any, version: int) -> None:
+    async with world.sidecar() as configs:
+        asked = {"resources": [altered(config(POLICY, "bad" * 10_000))]}
+        (_, code, why), *_ = told(await say(configs, INCREMENTAL, version, asked))
+        assert (code, len(why)) == (40, 1000)
+
+
+KEYS = [*EXCHANGED, ApiKey.DESCRIBE_CONFIGS, ApiKey.DELETE_TOPICS]
+
+
+@given(st.sampled_from(KEYS), st.data())
+def test_any_bytes_are_a_request_or_a_codec_error(key: int, data: st.DataObject) -> None:
+    version = data.draw(st.integers(APIS[key].min_version, APIS[key].max_version))
+    good = oracle.request_frame(oracle.request(key, version, **SAMPLES[key]), 1)
+    frame = bytearray(good)
+    for at, byte in data.draw(st.lists(st.tuples(st.integers(8, len(good) - 1), st.integers(0, 255)), max_size=4)):
+        frame[at] = byte
+    spoilt = bytes(frame[: data.draw(st.integers(12, len(good)))])
+    begin = TopicConfigs(NoStore(), no_ids, lambda text: None).exchange(key, version)
+    assert begin is not None
+    exchange = begin(spoilt, 0, len(spoilt))
+    assert exchange is not None
+    with suppress(CodecError):
+        assert isinstance(exchange.request(spoilt), bytes | Answer)
 
 
 @pytest.mark.parametrize(("key", "oldest"), [(CREATE, 2), (ApiKey.DESCRIBE_CONFIGS, 1), (ApiKey.DELETE_TOPICS, 1)])
