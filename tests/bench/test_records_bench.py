@@ -1,0 +1,53 @@
+"""The rig behind `make bench-records`: its records are what it says, and its verdicts follow from its figures."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import records as bench
+
+from kafka_sidecar.codec.records import Codec, batches, built
+
+
+@pytest.mark.parametrize("workload", bench.WORKLOADS[:10], ids=[workload.title for workload in bench.WORKLOADS[:10]])
+def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workload) -> None:
+    (batch,) = batches(built(bench.records_of(workload)))
+    count = batch.header.count
+
+    assert abs(len(batch.data) / count - workload.record_bytes) < 0.05 * workload.record_bytes
+    assert abs(len(batch.data) - workload.batch_bytes) < 0.05 * workload.batch_bytes
+
+
+def test_records_shrink_as_those_of_applications_do() -> None:
+    large, small = (
+        len(built(records)) / len(built(records, codec=Codec.LZ4))
+        for records in map(bench.records_of, bench.WORKLOADS[:10:5])
+    )
+
+    assert 1.9 < large < 2.9
+    assert 1.4 < small < 2.2
+
+
+def test_every_step_is_measured_per_record() -> None:
+    data = built(bench.records_of(bench.WORKLOADS[-1]), codec=Codec.SNAPPY)
+
+    runs = bench.measured(data, reps=2, chance=Random(1))
+
+    assert set(runs) == {bench.ALONE, bench.WHOLE, bench.WALK, bench.POLICY}
+    assert all(len(values) == 2 and min(values) > 0 for values in runs.values())
+
+
+def test_ratios_are_taken_within_a_repetition() -> None:
+    workload = bench.Workload(Codec.LZ4, 1000, 1 << 20, target=1.15)
+    runs = {
+        bench.ALONE: [100.0, 200.0, 400.0], bench.WHOLE: [110.0, 220.0, 500.0],
+        bench.WALK: [20.0, 20.0, 40.0], bench.POLICY: [130.0, 121.0, 130.0],
+    }  # fmt: skip
+
+    row = bench.row(workload, runs)
+
+    assert row.cells == {
+        bench.ALONE: "200", bench.WHOLE: "220 (1.10x) met", bench.WALK: "20", bench.POLICY: "130 (+101) MISSED",
+    }  # fmt: skip
+    assert (row.measure, row.target) == ("1 KB, lz4, batches of 1 MB", "<= 1.15x, policy <= +100 ns")
