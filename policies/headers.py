@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.policies.contract import Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.patterns import Matches, Pattern, whole
 from kafka_sidecar.policies.settings import Settings, no_argument, read
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Record
+    from kafka_sidecar.codec.records import Records
 
 MISSING = "Topic %s requires records to contain a header with key: %s"
 FOREIGN = "Topic %s allows no record headers but those with keys: %s"
@@ -58,18 +58,26 @@ class Headers(RecordValidationPolicy):
     def check(self, text: str) -> None:
         no_argument(text)
 
-    def validate(self, topic: TopicMetadata, record: Record) -> None:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
         own = self._compiled
-        headers = record.headers
-        keys = {header.key_bytes for header in headers}
+        faults = []
         for key in own.required:
-            if key not in keys:
-                raise InvalidRecordError(MISSING % (topic.topic, key.decode()), "no_header")
-        if own.allowed is not None and not keys <= own.allowed:
-            allowed = ", ".join(sorted(key.decode() for key in own.allowed))
-            raise InvalidRecordError(FOREIGN % (topic.topic, allowed or "none"), "header_not_allowed")
-        for header in headers:
-            fits = own.values.get(header.key_bytes)
-            if fits is not None and (header.value is None or not fits(header.value)):
-                name = header.key_bytes.decode()
-                raise InvalidRecordError(PATTERN % (topic.topic, name, self.settings.values[name]), "header_value")
+            message = MISSING % (topic.topic, key.decode())
+            faults += [Fault(index, message, "no_header") for index in records.without_header(key)]
+        if own.allowed is not None or own.values:
+            faults += self._contents(topic.topic, records)
+        return faults
+
+    def _contents(self, topic: str, records: Records) -> Iterator[Fault]:
+        allowed, values = self._compiled.allowed, self._compiled.values
+        foreign = FOREIGN % (topic, ", ".join(sorted(key.decode() for key in allowed or ())) or "none")
+        for record in records:
+            for header in record.headers:
+                key = header.key_bytes
+                if allowed is not None and key not in allowed:
+                    yield Fault(record.index, foreign, "header_not_allowed")
+                fits = values.get(key)
+                if fits is not None and (header.value is None or not fits(header.value)):
+                    name = key.decode()
+                    message = PATTERN % (topic, name, self.settings.values[name])
+                    yield Fault(record.index, message, "header_value")

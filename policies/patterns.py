@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 Matches = Callable[[bytes], object]  # truthy where the pattern fits
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # they are raised
+_OPTIONS.never_capture = True  # nobody asks for groups
 
 
 @lru_cache(256)

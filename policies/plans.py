@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.contract import (
@@ -21,10 +21,10 @@ from kafka_sidecar.policies.contract import (
     TopicMetadata,
     Unresolved,
 )
-from kafka_sidecar.policies.views import EVERYTHING, View, sees_all
+from kafka_sidecar.policies.views import EVERYTHING, sees_all, view_class
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Batch, Record, Records
+    from kafka_sidecar.codec.records import Batch, Records
 
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
@@ -43,7 +43,7 @@ class Rule:
     hints: Hints = EVERYTHING  # what policy.hints() said after configure()
 
     @property
-    def judges(self) -> Callable[[TopicMetadata, Record], object]:
+    def judges(self) -> Callable[[TopicMetadata, Any], object]:
         """``policy.validate``; a class of others may give back what it must not."""
         return self.policy.validate
 
@@ -146,7 +146,7 @@ class Plan:
             yield from validate_header(topic, batch.header)
         elif not rule.hints.access_contents:
             try:
-                if rule.judges(topic, View(rule.hints).of(None)) is not None:
+                if rule.judges(topic, view_class(rule.hints)()) is not None:
                     raise TypeError(RETURNED)
             except InvalidRecordError as refused:
                 yield Fault(WHOLE_BATCH, str(refused), refused.reason)
@@ -165,7 +165,7 @@ class Plan:
             yield from found
             return
         validate = rule.judges
-        view = None if sees_all(rule.hints) else View(rule.hints)
+        view = None if sees_all(rule.hints) else view_class(rule.hints)()
         for record in records:
             if refused and record.index in refused:
                 continue

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kafka_sidecar.policies.contract import ALL, Hints
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Header, Record
+    from kafka_sidecar.codec.records import Record
 
 EVERYTHING = Hints(access_headers=True, access_key_bytes=ALL, access_value_bytes=ALL, access_metadata=True)
+METADATA = ("index", "timestamp", "key_size", "value_size")
+
+
+class NotAskedForError(Exception):
+    """A policy looks at what its hints did not name. Returning nothing instead would pass for a null."""
+
+
+class View:
+    """A record behind the hints of one policy; the same object shows one record after the other.
+
+    A class for each kind of hints is made by `view_class`: what may be seen is fetched without a call in Python.
+    """
+
+    __slots__ = ("_record",)
+
+    def of(self, record: Record) -> Any:
+        """This view, now of another record."""
+        self._record = record
+        return self
 
 
 def sees_all(hints: Hints) -> bool:
@@ -18,76 +38,43 @@ def sees_all(hints: Hints) -> bool:
     return hints | Hints(access_metadata=True) == EVERYTHING
 
 
-class NotAskedForError(Exception):
-    """A policy looks at what its hints did not name. Returning nothing instead would pass for a null."""
+@lru_cache(256)
+def view_class(hints: Hints) -> type[View]:
+    """The view that shows what these hints ask for: as in a `Record`, where it is asked for as a whole."""
+    walked = hints.access_contents
+    members: dict[str, Any] = {name: _shown(name) if walked else _hidden(name, "everything") for name in METADATA}
+    for part, size in (("key", hints.access_key_bytes), ("value", hints.access_value_bytes)):
+        members |= _bytes(part, size)
+    for name in ("headers", "header"):
+        members[name] = _shown(name) if hints.access_headers else _hidden("headers", "access_headers")
+    return type("View", (View,), {"__slots__": (), **members})
 
-    def __init__(self, part: str, hint: str) -> None:
-        super().__init__(f"the record's {part} is not there for a policy whose hints() leave {hint} unset")
+
+def _bytes(part: str, size: int) -> dict[str, Any]:
+    """The members for the key or value of which ``size`` bytes may be seen."""
+    prefix, hint = f"{part}_prefix", f"access_{part}_bytes"
+    if size == ALL:
+        return {part: _shown(part), prefix: _shown(prefix)}
+    if size == 0:
+        return {part: _hidden(part, hint), prefix: _hidden(part, hint)}
+    of_record = attrgetter(f"_record.{prefix}")
+
+    def limited(view: View, wanted: int) -> bytes | None:
+        if not 0 <= wanted <= size:
+            _refuse(f"{part} beyond {size} bytes", hint)
+        found: bytes | None = of_record(view)(wanted)
+        return found
+
+    return {part: property(lambda view: of_record(view)(size)), prefix: limited}
 
 
-class View:
-    """A record behind the hints of one policy; the same object shows one record after the other."""
+def _shown(name: str) -> property:
+    return property(attrgetter(f"_record.{name}"))
 
-    __slots__ = ("_hints", "_record")
 
-    def __init__(self, hints: Hints) -> None:
-        self._hints = hints
-        self._record: Record | None = None
+def _hidden(part: str, hint: str) -> property:
+    return property(lambda view: _refuse(part, hint))
 
-    def of(self, record: Record | None) -> Record:
-        """This view, now of another record, or of none. It is a `Record` to whoever looks."""
-        self._record = record
-        return cast("Record", self)
 
-    def _asked(self, part: str, hint: str, asked: object = True) -> Record:
-        if self._record is None or not asked:
-            raise NotAskedForError(part, hint)
-        return self._record
-
-    @property
-    def index(self) -> int:
-        return self._asked("index", "access_metadata").index
-
-    @property
-    def timestamp(self) -> int:
-        return self._asked("timestamp", "access_metadata").timestamp
-
-    @property
-    def key_size(self) -> int:
-        return self._asked("key size", "access_metadata").key_size
-
-    @property
-    def value_size(self) -> int:
-        return self._asked("value size", "access_metadata").value_size
-
-    @property
-    def key(self) -> bytes | None:
-        """The key, or its first bytes where the hints ask for these only; None for null."""
-        asked = self._hints.access_key_bytes
-        record = self._asked("key", "access_key_bytes", asked)
-        return record.key if asked == ALL else record.key_prefix(asked)
-
-    @property
-    def value(self) -> bytes | None:
-        """The value, or its first bytes where the hints ask for these only; None for null."""
-        asked = self._hints.access_value_bytes
-        record = self._asked("value", "access_value_bytes", asked)
-        return record.value if asked == ALL else record.value_prefix(asked)
-
-    def key_prefix(self, size: int) -> bytes | None:
-        asked = self._hints.access_key_bytes
-        record = self._asked("key", "access_key_bytes", asked == ALL or 0 <= size <= asked)
-        return record.key_prefix(size)
-
-    def value_prefix(self, size: int) -> bytes | None:
-        asked = self._hints.access_value_bytes
-        record = self._asked("value", "access_value_bytes", asked == ALL or 0 <= size <= asked)
-        return record.value_prefix(size)
-
-    @property
-    def headers(self) -> Sequence[Header]:
-        return self._asked("headers", "access_headers", self._hints.access_headers).headers
-
-    def header(self, name: str | bytes) -> Header | None:
-        """The last header of that name, None where there is none."""
-        return self._asked("headers", "access_headers", self._hints.access_headers).header(name)
+def _refuse(part: str, hint: str) -> NoReturn:
+    raise NotAskedForError(f"the record's {part} is not there for a policy whose hints() leave {hint} unset")
