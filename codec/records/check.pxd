@@ -12,6 +12,6 @@ cdef Py_ssize_t _record_end(bytes data, Py_ssize_t at, Py_ssize_t index) except 
 cdef Py_ssize_t _headers_end(bytes data, Py_ssize_t at, Py_ssize_t raw, Py_ssize_t index) except -1
 
 @cython.locals(raw=Py_ssize_t, byte=Py_ssize_t, shift=int)
-cdef (Py_ssize_t, Py_ssize_t) _longer(bytes data, Py_ssize_t at, Py_ssize_t first) except *
+cdef (Py_ssize_t, Py_ssize_t) _longer(bytes data, Py_ssize_t at, Py_ssize_t first) noexcept
 
 cdef _bad(Py_ssize_t index, str what)

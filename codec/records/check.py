@@ -68,7 +68,7 @@ def _record_end(data: bytes, at: int, index: int) -> int:
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1 and raw != NULL:
-            raise _bad(index, "its key or value has a negative length")
+            raise _bad(index, "its key or value has no length that can be")
         at += raw >> 1
     raw = data[at]
     at += 1
@@ -83,21 +83,21 @@ def _headers_end(data: bytes, at: int, raw: int, index: int) -> int:
     if raw > 127:
         raw, at = _longer(data, at, raw)
     if raw & 1:
-        raise _bad(index, "its number of headers is negative")
+        raise _bad(index, "it has no number of headers that can be")
     for _ in range(raw >> 1):
         raw = data[at]
         at += 1
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1:
-            raise _bad(index, "the key of a header has a negative length")
+            raise _bad(index, "the key of a header has no length that can be")
         at += raw >> 1
         raw = data[at]
         at += 1
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1 and raw != NULL:
-            raise _bad(index, "the value of a header has a negative length")
+            raise _bad(index, "the value of a header has no length that can be")
         at += raw >> 1
     return at
 
@@ -107,14 +107,18 @@ def _bad(index: int, what: str) -> CodecError:
 
 
 def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """The rest of a varint after its ``first`` byte: its raw value and the position after it."""
+    """The rest of a varint after its ``first`` byte: its raw value and the position after it.
+
+    One that does not fit 32 bits is -1, a length that no place allows: an exception would have to be asked for
+    after each call in C.
+    """
     raw = first & 127
     shift = 7
-    while shift < 35:
+    while shift < 35 and at < len(data):
         byte = data[at]
         at += 1
         raw |= (byte & 127) << shift
         if byte < 128 and raw >> 32 == 0:
             return raw, at
         shift += 7
-    raise CodecError("a length does not fit 32 bits")
+    return -1, at

@@ -37,3 +37,4 @@ cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at) noexcept
 cdef (long long, Py_ssize_t) _varlong(bytes data, Py_ssize_t at) noexcept
 cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other) noexcept
 cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)
+cdef bint _stands(bytes name, bytes data, Py_ssize_t at) noexcept

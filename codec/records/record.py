@@ -19,6 +19,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.libc.string import memcmp
 
 NULL = 1  # -1, zigzag coded
 
@@ -213,7 +214,7 @@ class Record:
         for _ in range(count >> 1):
             raw, at = _uvarint(data, at)
             end = at + (raw >> 1)
-            if raw >> 1 == len(name) and data.startswith(name, at, end):
+            if raw >> 1 == len(name) and _stands(name, data, at):
                 found = end
             raw, at = _uvarint(data, end)
             at += raw >> 1
@@ -250,7 +251,7 @@ def lacking(data: bytes, count: int, name: bytes) -> list[int]:
         while left > 1:
             raw, at = _uvarint(data, at)
             raw >>= 1
-            if raw == size and data.startswith(name, at, at + raw):
+            if raw == size and _stands(name, data, at):
                 break
             raw, at = _uvarint(data, at + raw)
             at += raw >> 1
@@ -289,6 +290,14 @@ def _varlong(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
     raw |= byte << shift
     return (raw >> 1) ^ -(raw & 1), at + 1
+
+
+def _stands(name: bytes, data: bytes, at: int) -> bool:
+    """Whether ``name`` is at this place, where there are bytes enough."""
+    if cython.compiled:
+        one, other = cython.cast(cython.p_char, data) + at, cython.cast(cython.p_char, name)
+        return bool(memcmp(one, other, len(name)) == 0)
+    return data.startswith(name, at)
 
 
 def _least(one: int, other: int) -> int:
