@@ -7,8 +7,9 @@ docs/decisions/0007-compiled-modules.md
 
 from __future__ import annotations
 
+import sys
 from importlib.machinery import ExtensionFileLoader
-from importlib.util import find_spec
+from pathlib import Path
 
 MODULES = (
     "kafka_sidecar.codec.json_records",
@@ -20,8 +21,10 @@ MODULES = (
 
 
 def is_compiled(module: str) -> bool:
-    """Whether importing this module gives the compiled one. Looks without importing it."""
-    found = find_spec(module)
+    """Whether importing this module gives the compiled one. Looks without importing it, or the package that it is in."""
+    inside = module.removeprefix(f"{__package__}.").split(".")[:-1]
+    folder = str(Path(__file__).parent.joinpath(*inside))
+    found = next(filter(None, (finder.find_spec(module, [folder]) for finder in sys.meta_path)), None)
     return found is not None and isinstance(found.loader, ExtensionFileLoader)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import yaml
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from kafka_sidecar.policies.catalog import PolicySettings
 from kafka_sidecar.proxy.values import (
     LAST_PORT,
     Address,
@@ -107,10 +106,10 @@ class Policy(Section):
     on_error: Literal["closed", "open"] = "closed"
     """Whether a batch is refused or let pass when the policy itself fails."""
 
-    def settings(self, name: str) -> PolicySettings:
-        """As the catalogue of policies takes it."""
-        own = dict(self.__pydantic_extra__ or {})
-        return PolicySettings(self.type or name, self.class_path, self.on_error == "open", own)
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy's own settings."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class Topic(Section):

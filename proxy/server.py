@@ -142,8 +142,6 @@ class Server:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""
         self.listening = False
         await stop(*self._tasks)
-        if self.topic_configs is not None:
-            await self.topic_configs.stop()
         for server in self._listeners.values():
             server.close()
         log.info(
@@ -160,6 +158,8 @@ class Server:
                 await self._idle.wait()
         except TimeoutError:
             log.warning("connections did not close in time", extra={"sessions": len(self.connections)})
+        if self.topic_configs is not None:
+            await self.topic_configs.stop()
 
     def began(self, connection: Connection) -> None:
         self.connections.add(connection)

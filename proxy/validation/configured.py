@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_sidecar.policies.catalog import Catalog, PolicySettings
 from kafka_sidecar.policies.plans import Report
-from kafka_sidecar.proxy.config import Config
+from kafka_sidecar.proxy.config import Config, Policy
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig, TopicRule
 
 
@@ -14,7 +14,11 @@ def catalog(config: Config, report: Report) -> Catalog:
     facade = None
     if whole.class_name is not None:
         facade = PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
-    return Catalog({name: policy.settings(name) for name, policy in config.policies.items()}, facade, report)
+    return Catalog({name: _settings(name, policy) for name, policy in config.policies.items()}, facade, report)
+
+
+def _settings(name: str, policy: Policy) -> PolicySettings:
+    return PolicySettings(policy.type or name, policy.class_path, policy.on_error == "open", policy.settings)
 
 
 def rules(config: Config, report: Report, topic_config: TopicConfig | None) -> Rules:
