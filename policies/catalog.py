@@ -17,9 +17,17 @@ from typing import Any
 from kafka_sidecar.policies import loading
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
 from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
+from kafka_sidecar.policies.settings import shown
 
 PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
-_ITEM = re.compile(r'\s*(?P<name>[\w-]+)\s*(?::\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<bare>[^",][^,]*?)?))?\s*(?:,|$)')
+MOST_RULES = 100  # of one topic
+# Nothing is tried twice (the + behind *), or a text of many spaces would take minutes.
+_ITEM = re.compile(
+    r"""\s*+ (?P<name>[\w-]++) \s*+
+    (?: : \s*+ (?: "(?P<quoted> (?: [^"] | "" )*+ )" \s*+ | (?P<bare> [^",][^,]*+ )? ) )?+
+    (?: , | \Z )""",
+    re.VERBOSE,
+)
 SYNTAX = "write name or name:argument, separated by commas, such as json, require_header:trace-id"
 
 
@@ -103,7 +111,10 @@ class Catalog:
     def _compiled(self, text: str) -> Plan:
         if self._facade is not None:
             return Plan((self._rule(self._facade, text),), self._report)
-        return Plan(tuple(self._rule(self._member(name), argument) for name, argument in items(text)), self._report)
+        named = list(items(text))
+        if len(named) > MOST_RULES:
+            raise ValueError(f"names {len(named)} policies: a topic can have {MOST_RULES}")
+        return Plan(tuple(self._rule(self._member(name), argument) for name, argument in named), self._report)
 
     def _rule(self, member: _Member, text: str) -> Rule:
         try:
@@ -116,7 +127,9 @@ class Catalog:
         if name not in self._members:
             if name not in loading.known():
                 names = ", ".join(sorted({*self._members, *loading.known()}))
-                raise ValueError(f"there is no policy {name!r}: configure it under policies:, or use one of {names}")
+                raise ValueError(
+                    f"there is no policy {shown(name)}: configure it under policies:, or use one of {names}"
+                )
             self._members[name] = _opened(name, PolicySettings(name))
         return self._members[name]
 
@@ -134,7 +147,7 @@ def items(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text) or at == 0:
         item = _ITEM.match(text, at)
         if item is None:
-            raise ValueError(f"{text!r} is not understood from character {at + 1} on: {SYNTAX}")
+            raise ValueError(f"{shown(text)} is not understood from character {at + 1} on: {SYNTAX}")
         quoted, at = item["quoted"], item.end()
         yield item["name"], (item["bare"] or "").rstrip() if quoted is None else quoted.replace('""', '"')
 

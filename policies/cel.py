@@ -12,7 +12,7 @@ import orjson
 from cel_expr_python import cel
 
 from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.settings import Settings, read
+from kafka_sidecar.policies.settings import Settings, read, shown
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Record
@@ -98,7 +98,7 @@ def program(text: str) -> Program:
     """
     expression = _compiled(text, VARIABLES)
     if expression.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
-        raise ValueError(f"{text!r} gives {expression.return_type().name()}: write a condition, true or false")
+        raise ValueError(f"{shown(text)} gives {expression.return_type().name()}: write a condition, true or false")
     return Program(expression, {name: about for name, about in VARIABLES.items() if _uses(text, name)})
 
 
@@ -108,7 +108,7 @@ def _compiled(text: str, variables: Mapping[str, Variable]) -> Any:
         return environment.compile(text)
     except RuntimeError as error:
         told = str(error).partition("ERROR: <input>:")[2] or str(error)
-        raise ValueError(f"{text!r} is no CEL: {told.splitlines()[0]}") from error
+        raise ValueError(f"{shown(text)} is no CEL: {told.splitlines()[0]}") from error
 
 
 def _uses(text: str, name: str) -> bool:

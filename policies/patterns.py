@@ -9,9 +9,12 @@ from typing import Annotated
 import re2
 from pydantic import AfterValidator
 
+from kafka_sidecar.policies.settings import shown
+
 Matches = Callable[[bytes], object]  # truthy where the pattern fits
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # they are raised
+_OPTIONS.max_mem = 1 << 20  # bytes that one pattern may take
 _OPTIONS.never_capture = True  # nobody asks for groups
 
 
@@ -30,7 +33,7 @@ def whole(pattern: str) -> Matches:
         matches: Matches = re2.compile(pattern, _OPTIONS).fullmatch
     except re2.error as error:
         told = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        raise ValueError(f"{pattern!r} is no regular expression of RE2: {told}; RE2 has no look-around") from error
+        raise ValueError(f"{shown(pattern)} is no regular expression of RE2: {told}; RE2 has no look-around") from error
     return matches
 
 

@@ -12,6 +12,7 @@ from pydantic.json_schema import WithJsonSchema
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
 _BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+LONGEST_SHOWN = 100  # characters
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -64,6 +65,11 @@ def read(model: type[S], configs: Mapping[str, Any]) -> S:
         raise ValueError(_explained(error, model)) from error
 
 
+def shown(text: str) -> str:
+    """A text within a message: in quotes, and not all of it where it is long."""
+    return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."
+
+
 def no_argument(text: str) -> None:
     """For a policy that is told everything by its settings.
 
@@ -71,7 +77,7 @@ def no_argument(text: str) -> None:
         ValueError: a topic gives it an argument.
     """
     if text:
-        raise ValueError(f"takes no argument, but gets {text!r}: set it under policies:")
+        raise ValueError(f"takes no argument, but gets {shown(text)}: set it under policies:")
 
 
 def _explained(error: ValidationError, model: type[Settings]) -> str:

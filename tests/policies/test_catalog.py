@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.policies import loading
-from kafka_sidecar.policies.catalog import PLANS_KEPT, Catalog, PolicySettings, items
+from kafka_sidecar.policies.catalog import MOST_RULES, PLANS_KEPT, Catalog, PolicySettings, items
 from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.require_header import RequireHeader
 
@@ -225,6 +226,24 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
     assert reported == ["bad"]
     assert isinstance(good.policy, Remembering)
     assert good.policy.closed == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["a" + " " * 30_000 + "b", "a:b" + " " * 30_000 + '"x', 'a:"' + '""' * 15_000, "a," * 15_000, "a:" * 15_000]
+)
+def test_no_text_takes_long_or_makes_a_long_message(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="policy|policies|understood") as refused:
+        Catalog({}).plan(text)
+    assert time.process_time() - began < 1
+    assert len(str(refused.value)) < 400
+
+
+def test_a_topic_can_have_only_so_many_policies() -> None:
+    catalog = Catalog({})
+    assert len(catalog.plan("key," * MOST_RULES).rules) == MOST_RULES
+    with pytest.raises(ValueError, match="names 101 policies: a topic can have 100"):
+        catalog.plan("key," * (MOST_RULES + 1))
 
 
 names = st.from_regex(r"[A-Za-z_][\w-]{0,10}", fullmatch=True)
