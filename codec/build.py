@@ -15,13 +15,14 @@ MODULES = (
     "kafka_sidecar.codec.json_records",
     "kafka_sidecar.codec.json_syntax",
     "kafka_sidecar.codec.records.check",
+    "kafka_sidecar.codec.records.header",
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.walk",
 )
 
 
 def is_compiled(module: str) -> bool:
-    """Whether importing this module gives the compiled one. Looks without importing it, or the package that it is in."""
+    """Whether importing this module gives the compiled one. Looks without importing it or its package."""
     inside = module.removeprefix(f"{__package__}.").split(".")[:-1]
     folder = str(Path(__file__).parent.joinpath(*inside))
     found = next(filter(None, (finder.find_spec(module, [folder]) for finder in sys.meta_path)), None)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import sysconfig
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from builds import PURE, SRC, extension, is_stale, source
@@ -54,5 +57,12 @@ def test_a_build_with_some_of_the_modules_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_not_there_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "find_spec", lambda name: ModuleSpec(name, None))
+    finder = SimpleNamespace(find_spec=lambda name, path: ModuleSpec(name, None))
+    monkeypatch.setattr("sys.meta_path", [finder])
     assert not build.is_compiled("kafka_sidecar.codec.json_syntax")
+
+
+def test_to_look_imports_nothing() -> None:
+    look = "import sys; from kafka_sidecar.codec import build; build.in_use(); print('lz4' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
