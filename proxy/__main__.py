@@ -140,6 +140,7 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     settle()
+    watching = _watch(server, path, load_again)
     log.info(
         "serving",
         extra={
@@ -151,7 +152,6 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
             "version": __version__,
         },
     )
-    watching = _watch(server, path, load_again)
     await first_signal.wait()
     watching.cancel()
     await server.drain(second_signal)

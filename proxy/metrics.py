@@ -34,7 +34,8 @@ class ApiCounts:
         self.name = name
         self.requests = self.request_bytes = 0  # read from clients
         self.responses = self.response_bytes = 0  # read from brokers
-        self.answered = self.answered_bytes = 0  # requests that the sidecar answered itself
+        self.answered = 0  # requests that the sidecar answered itself
+        self.answered_bytes = 0  # what came and did not go to brokers: these requests, and refused parts of others
         self.rewritten_bytes = 0  # by how much rewriting made responses longer
         self.latency = [0] * LATENCY_BUCKETS  # index: bits of the microseconds
         self.latency_us = 0

@@ -65,10 +65,12 @@ class TakenRequests:
                 self._session.own_answer(route, step.frame, size)
                 return b""
             case Last():
+                route.counts.answered_bytes += size - len(step.frame)
                 self._session.last_request(step.cause, step.detail)
                 return step.frame
         if exchange.wants_response:
             route = replace(route, rewrite=self._responses.rewrite(exchange, route))
+        route.counts.answered_bytes += size - len(step)
         self._session.expect(route, correlation_id)
         return step
 

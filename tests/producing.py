@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import oracle
+from fake_broker import FakeBroker, Request
 from judges import Told
+from kio.index import load_request_schema
+from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, built
@@ -103,10 +106,6 @@ def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
     return made, Told.opened[before]
 
 
-async def no_such_topic(topic_id: bytes) -> str | None:
-    return None
-
-
 async def in_thread(work: Callable[[], None]) -> None:
     await asyncio.to_thread(work)
 
@@ -154,3 +153,16 @@ class Judging:
                 await step.wait()
             step = step.then()
         return exchange, step
+
+
+async def stores(broker: FakeBroker, request: Request) -> bytes | None:
+    """A broker that stores everything: the offset of each batch is how many it has stored before."""
+    kind = load_request_schema(request.key, request.version)
+    _, size = entity_reader(kind.__header_schema__)(request.frame[4:], 0)
+    wanted: Any = entity_reader(kind)(request.frame[4 + size :], 0)[0]
+    if not wanted.acks:
+        return None
+    before = sum(sent.key == ApiKey.PRODUCE for sent in broker.requests) - 1
+    topics = {_name(topic, request.version): topic.partition_data for topic in wanted.topic_data}
+    offsets = {name: {one.index: before for one in partitions} for name, partitions in topics.items()}
+    return stored(request.version, offsets, request.correlation_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from dialogue import request
 from fake_broker import FakeBroker
 from one_loop import Client, connected, port_of, serving, until
+from producing import asked, batch
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -90,6 +92,30 @@ async def test_while_it_drains_it_lives_and_is_not_ready() -> None:
         await draining
 
 
+async def test_the_last_refusals_are_shown_newest_first_and_without_payloads() -> None:
+    guarded: dict[str, Any] = {
+        "policies": {"told": {"type": "judges:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
+    }  # fmt: skip
+    async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
+        async with connected(port_of(server)) as client:
+            await client.ask(asked(9, {"orders": {3: batch("bad 4111")}}))
+            await client.ask(asked(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
+        status, _, body = await get(port, "/refusals")
+        newest, oldest = json.loads(body)["refusals"]
+        assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)
+        assert abs(newest.pop("at") - time.time()) < 60
+        assert newest == {
+            "topic": "orders", "partition": 4, "mode": "enforce", "policy": "told", "reason": "bad", "index": 1,
+            "message": "orders takes no bad", "refused_records": 2, "client_id": "app",
+        }  # fmt: skip
+        assert b"4111" not in body
+
+
+async def test_without_validation_there_are_no_refusals() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert json.loads((await get(port, "/refusals"))[2]) == {"refusals": []}
+
+
 async def test_prometheus_can_read_the_metrics() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         async with connected(port_of(server)) as client:
@@ -105,7 +131,7 @@ async def test_prometheus_can_read_the_metrics() -> None:
 async def test_another_page_is_not_found_and_the_answer_lists_those_that_are(target: str) -> None:
     async with pages("127.0.0.1:1") as (_, port):
         status, _, body = await get(port, target)
-        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz"])
+        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/refusals"])
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])

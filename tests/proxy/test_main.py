@@ -165,7 +165,7 @@ async def test_a_default_admin_port_that_is_taken_is_replaced(
         other.bind(("127.0.0.1", 0))
         other.listen()
         monkeypatch.setattr(main_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
-        serving = asyncio.ensure_future(main_module.serve(config("127.0.0.1:1"), None))
+        serving = asyncio.ensure_future(main_module.serve(settings := config("127.0.0.1:1"), None, lambda: settings))
         await until(lambda: serving.done() or "serving" in caplog.messages)
         (started,) = (record for record in caplog.records if record.message == "serving")
         async with connected(int(vars(started)["admin"].rpartition(":")[2])) as client:

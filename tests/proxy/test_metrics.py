@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import oracle
+import producing
 import pytest
 from brokers_named import asked, broker, named
 from dialogue import Dialogue, pieces, produce, produced, request, response
+from producing import BAD, GOOD, Judging, batch
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_sidecar import __version__
@@ -46,6 +48,34 @@ def read(metrics: Metrics) -> Samples:
 
 def total(samples: Samples, name: str) -> float:
     return sum(value for (sample, _), value in samples.items() if sample == name)
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_those_that_pass(acks: int) -> None:
+    judge = Judging()
+    talk = Dialogue(exchange=lambda key, version: lambda data, at, size: judge.exchange(9))
+    frames = [
+        producing.asked(9, {"a": {0: GOOD}}, correlation_id=1), producing.asked(9, {"a": {0: BAD}}, correlation_id=2),
+        producing.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
+    ]  # fmt: skip
+    answers = [producing.stored(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
+    talk.client(*frames).broker(*answers[: 2 if acks else 1])
+    samples = read(talk.metrics)
+    assert talk.cause == (None if acks else "refused_without_acks")
+    assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, frames))
+    assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
+    if acks:  # else it ends before its answers are due
+        assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
+
+
+def test_what_policies_say_is_exposed() -> None:
+    judge = Judging()
+    judge.judged(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
+    samples = read(Metrics(validation=judge.observed))
+    assert samples["refused_records_total", "enforcetoldbada"] == 2
+    assert samples["policy_failures_total", "enforcetold"] == 1
+    assert samples["validated_batches_total", "contents"] == 3
+    assert samples["validated_records_total", ""] == 6
 
 
 def test_the_bytes_at_each_of_the_four_points_are_the_bytes_that_passed_there() -> None:

@@ -1,0 +1,207 @@
+"""Which Produce requests have to be judged at all, and by which rules."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker
+from hypothesis import given
+from hypothesis import strategies as st
+from judges import Told
+from one_loop import config, connected, port_of, serving, until
+from producing import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.config import ConfigError
+from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold
+from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.validation import validator as validator_module
+from kafka_sidecar.proxy.validation.validator import Validator, only_topic
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+GUARDED: dict[str, Any] = {
+    "policies": {"told": {"type": "judges:Told"}},
+    "topics": [{"name": "orders", "policy": "told"}, {"name": "odd", "policy": "told"}],
+}
+
+
+async def nobody(topic_id: bytes) -> str | None:
+    raise OSError("nobody to ask")
+
+
+def started(kept: Any = None, **settings: Any) -> Validator:
+    names = TopicNames(nobody)
+    names.remember((topic_id(name), name) for name in ("orders", "free"))
+    return validator_module.start(config("a:1", **(settings or GUARDED)), names, kept)
+
+
+def begun(validator: Validator, version: int, frame: bytes, before: bytes = b"") -> Exchange | None:
+    begin = validator.exchange(ApiKey.PRODUCE, version)
+    assert begin is not None
+    return begin(before + frame, len(before), len(frame))
+
+
+@each_version
+def test_a_request_for_one_topic_without_a_policy_is_not_taken_in_hand(version: int) -> None:
+    validator = started()
+    assert begun(validator, version, asked(version, {"free": {0: GOOD, 1: GOOD}})) is None
+    assert begun(validator, version, asked(version, {"orders": {0: GOOD}})) is not None
+    assert begun(validator, version, asked(version, {"free": {0: GOOD}, "orders": {0: GOOD}})) is not None
+
+
+@each_version
+def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
+    validator, frame = started(), asked(version, {"free": {0: GOOD}})
+    here = asked(version, {}).index(b"tx") + 8  # what a session waits for: up to the acks
+    taken = [at for at in range(here, len(frame)) if begun_in_part(validator, version, frame, at) is not None]
+    assert taken == list(range(here, here + len(taken)))  # once it can be told, it can be told
+    assert len(taken) < 40
+
+
+def begun_in_part(validator: Validator, version: int, frame: bytes, end: int) -> Exchange | None:
+    begin = validator.exchange(ApiKey.PRODUCE, version)
+    assert begin is not None
+    return begin(frame[:end], 0, len(frame))
+
+
+def test_an_id_that_is_not_known_is_taken_in_hand() -> None:
+    assert begun(started(), FIRST_WITH_IDS, asked(FIRST_WITH_IDS, {"who": {0: GOOD}})) is not None
+
+
+def test_other_apis_are_not_taken_in_hand() -> None:
+    assert started().exchange(ApiKey.FETCH, 12) is None
+
+
+@each_version
+def test_the_only_topic_is_named_wherever_the_request_stands(version: int) -> None:
+    frame = asked(version, {"orders": {0: GOOD}})
+    wanted = "orders" if version < FIRST_WITH_IDS else topic_id("orders")
+    assert only_topic(version, b"before" + frame + b"behind", 6, len(frame)) == wanted
+    two = asked(version, {"orders": {0: GOOD}, "free": {0: GOOD}})
+    assert only_topic(version, two, 0, len(two)) is None
+
+
+@given(st.binary(max_size=80), st.sampled_from(VERSIONS))
+def test_what_stands_behind_the_acks_is_read_or_not_but_never_raises(body: bytes, version: int) -> None:
+    empty = asked(version, {})
+    frame = empty[: empty.index(b"tx") + 4] + body  # up to the acks
+    frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+    found = only_topic(version, frame, 0, len(frame))
+    assert found is None or isinstance(found, str | bytes)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_versions_of_old_clients_are_told_why_they_are_not_served_where_records_are_validated(version: int) -> None:
+    frame = b"\0\0\0\x1d\0\0" + version.to_bytes(2, "big") + bytes(4) + b"\0\0" + b"\0\1" + bytes(4)
+    frame += b"\0\0\0\1\0\6orders\0\0\0\0"
+    exchange = begun(started(), version, (len(frame) - 4).to_bytes(4, "big") + frame[4:])
+    assert exchange is not None
+    with pytest.raises(CodecError, match=f"ProduceRequest has versions 3-13, not {version}"):
+        exchange.request(frame)
+
+
+class Kept:
+    """What is set on topics, known once it is said to be."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.texts: dict[str, str] = {}
+        self.ids: list[bytes | None] = []
+
+    async def wait_ready(self) -> None:
+        self.ready = True
+
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
+        self.ids.append(topic_id)
+        return self.texts.get(topic)
+
+
+async def test_nothing_passes_before_the_configs_of_topics_are_known() -> None:
+    kept = Kept()
+    kept.texts["free"] = "told"
+    validator = started(kept, **GUARDED)
+    exchange = begun(validator, 9, frame := asked(9, {"free": {0: batch("bad")}}))
+    assert exchange is not None
+    step = exchange.request(frame)
+    assert isinstance(step, Hold)
+    await step.wait()
+    assert isinstance(step.then(), Answer)
+    assert begun(validator, 9, asked(9, {"elsewhere": {0: GOOD}})) is None
+    assert set(kept.ids) == {None}
+    begun(validator, 13, asked(13, {"free": {0: GOOD}}))
+    assert kept.ids[-1] == topic_id("free")
+
+
+def test_a_string_on_a_topic_that_nobody_understands_is_looked_into() -> None:
+    kept = Kept()
+    kept.ready, kept.texts["free"] = True, "nothing"
+    validator = started(kept, **GUARDED)
+    assert begun(validator, 9, asked(9, {"free": {0: GOOD}})) is not None
+    with pytest.raises(ValueError, match="there is no policy 'nothing'"):
+        validator.check("nothing")
+    validator.check("told:x")
+
+
+def test_rules_that_are_wrong_are_refused_and_the_old_ones_stay() -> None:
+    validator = started()
+    before = validator.rules
+    with pytest.raises(ConfigError, match="topics: a: there is no policy 'nothing'"):
+        validator.apply(config("a:1", topics=[{"name": "a", "policy": "nothing"}]))
+    assert validator.rules is before
+
+
+def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> None:
+    validator = started()
+    old = Told.opened[-1]
+    frame = asked(9, {"orders": {0: batch("bad")}})
+    exchange = begun(validator, 9, frame)
+    assert exchange is not None
+    validator.apply(config("a:1", policies={"told": {"type": "judges:Told", "refused": "worse"}}, topics=[]))
+    assert begun(validator, 9, frame) is None
+    gc.collect()
+    assert old.closed == 0
+    assert isinstance(exchange.request(frame), Answer)
+    del exchange
+    gc.collect()
+    assert old.closed == 1
+
+
+def test_the_limit_of_a_batch_is_read_again() -> None:
+    validator = started()
+    frame = asked(9, {"orders": {0: batch("x" * 5000, codec=1)}})
+    exchange = begun(validator, 9, frame)
+    assert exchange is not None
+    assert exchange.request(frame) is frame
+    validator.apply(config("a:1", validation={"max_batch": "1KiB"}, **GUARDED))
+    exchange = begun(validator, 9, frame)
+    assert exchange is not None
+    assert isinstance(exchange.request(frame), Answer)
+
+
+async def test_a_large_request_for_a_topic_without_a_policy_passes_as_it_comes() -> None:
+    async with FakeBroker() as broker, serving(broker, **GUARDED) as server, connected(port_of(server)) as client:
+        large = asked(9, {"free": {0: batch("x" * (1 << 20))}})
+        client.send(large[: 1 << 19])
+        await until(lambda: server.connections and next(iter(server.connections)).bytes_from_client == 1 << 19)
+        (connection,) = server.connections
+        assert connection.session.taken_requests.in_hand == 0
+        broker.answers[ApiKey.PRODUCE] = stores
+        client.send(large[1 << 19 :])
+        assert said(9, await client.frame()) == [("free", 0, 0, 0)]
+
+
+async def test_validation_begins_when_a_reload_brings_the_first_policy_and_ends_with_the_last() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.PRODUCE] = stores
+        bad = asked(9, {"orders": {0: batch("bad")}})
+        assert server.validator is None
+        assert said(9, await client.ask(bad)) == [("orders", 0, 0, 0)]
+        server.apply(config(broker, **GUARDED))
+        assert said(9, await client.ask(bad)) == [("orders", 0, 87, -1)]
+        assert server.metrics.validation is not None
+        server.apply(config(broker))
+        assert said(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
+        assert server.metrics.validation.refusals.total() == 1
