@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from kafka_sidecar.policies.class_path import ClassPath
 from kafka_sidecar.policies.contract import RecordValidationPolicy
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "kafka_sidecar.policies"
 # Imported when they are first used: some bring libraries along.
@@ -29,6 +32,8 @@ _CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
 
 def installed() -> dict[str, EntryPoint]:
     """What other distributions offer under the group ``kafka_sidecar.policies``, by name."""
+    from importlib.metadata import entry_points  # brings the parser of e-mails along: not before it is needed
+
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 

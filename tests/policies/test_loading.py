@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -19,14 +20,14 @@ def test_a_class_is_found_by_a_built_in_s_name_or_its_own(name: str) -> None:
 
 def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("acme", f"{PLACE}:RequireHeader", loading.ENTRY_POINTS)
-    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
     assert loading.find("acme") is RequireHeader
     assert loading.known()["acme"] == f"{PLACE}:RequireHeader"
 
 
 def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("require_header", "acme:Other", loading.ENTRY_POINTS)
-    monkeypatch.setattr(loading, "entry_points", lambda group: [point])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
     assert loading.find("require_header") is RequireHeader
 
 
