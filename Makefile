@@ -71,6 +71,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
 
+.PHONY: bench-records
+bench-records: install ## CPU per record of a batch looked into, beside decompressing it and its checksum
+	$(BIN)/python bench/records.py
+
 .PHONY: bench-json
 bench-json: install ## what it costs to tell whether a value is JSON, beside other readers
 	$(BIN)/python bench/json_syntax.py

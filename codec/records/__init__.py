@@ -7,7 +7,8 @@ walked once, and a record's key, value and headers are cut out when somebody rea
 from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
 from kafka_sidecar.codec.records.build import KEEP, Change, Keep, NewRecord, built, rebuilt
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
-from kafka_sidecar.codec.records.record import Header, Record
+from kafka_sidecar.codec.records.header import Header
+from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.walk import Records
 
 __all__ = [

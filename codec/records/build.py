@@ -11,7 +11,7 @@ from crc32c import crc32c
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import ATTRIBUTES_AT, CODEC_BITS, CRC_AT, HEADER, LENGTH_AT, LENGTH_FROM, Batch
 from kafka_sidecar.codec.records.compression import compressed
-from kafka_sidecar.codec.records.record import Header
+from kafka_sidecar.codec.records.header import Header
 from kafka_sidecar.codec.records.walk import Records
 
 MAGIC = 2

@@ -6,12 +6,6 @@ cdef Py_ssize_t NULL
 
 
 @cython.final
-cdef class Header:
-    cdef readonly bytes key_bytes
-    cdef readonly bytes value
-
-
-@cython.final
 cdef class Record:
     cdef Records _records
     cdef bytes _data
@@ -29,8 +23,6 @@ cdef class Record:
 
 @cython.locals(size=Py_ssize_t, index=Py_ssize_t, raw=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, left=Py_ssize_t)
 cpdef list lacking(bytes data, Py_ssize_t count, bytes name)
-@cython.locals(header=Header)
-cdef Header _header(bytes key, bytes value)
 @cython.locals(raw=Py_ssize_t, byte=Py_ssize_t, shift=int)
 cdef (Py_ssize_t, Py_ssize_t) _uvarint(bytes data, Py_ssize_t at) noexcept
 @cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)

@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""One record and its headers, cut out of the inflated batch when somebody asks.
+"""One record, cut out of the inflated batch when somebody asks.
 
 This file runs as it is and compiled (record.pxd holds the C types): keep to integers, bytes and plain loops. The
 layout is in check.py. Whatever is read here has passed there, which is why bounds are not checked a second time.
@@ -17,37 +17,14 @@ try:
 except ImportError:
     from kafka_sidecar.codec import uncompiled as cython
 
-if cython.compiled:
+if not cython.compiled:
+    from kafka_sidecar.codec.records.header import Header, header_of
+else:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.kafka_sidecar.codec.records.header import Header, header_of  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcmp
 
 NULL = 1  # -1, zigzag coded
-
-
-class Header:
-    """One header of a record (KIP-82)."""
-
-    __slots__ = ("key_bytes", "value")
-
-    def __init__(self, key: str | bytes, value: bytes | None) -> None:
-        self.key_bytes = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
-        self.value = value
-
-    @property
-    def key(self) -> str:
-        """The name; bytes that are not UTF-8 are kept as lone surrogates (PEP 383)."""
-        return self.key_bytes.decode("utf-8", "surrogateescape")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Header):
-            return NotImplemented
-        return self.key_bytes == other.key_bytes and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash((self.key_bytes, self.value))
-
-    def __repr__(self) -> str:
-        return f"Header({self.key!r}, {self.value!r})"
 
 
 class Record:
@@ -143,7 +120,7 @@ class Record:
             key = _cut(data, at, end)
             raw, at = _uvarint(data, end)
             end = at + (raw >> 1)
-            found.append(_header(key, None if raw == NULL else _cut(data, at, end)))
+            found.append(header_of(key, None if raw == NULL else _cut(data, at, end)))
             at = end
         return tuple(found)
 
@@ -154,7 +131,7 @@ class Record:
         if at < 0:
             return None
         raw, at = _uvarint(self._data, at)
-        return _header(key, None if raw == NULL else _cut(self._data, at, at + (raw >> 1)))
+        return header_of(key, None if raw == NULL else _cut(self._data, at, at + (raw >> 1)))
 
     def edges(self) -> tuple[int, int, int, int, int, int]:
         """Where in the payload its length is, its attributes, the key's length, the value's length, the number of
@@ -222,13 +199,6 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record(index={self.index}, key_size={self.key_size}, value_size={self.value_size})"
-
-
-def _header(key: bytes, value: bytes | None) -> Header:
-    header = Header.__new__(Header)  # without the detour by __init__
-    header.key_bytes = key
-    header.value = value
-    return header
 
 
 def lacking(data: bytes, count: int, name: bytes) -> list[int]:

@@ -61,12 +61,6 @@ def test_a_name_that_is_not_utf8_survives_as_text() -> None:
     assert record.header(header.key) == Header(header.key, b"x") == header
 
 
-def test_headers_are_values() -> None:
-    assert len({Header("a", b"1"), Header(b"a", b"1"), Header("a", None)}) == 2
-    assert Header("a", b"1") != ("a", b"1")
-    assert repr(Header("a", b"1")) == "Header('a', b'1')"
-
-
 def test_what_a_record_is_called_tells_no_contents() -> None:
     assert repr(read(NewRecord(b"secret", b"word"))) == "Record(index=1, key_size=4, value_size=6)"
 
