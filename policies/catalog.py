@@ -125,7 +125,7 @@ class Catalog:
     def _member(self, name: str) -> _Member:
         """Configured by that name, or by its defaults on first use. A topic cannot make us import any module."""
         if name not in self._members:
-            if name not in loading.known():
+            if name not in loading.BUILT_IN and name not in loading.known():
                 names = ", ".join(sorted({*self._members, *loading.known()}))
                 raise ValueError(
                     f"there is no policy {shown(name)}: configure it under policies:, or use one of {names}"

@@ -66,13 +66,13 @@ def by_name(name: str) -> PolicyClass:
     Raises:
         ValueError: there is none of that name, or it cannot be loaded.
     """
-    places = known()
-    if name not in places:
-        raise ValueError(
-            f"there is no policy {name!r}: it is neither built in nor installed ({', '.join(sorted(places))})"
-        )
-    where = "built in" if name in BUILT_IN else f"at the entry point {name} of {ENTRY_POINTS}"
-    return _loaded(places[name], import_module, where)
+    if name in BUILT_IN:
+        return _loaded(BUILT_IN[name], import_module, "built in")
+    plug_ins = installed()
+    if name not in plug_ins:
+        names = ", ".join(sorted({*BUILT_IN, *plug_ins}))
+        raise ValueError(f"there is no policy {name!r}: it is neither built in nor installed ({names})")
+    return _loaded(plug_ins[name].value, import_module, f"at the entry point {name} of {ENTRY_POINTS}")
 
 
 def _loaded(name: str, load: Callable[[str], ModuleType], where: str) -> PolicyClass:
