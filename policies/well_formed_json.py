@@ -56,15 +56,16 @@ class WellFormedJson(RecordValidationPolicy):
         return [one for part in PARTS[self.settings.part] for one in self._faults(topic.topic, records, part)]
 
     def _faults(self, topic: str, records: Records, part: Part) -> Iterator[Fault]:
-        own = self.settings
+        own, is_value = self.settings, part == "value"
+        nullable, unique, exact, depth = own.allow_null, own.unique_keys, own.exact_numbers, own.max_depth
         for record in records:
-            text = record.value if part == "value" else record.key
+            text = record.value if is_value else record.key
             if text is None:
-                if not own.allow_null:
+                if not nullable:
                     yield Fault(record.index, NULL % (topic, part), f"null_{part}")
-            elif (told := fault(text, 0, len(text), own.max_depth)) is not None:
+            elif (told := fault(text, 0, len(text), depth)) is not None:
                 yield Fault(record.index, SYNTAX % (topic, part, told), "not_json")
-            elif own.unique_keys and duplicate_key(text):
+            elif unique and duplicate_key(text):
                 yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
-            elif own.exact_numbers and big_number(text):
+            elif exact and big_number(text):
                 yield Fault(record.index, NUMBER % (topic, part), "big_number")
