@@ -11,7 +11,7 @@ import pytest
 from pages import ROOT, defined_names, modules, tree
 
 PACKAGE = "kafka_sidecar"
-PACKAGES = ("codec", "proxy")
+PACKAGES = ("codec", "policies", "proxy")
 LONGEST_FILE, LONGEST_FUNCTION = 300, 40  # lines
 
 # Modules without a test file of their own, and where they are tested.
@@ -29,6 +29,7 @@ TESTED_IN = {
     "codec/wire.py": "tests/codec/test_hostile_bytes.py",
     "codec/writers.py": "tests/codec/test_round_trips.py",
     "proxy/endpoints.py": "tests/proxy/test_rewrites.py",
+    "proxy/exchanges.py": "tests/proxy/test_taken.py",
     "proxy/exposition.py": "tests/proxy/test_metrics.py",
     "proxy/topic_configs/bodies.py": "tests/proxy/topic_configs/test_alterations.py",
     "proxy/topic_configs/kafka_clients.py": "tests/integration/test_topic_configs.py",
@@ -52,8 +53,10 @@ FRONT_DOORS = {
         "json_syntax",
         "message",
         "messages",
+        "records",
         "wire",
-    }
+    },
+    "policies": {"catalog", "contract", "loading", "plans", "settings", "testing"},
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,10 +12,11 @@ from pages import Page, all_pages, modules, page, settings, tree
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
-from kafka_sidecar.proxy.config import Config
+from kafka_sidecar.proxy.config import Config, Policy, Topic
 from kafka_sidecar.proxy.exposition import exposed
 from kafka_sidecar.proxy.logs import KEYS
 from kafka_sidecar.proxy.metrics import Metrics
+from kafka_sidecar.proxy.validation.observed import Observed
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 
@@ -41,6 +43,11 @@ def test_every_setting_has_its_heading_and_no_other_is_there() -> None:
     assert sorted(headings) == sorted(settings())
 
 
+@pytest.mark.parametrize(("section", "kind"), [("policies", Policy), ("topics", Topic)])
+def test_every_key_of_an_entry_has_its_row_and_no_other_is_there(section: str, kind: type[BaseModel]) -> None:
+    assert set(page("docs/reference/configuration.md").first_column(section)) == set(kind.model_fields)
+
+
 @pytest.mark.parametrize(("setting", "default"), list(defaults()))
 def test_every_default_is_told(setting: str, default: str) -> None:
     section = page("docs/reference/configuration.md").section(setting)
@@ -49,7 +56,7 @@ def test_every_default_is_told(setting: str, default: str) -> None:
 
 def metric_names() -> set[str]:
     """The names that Prometheus sees."""
-    families = text_string_to_metric_families(exposed(Metrics()).decode())
+    families = text_string_to_metric_families(exposed(Metrics(validation=Observed(time.time))).decode())
     return {family.name + ("_total" if family.type == "counter" else "") for family in families}
 
 
@@ -112,6 +119,8 @@ def causes() -> set[str]:
                 case ast.Call(func=ast.Name(id="Closing" | "RouteError"), args=[ast.Constant(value=str(cause)), *_]):
                     found.add(cause)
                 case ast.Call(func=ast.Attribute(attr="lost" | "__init__"), args=[ast.Constant(value=str(cause)), *_]):
+                    found.add(cause)
+                case ast.Call(func=ast.Name(id="Last"), args=[_, ast.Constant(value=str(cause)), _]):
                     found.add(cause)
                 case ast.Call(func=ast.Attribute(attr="_fail"), args=[_, ast.Constant(value=str(cause))]):
                     found.add(cause)

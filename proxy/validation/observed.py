@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
@@ -66,7 +66,7 @@ class Observed:
             len(refusals), client_id,
         )  # fmt: skip
         self.recent.append(seen)
-        self._log(logging.WARNING, "records are refused", seen)
+        self._log(seen)
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
         """A batch is none, or cannot be read."""
@@ -100,7 +100,7 @@ class Observed:
         self._count(topic, judge, mode, reason)
         seen = Seen(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
         self.recent.append(seen)
-        self._log(logging.WARNING, "records are refused", seen)
+        self._log(seen)
 
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
         key = (topic, policy, mode, reason)
@@ -108,10 +108,23 @@ class Observed:
             key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
         self.refusals[key] += 1
 
-    def _log(self, level: int, message: str, seen: Seen) -> None:
+    def _log(self, seen: Seen) -> None:
         if (left_out := self._due((seen.topic, seen.policy, seen.reason))) is not None:
-            details = {key: value for key, value in asdict(seen).items() if key not in ("at", "message")}
-            log.log(level, message, extra={**details, "detail": seen.message, "left_out": left_out})
+            log.warning(
+                "records are refused",
+                extra={
+                    "topic": seen.topic,
+                    "partition": seen.partition,
+                    "mode": seen.mode,
+                    "policy": seen.policy,
+                    "reason": seen.reason,
+                    "detail": seen.message,
+                    "index": seen.index,
+                    "refused_records": seen.refused_records,
+                    "client_id": seen.client_id,
+                    "left_out": left_out,
+                },
+            )
 
     def _due(self, kind: tuple[str, str, str]) -> int | None:
         """How many lines of this kind were left out since the last one; None: this one is left out too."""

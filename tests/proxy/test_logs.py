@@ -15,7 +15,7 @@ import pytest
 from kafka_sidecar import proxy
 from kafka_sidecar.proxy.logs import KEYS, JsonLines, configure
 
-SOURCES = sorted(Path(*proxy.__path__).glob("*.py"))
+SOURCES = sorted(Path(*proxy.__path__).rglob("*.py"))
 
 
 def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
