@@ -35,19 +35,19 @@ class BuildOrDoWithout(build_ext):
             self.warn(f"{ext.name} is not compiled: {error}")
 
 
-def extension(module: str) -> Extension:
-    # By the path under src: by its real path the source distribution would hold it twice.
-    path = Path("src", *module.split("."))
-    return Extension(module, [f"{path}.py"], depends=[f"{path}.pxd"], optional=choice == "auto")
-
-
 def compiled() -> list[Extension]:
     from Cython.Build import cythonize
 
     modules = runpy.run_path("src/kafka_sidecar/codec/build.py")["MODULES"]
+    # By the paths under src: by their real paths the source distribution would hold them twice.
+    paths = [Path("src", *module.split(".")) for module in modules]
+    types = [f"{path}.pxd" for path in paths]  # of all for each: they share the layout of their classes
     # force: C files of an earlier run do not know when the settings here have changed.
     return cythonize(
-        [extension(module) for module in modules],
+        [
+            Extension(module, [f"{path}.py"], depends=types, optional=choice == "auto")
+            for module, path in zip(modules, paths, strict=True)
+        ],
         build_dir="build/cython",
         force=True,
         include_path=["src"],

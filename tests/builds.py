@@ -48,7 +48,7 @@ def extension(module: str) -> Path | None:
 
 
 def is_stale(module: str) -> bool:
-    """Whether the source or its types were edited after they were compiled."""
+    """Whether the source was edited after it was compiled, or types were: modules share the layout of their classes."""
     built = extension(module)
-    texts = (source(module), source(module).with_suffix(".pxd"))
+    texts = (source(module), *(source(other).with_suffix(".pxd") for other in MODULES))
     return built is not None and built.stat().st_mtime < max(text.stat().st_mtime for text in texts)
