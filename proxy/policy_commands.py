@@ -122,8 +122,8 @@ def _judged(plan: Plan, example: Example, topic: str) -> list[Refusal] | Excepti
 
 def _verdict(found: list[Refusal] | Exception) -> str:
     if isinstance(found, Exception):
-        cause = f": {found.__cause__}" if found.__cause__ is not None else ""
-        return f"failed: {found}{cause}"
+        because = f": {found.__cause__}" if found.__cause__ is not None else ""
+        return f"failed: {found}{because}"
     if not found:
         return "accepted"
     return f"refused by {found[0].policy} ({found[0].reason}): {found[0].message}"
