@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from kafka_sidecar.codec.json_contents import big_number, duplicate_key
-from kafka_sidecar.codec.json_syntax import DEEPEST, fault
+from kafka_sidecar.codec.json_records import not_json
+from kafka_sidecar.codec.json_syntax import DEEPEST
 from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.settings import Settings, no_argument, read
 
@@ -56,16 +57,25 @@ class WellFormedJson(RecordValidationPolicy):
         return [one for part in PARTS[self.settings.part] for one in self._faults(topic.topic, records, part)]
 
     def _faults(self, topic: str, records: Records, part: Part) -> Iterator[Fault]:
-        own, is_value = self.settings, part == "value"
-        nullable, unique, exact, depth = own.allow_null, own.unique_keys, own.exact_numbers, own.max_depth
+        own, of_key = self.settings, part == "key"
+        unread: set[int] = set()
+        for index, told in not_json(records, of_key, own.max_depth):
+            unread.add(index)
+            if told is not None:
+                yield Fault(index, SYNTAX % (topic, part, told), "not_json")
+            elif not own.allow_null:
+                yield Fault(index, NULL % (topic, part), f"null_{part}")
+        if own.unique_keys or own.exact_numbers:
+            yield from self._ambiguous(topic, records, part, unread)
+
+    def _ambiguous(self, topic: str, records: Records, part: Part, unread: set[int]) -> Iterator[Fault]:
+        """Of JSON alone: what is in it where readers disagree."""
+        unique, exact = self.settings.unique_keys, self.settings.exact_numbers
         for record in records:
-            text = record.value if is_value else record.key
+            text = None if record.index in unread else record.key if part == "key" else record.value
             if text is None:
-                if not nullable:
-                    yield Fault(record.index, NULL % (topic, part), f"null_{part}")
-            elif (told := fault(text, 0, len(text), depth)) is not None:
-                yield Fault(record.index, SYNTAX % (topic, part, told), "not_json")
-            elif unique and duplicate_key(text):
+                continue
+            if unique and duplicate_key(text):
                 yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
             elif exact and big_number(text):
                 yield Fault(record.index, NUMBER % (topic, part), "big_number")

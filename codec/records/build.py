@@ -88,7 +88,7 @@ def built(
     """A batch as a producer makes it. What is None follows from the records; ``attributes`` are the flags without
     the codec, times are ms since 1970.
 
-    >>> built([NewRecord(b"v")]).hex(" ", 8)[-26:]
+    >>> built([NewRecord(b"v")]).hex(" ", 8)[-25:]
     '00000001 0e00000001027600'
 
     Raises:

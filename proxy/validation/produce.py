@@ -43,7 +43,8 @@ class Surroundings:
     resolve: Callable[[Rule, object], Awaitable[None]]  # raises nothing
     observed: Observed
     limit: int  # bytes that a batch may have when it is decompressed
-    until_known: Callable[[], Awaitable[None]] | None = None  # waits for topic configs not read yet; None: all are
+    until_known: Callable[[], Awaitable[str | None]] | None = None  # waits for topic configs, and says why they are
+    # not known even then; None: there is nothing to wait for
 
 
 @dataclass(slots=True)
@@ -85,12 +86,22 @@ class ProduceExchange:
         self._request, _ = decode(ProduceRequest, data, self.version, self._body)
         self._frame, self._correlation_id, self._client_id = frame, header.correlation_id, header.client_id
         if (wait := self.around.until_known) is not None:
-            return Hold(wait, self._name_topics)
+            return Hold(partial(self._wait_for_configs, wait), self._when_configs_are_known)
         return self._name_topics()
 
     def response(self, frame: bytes) -> bytes:
         """Raises CodecError."""
         return merged(frame, self._request, self.version, self.refused)
+
+    async def _wait_for_configs(self, known: Callable[[], Awaitable[str | None]]) -> None:
+        if (why := await known()) is not None:
+            # Retriable, and the records have gone nowhere: producers try again until their own limit.
+            refused = Refused(ErrorCode.REQUEST_TIMED_OUT, why)
+            for topic_at, topic in enumerate(self._request.topic_data):
+                self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+
+    def _when_configs_are_known(self) -> Step:
+        return self._decided() if self.refused else self._name_topics()
 
     def _name_topics(self) -> Step:
         """Find what holds for each topic, which since v13 is named by its id alone."""

@@ -25,6 +25,7 @@ from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
 FIRST_FLEXIBLE = 9
 BEFORE_TOPICS = 6  # acks int16 | timeout int32
 ID_SIZE = 16
+LONGEST_WAIT_S = 10.0  # for topic configs; producers give a request 30 s
 
 
 def start(config: Config, topics: TopicNames, topic_configs: KeptConfigs | None = None) -> Validator:
@@ -38,6 +39,10 @@ class KeptConfigs(Protocol):
     @property
     def ready(self) -> bool:
         """Whether it is known here."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not."""
 
     async def wait_ready(self) -> None: ...
 
@@ -82,7 +87,7 @@ class Validator:
     def _begin(self, version: int, data: bytes, at: int, size: int) -> Exchange | None:
         in_force, kept = self.rules, self._topic_configs
         if kept is not None and not kept.ready:
-            return ProduceExchange(in_force, replace(self._around, until_known=kept.wait_ready), version)
+            return ProduceExchange(in_force, replace(self._around, until_known=partial(_known, kept)), version)
         if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)):
             return None
         return ProduceExchange(in_force, self._around, version)
@@ -97,6 +102,16 @@ class Validator:
             return name is None or in_force.of(name, topic_id) is not None
         except ValueError:
             return True
+
+
+async def _known(kept: KeptConfigs) -> str | None:
+    """Wait until the configs of topics are known; why they are not, where it takes too long."""
+    try:
+        async with asyncio.timeout(LONGEST_WAIT_S):
+            await kept.wait_ready()
+    except TimeoutError:
+        return kept.trouble
+    return None
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

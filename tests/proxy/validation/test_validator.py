@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import Any
 
@@ -13,7 +14,7 @@ from judges import Told
 from one_loop import config, connected, port_of, serving, until
 from producing import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config import ConfigError
 from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold
@@ -110,8 +111,11 @@ class Kept:
         self.ready = False
         self.texts: dict[str, str] = {}
         self.ids: list[bytes | None] = []
+        self.trouble: str | None = None
 
     async def wait_ready(self) -> None:
+        if self.trouble is not None:
+            await asyncio.Event().wait()
         self.ready = True
 
     def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
@@ -133,6 +137,32 @@ async def test_nothing_passes_before_the_configs_of_topics_are_known() -> None:
     assert set(kept.ids) == {None}
     begun(validator, 13, asked(13, {"free": {0: GOOD}}))
     assert kept.ids[-1] == topic_id("free")
+
+
+async def test_configs_that_stay_unknown_let_nothing_pass_and_the_client_is_told_to_try_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validator_module, "LONGEST_WAIT_S", 0.01)
+    kept = Kept()
+    kept.trouble = "the sidecar cannot read its topic configs: no leader"
+    frame = asked(9, {"free": {0: GOOD, 1: GOOD}, "orders": {0: GOOD}})
+    exchange = begun(started(kept), 9, frame)
+    assert exchange is not None
+    step = exchange.request(frame)
+    assert isinstance(step, Hold)
+    await step.wait()
+    answer = step.then()
+    assert isinstance(answer, Answer)
+    refused = ErrorCode.REQUEST_TIMED_OUT
+    assert said(9, answer.frame) == [("free", 0, refused, -1), ("free", 1, refused, -1), ("orders", 0, refused, -1)]
+    assert kept.trouble.encode() in answer.frame
+    kept.trouble = None
+    exchange = begun(started(kept), 9, frame)
+    assert exchange is not None
+    step = exchange.request(frame)
+    assert isinstance(step, Hold)
+    await step.wait()
+    assert step.then() is frame
 
 
 def test_a_string_on_a_topic_that_nobody_understands_is_looked_into() -> None:
