@@ -5,9 +5,9 @@ All bad records of a batch are found, not just the first (KIP-467); the first ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,16 @@ class Rule:
     text: str = ""  # what the policy gets as the topic's validation_policy
     fail_open: bool = False  # a failure of the policy lets the record pass
     hints: Hints = EVERYTHING  # what policy.hints() said after configure()
+    # The forms in which the policy judges, None where it has not that one; a class of others may give back what it
+    # must not.
+    judges_header: Callable[[TopicMetadata, Any], Sequence[Fault]] | None = field(init=False, compare=False)
+    judges_batch: Callable[[TopicMetadata, Any], Sequence[Fault]] | None = field(init=False, compare=False)
+    judges_record: Callable[[TopicMetadata, Any], object] = field(init=False, compare=False)
 
-    @property
-    def judges(self) -> Callable[[TopicMetadata, Any], object]:
-        """``policy.validate``; a class of others may give back what it must not."""
-        return self.policy.validate
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "judges_header", getattr(self.policy, "validate_header", None))
+        object.__setattr__(self, "judges_batch", getattr(self.policy, "validate_batch", None))
+        object.__setattr__(self, "judges_record", self.policy.validate)
 
     def own(self, topic: TopicMetadata) -> TopicMetadata:
         """The topic as this policy is told of it."""
@@ -92,9 +97,17 @@ class Plan:
     rules: tuple[Rule, ...]
     report: Report = unreported
     hints: Hints = field(init=False)
+    looks_inside: bool = field(init=False)  # whether a batch has to be decompressed
+    _of_header: tuple[Rule, ...] = field(init=False)  # those that judge before that
+    _of_records: tuple[Rule, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        inside = tuple(rule for rule in self.rules if rule.hints.access_contents)
+        by_header = tuple(rule for rule in self.rules if rule.judges_header or not rule.hints.access_contents)
         object.__setattr__(self, "hints", reduce(or_, (rule.hints for rule in self.rules), Hints()))
+        object.__setattr__(self, "looks_inside", bool(inside))
+        object.__setattr__(self, "_of_header", by_header)
+        object.__setattr__(self, "_of_records", inside)
 
     def judge(
         self,
@@ -116,66 +129,49 @@ class Plan:
             PolicyFailedError: a policy failed, and is not to fail open.
             CodecError: the batch is corrupt, or larger than the limit.
         """
-        told = [(rule, rule.own(topic)) for rule in self.rules]
         refusals: dict[int, Refusal] = {}
-        for rule, own in told:
-            self._collect(refusals, rule, self._of_header(rule, own, batch), given_up)
-        if self.hints.access_contents and WHOLE_BATCH not in refusals:
+        for rule in self._of_header:
+            self._collect(refusals, rule, partial(_by_header, rule, rule.own(topic), batch), given_up)
+        if self.looks_inside and WHOLE_BATCH not in refusals:
             records = batch.records(limit)
-            for rule, own in told:
-                if rule.hints.access_contents:
-                    self._collect(refusals, rule, self._of_records(rule, own, records, refusals, given_up), given_up)
-        return [refusals[index] for index in sorted(refusals)]
+            for rule in self._of_records:
+                ask = partial(rule.judges_batch or self._one_by_one(rule, refusals, given_up), rule.own(topic), records)
+                self._collect(refusals, rule, ask, given_up)
+        return [refusals[index] for index in sorted(refusals)] if refusals else []
 
     def _collect(
         self,
         refusals: dict[int, Refusal],
         rule: Rule,
-        faults: Iterator[Fault],
+        ask: Callable[[], Iterable[Fault]],
         given_up: Collection[tuple[str, object]],
     ) -> None:
         try:
-            for fault in faults:
+            for fault in ask():
                 refusals.setdefault(fault.index, Refusal(fault.index, _told(fault.message), rule.name, fault.reason))
         except Exception as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, given_up)
 
-    def _of_header(self, rule: Rule, topic: TopicMetadata, batch: Batch) -> Iterator[Fault]:
-        validate_header = getattr(rule.policy, "validate_header", None)
-        if validate_header is not None:
-            yield from validate_header(topic, batch.header)
-        elif not rule.hints.access_contents:
-            try:
-                if rule.judges(topic, view_class(rule.hints)()) is not None:
-                    raise TypeError(RETURNED)
-            except InvalidRecordError as refused:
-                yield Fault(WHOLE_BATCH, str(refused), refused.reason)
+    def _one_by_one(
+        self, rule: Rule, refused: dict[int, Refusal], given_up: Collection[tuple[str, object]]
+    ) -> Callable[[TopicMetadata, Records], Iterable[Fault]]:
+        """What a policy that judges by the record says of a batch."""
 
-    def _of_records(
-        self,
-        rule: Rule,
-        topic: TopicMetadata,
-        records: Records,
-        refused: dict[int, Refusal],
-        given_up: Collection[tuple[str, object]],
-    ) -> Iterator[Fault]:
-        validate_batch = getattr(rule.policy, "validate_batch", None)
-        if validate_batch is not None:
-            found: Sequence[Fault] = validate_batch(topic, records)
-            yield from found
-            return
-        validate = rule.judges
-        view = None if sees_all(rule.hints) else view_class(rule.hints)()
-        for record in records:
-            if refused and record.index in refused:
-                continue
-            try:
-                if validate(topic, record if view is None else view.of(record)) is not None:
-                    raise TypeError(RETURNED)
-            except InvalidRecordError as refusal:
-                yield Fault(record.index, str(refusal), refusal.reason)
-            except Exception as error:  # noqa: BLE001 - the same
-                self._failed(rule, error, given_up)
+        def judge(topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+            validate = rule.judges_record
+            view = None if sees_all(rule.hints) else view_class(rule.hints)()
+            for record in records:
+                if refused and record.index in refused:
+                    continue
+                try:
+                    if validate(topic, record if view is None else view.of(record)) is not None:
+                        raise TypeError(RETURNED)
+                except InvalidRecordError as refusal:
+                    yield Fault(record.index, str(refusal), refusal.reason)
+                except Exception as error:  # noqa: BLE001 - the same
+                    self._failed(rule, error, given_up)
+
+        return judge
 
     def _failed(self, rule: Rule, error: Exception, given_up: Collection[tuple[str, object]]) -> None:
         """Raise what ends the judging; returning means that the rule lets pass."""
@@ -186,6 +182,18 @@ class Plan:
         if not rule.fail_open:
             raise PolicyFailedError(rule.name, error) from error
         self.report(rule.name, error)
+
+
+def _by_header(rule: Rule, topic: TopicMetadata, batch: Batch) -> Iterable[Fault]:
+    """What a policy says without a look at the records."""
+    if rule.judges_header is not None:
+        return rule.judges_header(topic, batch.header)
+    try:
+        if rule.judges_record(topic, view_class(rule.hints)()) is not None:
+            raise TypeError(RETURNED)
+    except InvalidRecordError as refused:
+        return (Fault(WHOLE_BATCH, str(refused), refused.reason),)
+    return ()
 
 
 def _told(message: str) -> str:

@@ -56,17 +56,19 @@ class WellFormedJson(RecordValidationPolicy):
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
         return [one for part in PARTS[self.settings.part] for one in self._faults(topic.topic, records, part)]
 
-    def _faults(self, topic: str, records: Records, part: Part) -> Iterator[Fault]:
-        own, of_key = self.settings, part == "key"
-        unread: set[int] = set()
-        for index, told in not_json(records, of_key, own.max_depth):
-            unread.add(index)
-            if told is not None:
-                yield Fault(index, SYNTAX % (topic, part, told), "not_json")
-            elif not own.allow_null:
-                yield Fault(index, NULL % (topic, part), f"null_{part}")
+    def _faults(self, topic: str, records: Records, part: Part) -> Sequence[Fault]:
+        own = self.settings
+        unread = not_json(records, part == "key", own.max_depth)
+        found = [
+            Fault(index, NULL % (topic, part), f"null_{part}")
+            if told is None
+            else Fault(index, SYNTAX % (topic, part, told), "not_json")
+            for index, told in unread
+            if told is not None or not own.allow_null
+        ]
         if own.unique_keys or own.exact_numbers:
-            yield from self._ambiguous(topic, records, part, unread)
+            found += self._ambiguous(topic, records, part, {index for index, _ in unread})
+        return found
 
     def _ambiguous(self, topic: str, records: Records, part: Part, unread: set[int]) -> Iterator[Fault]:
         """Of JSON alone: what is in it where readers disagree."""

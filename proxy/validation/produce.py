@@ -31,6 +31,10 @@ VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records
 FIRST_WITH_IDS = 13
 # Compressed bytes from which on a batch is judged in a thread: there the hop costs little beside the work.
 OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
+TAKES_LONG = min(OFFLOADED.values())
+
+Outcome = list[Refusal] | PolicyFailedError | CodecError  # of asking the policies about a batch
+ALL_GOOD: Outcome = []
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ class Part:
     topic: TopicMetadata
     applied: Applied
     data: PartitionProduceData
-    outcome: list[Refusal] | Exception | None = None  # what the policies said, not looked at yet
+    outcome: Outcome | Waiting | None = None  # what the policies said, not looked at yet
     given_up: set[tuple[str, object]] = field(default_factory=set)  # what was fetched, or could not be
 
 
@@ -158,24 +162,17 @@ class ProduceExchange:
             batch = only_batch(part.data.records)
             if isinstance(batch, Refused):
                 self._refuse_structure(part, batch)
-            elif part.outcome is None and self._takes_long(part, batch):
-                return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
             else:
                 if part.outcome is None:
+                    if len(batch.data) >= TAKES_LONG and part.applied.plan.looks_inside and takes_long(batch):
+                        return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
                     self._ask(part, batch)
                 if isinstance(part.outcome, Waiting):
                     waiting, part.outcome = part.outcome, None
                     return Hold(partial(self._resolve, part, waiting), self._judge)
-                self._settle(part, batch)
+                self._settle(part, batch, part.outcome or ALL_GOOD)
             self._at += 1
         return self._decided()
-
-    def _contents(self, part: Part) -> bool:
-        return part.applied.plan.hints.access_contents
-
-    def _takes_long(self, part: Part, batch: Batch) -> bool:
-        # A codec that there is not is told at once.
-        return self._contents(part) and len(batch.data) >= OFFLOADED.get(batch.header.codec, sys.maxsize)
 
     def _ask(self, part: Part, batch: Batch) -> None:
         """Let the policies judge; may run in a thread, so it only notes what they say."""
@@ -188,23 +185,24 @@ class ProduceExchange:
         await self.around.resolve(waiting.rule, waiting.key)
         part.given_up.add((waiting.rule.name, waiting.key))  # a policy that asks for it again would ask for ever
 
-    def _settle(self, part: Part, batch: Batch) -> None:
+    def _settle(self, part: Part, batch: Batch, outcome: Outcome) -> None:
         """Make a verdict of what the policies said."""
-        outcome = part.outcome
+        observed = self.around.observed
+        if not isinstance(outcome, CodecError):
+            observed.judged(batch, part.applied.plan.looks_inside)
+        if not outcome:
+            return
         enforced = part.applied.enforces(batch.header.crc)
-        refused: Refused | None = None
         if isinstance(outcome, CodecError):
             refused = fault_of(batch) or unreadable(batch, outcome)
-            self.around.observed.unreadable(part.topic, refused.message, enforced)
+            observed.unreadable(part.topic, refused.message, enforced)
         elif isinstance(outcome, PolicyFailedError):
-            self.around.observed.failed(part.topic, outcome, enforced)
             refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {outcome.policy} failed")
-        elif isinstance(outcome, list) and outcome:
+            observed.failed(part.topic, outcome, enforced)
+        else:
             refused = fault_of(batch) or _by_policies(outcome)
-            self.around.observed.refused(part.topic, outcome, enforced, self._client_id)
-        if not isinstance(outcome, CodecError):
-            self.around.observed.judged(batch, self._contents(part))
-        if refused is not None and enforced:
+            observed.refused(part.topic, outcome, enforced, self._client_id)
+        if enforced:
             self.refused[part.place] = refused
 
     def _refuse_structure(self, part: Part, refused: Refused) -> None:
@@ -239,6 +237,11 @@ class ProduceExchange:
     def _with_body(self, body: bytes) -> bytes:
         header = self._frame[LENGTH.size : self._body]
         return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+
+
+def takes_long(batch: Batch) -> bool:
+    """Whether to look into the batch would hold up the others; a codec that there is not is told at once."""
+    return len(batch.data) >= OFFLOADED.get(batch.header.codec, sys.maxsize)
 
 
 def _by_policies(refusals: list[Refusal]) -> Refused:

@@ -12,7 +12,7 @@ from kafka_sidecar.policies.catalog import Catalog
 from kafka_sidecar.policies.plans import Plan
 
 Mode = Literal["enforce", "shadow", "off"]
-MOST_TOPICS = 10_000  # whose rule is kept at hand
+MOST_TOPICS = 10_000  # of which is kept at hand what holds for them
 
 # The policy string that is set on a topic of this name and id with Kafka's own tools, None where there is none.
 TopicConfig = Callable[[str, bytes], str | None]
@@ -58,13 +58,10 @@ class Rules:
         self._catalog = catalog
         self._topics = topics
         self._topic_config = topic_config
-        self._static: dict[str, TopicRule | None] = {}
+        # Whether no topic can have a policy.
+        self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
+        self._applied: dict[tuple[str, str | None], Applied | None] = {}  # by topic and its config
         weakref.finalize(self, catalog.close)  # once the last request that is judged by these rules is done
-
-    @property
-    def are_empty(self) -> bool:
-        """Whether no topic can have a policy."""
-        return self._topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in self._topics)
 
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""
@@ -75,8 +72,16 @@ class Rules:
 
         Raises MisconfiguredError for a string that no policy understands.
         """
-        rule = self._rule(topic)
         text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
+        key = (topic, text)
+        if key not in self._applied:
+            if len(self._applied) >= MOST_TOPICS:
+                self._applied.clear()
+            self._applied[key] = self._found(topic, text)
+        return self._applied[key]
+
+    def _found(self, topic: str, text: str | None) -> Applied | None:
+        rule = next((rule for rule in self._topics if fnmatchcase(topic, rule.name)), None)
         source = "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"
@@ -88,10 +93,3 @@ class Rules:
         except ValueError as error:
             raise MisconfiguredError(str(error), mode == "enforce" and percent > 0) from error
         return Applied(text, plan, mode, percent, source)
-
-    def _rule(self, topic: str) -> TopicRule | None:
-        if topic not in self._static:
-            if len(self._static) >= MOST_TOPICS:
-                self._static.clear()
-            self._static[topic] = next((rule for rule in self._topics if fnmatchcase(topic, rule.name)), None)
-        return self._static[topic]

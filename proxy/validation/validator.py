@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -25,6 +26,8 @@ from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
 FIRST_FLEXIBLE = 9
 BEFORE_TOPICS = 6  # acks int16 | timeout int32
 ID_SIZE = 16
+# So many batches are inflated at once, however many connections send large ones: each may come to the limit.
+JUDGES = ThreadPoolExecutor(2, "judge")
 LONGEST_WAIT_S = 10.0  # for topic configs; producers give a request 30 s
 
 
@@ -115,7 +118,7 @@ async def _known(kept: KeptConfigs) -> str | None:
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, work)
+    await asyncio.get_running_loop().run_in_executor(JUDGES, work)
 
 
 def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | None:

@@ -18,12 +18,15 @@ policies:
 topics:
   - {name: "header-*", policy: "require_header:h"}
   - {name: "count-*", policy: few-records}
+validation:
+  max_batch: 16MiB
 """
+MAX_BATCH = 16 << 20
 
 
 def required(topic: str, header: str = "h") -> str:
     """What a client is told of a record without the header."""
-    return f"require_header: Topic {topic} requires records to contain a header with key: {header}"
+    return f"Topic {topic} requires records to contain a header with key: {header}"
 
 
 @dataclass(frozen=True, slots=True)

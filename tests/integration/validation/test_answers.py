@@ -55,7 +55,7 @@ def test_three_partitions_are_stored_where_a_fourth_is_refused_and_one_answer_sa
     ]  # fmt: skip
     if version >= FIRST_WITH_RECORD_ERRORS:
         said = answers[topic, 2]
-        assert said == Answer(INVALID_RECORD, -1, ((4, required(topic)),), required(topic))
+        assert said == Answer(INVALID_RECORD, -1, ((4, required(topic)),), f"require_header: {required(topic)}")
     assert [guarded.stored(topic, partition) for partition in range(4)] == [VALUES * 2, VALUES, [], VALUES]
     assert guarded.stored(other) == VALUES
     assert again[topic, 0].base_offset == len(VALUES)

@@ -77,7 +77,7 @@ CASES = (
     Case("a second record of which the length does not end", of(R(0, b"v") + b"\xff" * 12, 2)),
     Case("gzip with a varint that does not end", of(gzip.compress(b"\xff" * 12), attributes=GZIP)),
     Case("zstd with a varint that does not end", of(zstandard.compress(b"\xff" * 12), attributes=ZSTD)),
-    Case("lz4 with a varint that does not end", of(lz4.frame.compress(b"\xff" * 12, block_linked=False), attributes=LZ4)),
+    Case("lz4 with a varint that does not end", of(lz4.frame.compress(b"\xff" * 12), attributes=LZ4)),
     Case("zstd with bytes behind it", of(zstandard.compress(records(VALUES)) + b"abc", 3, attributes=ZSTD)),
     Case("lz4 with linked blocks", of(lz4.frame.compress(records(VALUES), block_linked=True), 3, attributes=LZ4)),
     Case("raw snappy", of(bytes(cramjam.snappy.compress_raw(records(VALUES))), 3, attributes=SNAPPY)),
