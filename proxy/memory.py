@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from functools import cache
+from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 TRIM_THRESHOLD = 8 << 20
@@ -19,8 +21,19 @@ def settle() -> None:
     """Set the allocator's limits, and give back what starting up has left. Does nothing where there is no glibc."""
     gc.collect()
     gc.freeze()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
+    give_back()
+    if (libc := _glibc()) is not None:
         libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD)
         libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)
+
+
+def give_back() -> None:
+    """Give the system all pages that nobody uses: free pieces between those in use would be kept for good."""
+    if (libc := _glibc()) is not None:
+        libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> Any | None:
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

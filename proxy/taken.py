@@ -59,7 +59,7 @@ class TakenRequests:
         if isinstance(step, Hold):
             self.held, self._frames.held = step, True
             return b""
-        self.in_hand = 0
+        self.in_hand, self._settle = 0, _nothing  # which would keep the frame until the next one
         match step:
             case Answer():
                 self._session.own_answer(route, step.frame, size)
@@ -108,6 +108,7 @@ class TakenResponses:
         if isinstance(step, Hold):
             self.held, self._frames.held = step, True
             return b""
+        self._settle = _nothing
         if not isinstance(step, bytes):
             raise CodecError("a response cannot be answered or ended")
         if then is None or (then.wanted is not None and not then.wanted(step, 0, len(step))):

@@ -16,10 +16,11 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kafka_sidecar.codec.records import Batch
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Rule, Waiting
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
+from kafka_sidecar.proxy.memory import give_back
 from kafka_sidecar.proxy.validation.observed import Observed
 from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
@@ -178,8 +179,14 @@ class ProduceExchange:
         """Let the policies judge; may run in a thread, so it only notes what they say."""
         try:
             part.outcome = part.applied.plan.judge(part.topic, batch, self.around.limit, part.given_up)
-        except (Waiting, PolicyFailedError, CodecError) as error:
+        except (Waiting, PolicyFailedError) as error:
             part.outcome = error
+        except CodecError as error:
+            # Its tracebacks would keep what was inflated so far, for as long as this request waits for its turn.
+            error.__traceback__ = error.__cause__ = error.__context__ = None
+            part.outcome = error
+            if isinstance(error, BatchTooLargeError):
+                give_back()
 
     async def _resolve(self, part: Part, waiting: Waiting) -> None:
         await self.around.resolve(waiting.rule, waiting.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -54,10 +55,10 @@ def passes(frame: bytes) -> Step:
 
 def dialogue(*exchanges: Scripted | None, key: int = TAKEN) -> Dialogue:
     """The requests of one API are taken by these, one after the other; None: that one is not taken."""
-    left = iter(exchanges)
+    left = list(exchanges)
 
     def begin(data: bytes, at: int, size: int) -> Exchange | None:
-        return next(left)
+        return left.pop(0)
 
     return Dialogue(exchange=lambda api, version: begin if api == key else None)
 
@@ -96,6 +97,28 @@ def test_frames_are_collected_whole_however_they_are_cut(requests: list[int], re
     assert hand.responses == [response(2, b"from the broker")]
     assert talk.to_client == response(1) + framed(b"told " + response(2, b"from the broker")) + response(3)
     assert talk.cause is None
+
+
+@pytest.mark.parametrize("asks", [passes, answers, lambda frame: Last(b"", "why", "detail")])
+def test_nothing_of_a_request_is_kept_once_it_is_decided(asks: Callable[[bytes], Step]) -> None:
+    hand = Scripted(asks)
+    gone = weakref.ref(hand)
+    talk = dialogue(hand)
+    del hand
+    talk.client(taken(1))
+    assert gone() is None
+
+
+def test_nothing_of_an_exchange_is_kept_once_its_response_has_passed() -> None:
+    hand = Scripted(passes, lambda frame: frame)
+    gone = weakref.ref(hand)
+    talk = dialogue(hand)
+    del hand
+    talk.client(taken(1))
+    assert gone() is not None
+    talk.broker(response(1))
+    assert talk.to_client == response(1)
+    assert gone() is None
 
 
 @given(ANY_CUTS, ANY_CUTS)

@@ -1,0 +1,154 @@
+"""Every client library, with every codec, as a plain, an idempotent and a transactional producer: bad records are
+refused and told as the library tells them, good ones are stored once and in order, and the producer goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+from harness.tool_host import ToolHost
+from integration.validation import producers
+from integration.validation.guarded import Guarded, required
+from integration.validation.waves import (
+    CODECS,
+    FIRST,
+    FLOOD,
+    KINDS,
+    LAST,
+    ONE_BAD,
+    SOME_BAD,
+    STORED,
+    WAVES,
+    Client,
+    Kind,
+    Outcome,
+    Told,
+    Wave,
+)
+
+PART_OF_A_BATCH = "part of a batch which had one more more invalid records"  # Java's words, and those who copy them
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a library tells of a refused batch, and what becomes of its producer."""
+
+    culprit: str  # the error of a bad record
+    innocent: str  # of a good one beside several bad ones
+    beside_one: str  # of a good one beside a single bad one
+    has_texts: bool  # whether the application gets the texts that came with the answer
+    recovers: bool  # an idempotent one; the others never get their sequence numbers right again, at a broker too
+
+
+WAYS = {
+    "java": Ways("InvalidRecordException", "KafkaException", "KafkaException", has_texts=True, recovers=True),
+    "librdkafka": Ways("INVALID_RECORD", "_INVALID_DIFFERENT_RECORD", "INVALID_RECORD", has_texts=False, recovers=True),
+    "kafka-python": Ways("InvalidRecordError", "KafkaError", "KafkaError", has_texts=True, recovers=False),
+    # It does not know the code 87.
+    "aiokafka": Ways("UnknownError", "UnknownError", "UnknownError", has_texts=False, recovers=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    client: str
+    kind: Kind
+    codec: str
+
+    @property
+    def producers(self) -> Sequence[Sequence[Wave]]:
+        """What each producer sends: all waves if it outlives a refusal; else a new one is needed after each."""
+        if self.kind == "plain" or WAYS[self.client].recovers:
+            return (WAVES,)
+        flood = [[FLOOD]] if self.kind == "idempotent" else []
+        return ((FIRST, SOME_BAD), (ONE_BAD,), *flood, (LAST,))
+
+    @property
+    def is_core(self) -> bool:
+        """Whether every change is tested with it: each client as each kind, each client with each codec."""
+        return CODECS.index(self.codec) % len(KINDS) == KINDS.index(self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.client}-{self.kind}-{self.codec}"
+
+
+CELLS = tuple(Cell(client, kind, codec) for client in WAYS for kind in KINDS for codec in CODECS)
+SENDERS = tuple(Cell(client, kind, "lz4") for client in WAYS for kind in KINDS)
+
+
+@pytest.fixture(scope="session")
+def clients(java: Mapping[str, ToolHost]) -> Mapping[str, Client]:
+    python = {
+        "librdkafka": producers.librdkafka,
+        "kafka-python": producers.kafka_python,
+        "aiokafka": producers.aiokafka,
+    }
+    return {"java": producers.java(java), **python}
+
+
+def _parameter(cell: Cell) -> object:
+    return pytest.param(cell, marks=pytest.mark.integration if cell.is_core else pytest.mark.matrix, id=str(cell))
+
+
+@pytest.mark.parametrize("cell", [_parameter(cell) for cell in CELLS])
+def test_bad_records_are_refused_good_ones_stored_and_the_producer_goes_on(
+    guarded: Guarded, clients: Mapping[str, Client], cell: Cell
+) -> None:
+    topic = guarded.topic(f"header-{cell}")
+    outcomes = [
+        (waves, clients[cell.client](guarded.sidecar.bootstrap, topic, cell.codec, cell.kind, waves))
+        for waves in cell.producers
+    ]
+    told = {value: said for _, outcome in outcomes for value, said in outcome.told.items()}
+    everything = Outcome(told)
+    assert everything.of(FIRST) == everything.of(LAST) == [STORED] * 10
+    assert _as_told(everything, SOME_BAD) == list(_expected(cell, topic, SOME_BAD))
+    assert _as_told(everything, ONE_BAD) == list(_expected(cell, topic, ONE_BAD))
+    if FLOOD[0].value in told and cell.kind != "transactional":
+        refused = [sent for sent in FLOOD if told[sent.value] != STORED]
+        assert {sent for sent in FLOOD if not sent.is_good} <= set(refused)
+        assert FLOOD[0] not in refused
+        assert len(refused) < 200 or not WAYS[cell.client].recovers
+    committed = [wave for waves, outcome in outcomes for wave, end in zip(waves, outcome.ends, strict=True) if not end]
+    if cell.kind == "transactional":
+        assert committed == [FIRST, LAST]
+        assert guarded.stored(topic, isolation="read_committed") == everything.acknowledged(*committed)
+    else:
+        assert guarded.stored(topic) == everything.acknowledged(*committed)
+
+
+def _as_told(outcome: Outcome, wave: Wave) -> list[Told]:
+    """Texts without what a library puts before and after them."""
+    texts = (PART_OF_A_BATCH, "Topic")
+    return [
+        Told(said.error, next((said.text[said.text.index(text) :] for text in texts if text in said.text), ""))
+        for said in outcome.of(wave)
+    ]
+
+
+def _expected(cell: Cell, topic: str, wave: Wave) -> Iterator[Told]:
+    ways = WAYS[cell.client]
+    is_one = wave is ONE_BAD
+    for sent in wave:
+        if sent.is_good:
+            yield Told(ways.beside_one if is_one else ways.innocent, PART_OF_A_BATCH if ways.has_texts else "")
+        else:
+            yield Told(ways.culprit, required(topic) if ways.has_texts else "")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("cell", SENDERS, ids=str)
+def test_a_producer_is_told_and_does_the_same_as_when_a_broker_refuses(
+    guarded: Guarded, clients: Mapping[str, Client], cell: Cell
+) -> None:
+    send = clients[cell.client]
+    compacted = guarded.topic(f"compacted-{cell}", cleanup_policy="compact")  # a broker refuses null keys there
+    guarded_topic = guarded.topic(f"header-as-{cell}")
+    waves = (FIRST, SOME_BAD, LAST)
+    direct = send(guarded.cluster.direct, compacted, cell.codec, cell.kind, waves)
+    through = send(guarded.sidecar.bootstrap, guarded_topic, cell.codec, cell.kind, waves)
+    for wave in waves:
+        assert [said.error for said in through.of(wave)] == [said.error for said in direct.of(wave)]
+    assert [bool(end) for end in through.ends] == [bool(end) for end in direct.ends]
+    assert guarded.stored(guarded_topic) == guarded.stored(compacted)
