@@ -88,7 +88,7 @@ class Member:
 
 
 def codecs(target: Target) -> None:
-    for codec in (None, "gzip", "lz4", "zstd"):  # snappy takes a library that the project does not use
+    for codec in (None, "gzip", "snappy", "lz4", "zstd"):
         topic = target.topic(str(codec))
         headers = [("h", str(codec).encode())]
         with producer(target, compression_type=codec, linger_ms=20) as sender:
