@@ -42,10 +42,12 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 
 # What compiled modules are in, or under: tested once as compiled, once as Python sources.
 ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_*.py tests/codec/records tests/policies)
+WITHOUT_KAFKA := "not integration and not matrix"
+WITH_KAFKA := tests/integration tests/codec/records
 .PHONY: unit
 unit: install definitions ## the tests that need no broker
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not integration and not matrix"
-	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 $(ON_BOTH_BUILDS)
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m $(WITHOUT_KAFKA)
+	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(WITHOUT_KAFKA) $(ON_BOTH_BUILDS)
 
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
@@ -53,11 +55,11 @@ kafka: ## brokers and Java clients of all supported versions, by Maven, into .ca
 
 .PHONY: integration-core
 integration-core: install kafka ## real clients through the sidecar, newest broker
-	$(BIN)/pytest -m "integration and not matrix" tests/integration
+	$(BIN)/pytest -m "integration and not matrix" $(WITH_KAFKA)
 
 .PHONY: integration
 integration: install kafka ## the full compatibility matrix; writes docs/compatibility.md
-	$(BIN)/pytest -m "integration or matrix" tests/integration
+	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: fuzz
 fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long
