@@ -1,4 +1,4 @@
-"""What one record costs through kafka-sidecar that checks JSON, through one without policies, and through haproxy.
+"""What one record costs through kafka-sidecar, with policies and without, and through haproxy.
 
 usage: validate.py [--only TEXT] [--reps N] [--seconds S] [--json FILE] [--markdown FILE]
 
@@ -33,6 +33,13 @@ from kafka_sidecar.codec.records import Codec, NewRecord, built
 
 CHECKING = "kafka-sidecar, json"
 JSON_POLICY = f"topics:\n  - name: {frames.TOPIC.decode()}\n    policy: json\n"
+COUNTING = "kafka-sidecar, limits"  # which a batch's header is enough for
+LIMITS_POLICY = f"""policies:
+  few-records: {{type: limits, max_records: 100000}}
+topics:
+  - name: {frames.TOPIC.decode()}
+    policy: few-records
+"""
 MEMORY_TARGET_MB = 68.0
 PARTITIONS = 3
 CONNECTIONS, DEPTH = 1, 5  # one application's producer: max.in.flight.requests.per.connection
@@ -63,6 +70,7 @@ def peers() -> list[Peer]:
     return [
         haproxy,
         Peer("kafka-sidecar", kafka_sidecar, sidecar_program(), "make install", reads_kafka=True),
+        Peer(COUNTING, kafka_sidecar_with(LIMITS_POLICY), sidecar_program(), "make install", reads_kafka=True),
         Peer(CHECKING, kafka_sidecar_with(JSON_POLICY), sidecar_program(), "make install", reads_kafka=True),
     ]
 
