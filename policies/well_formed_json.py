@@ -54,21 +54,18 @@ class WellFormedJson(RecordValidationPolicy):
         no_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
-        return [one for part in PARTS[self.settings.part] for one in self._faults(topic.topic, records, part)]
-
-    def _faults(self, topic: str, records: Records, part: Part) -> Sequence[Fault]:
-        own = self.settings
-        unread = not_json(records, part == "key", own.max_depth)
-        found = [
-            Fault(index, NULL % (topic, part), f"null_{part}")
-            if told is None
-            else Fault(index, SYNTAX % (topic, part, told), "not_json")
-            for index, told in unread
-            if told is not None or not own.allow_null
-        ]
-        if own.unique_keys or own.exact_numbers:
-            found += self._ambiguous(topic, records, part, {index for index, _ in unread})
+        own, found = self.settings, []
+        for part in PARTS[own.part]:
+            unread = not_json(records, part == "key", own.max_depth)
+            found += [self._fault(topic.topic, part, *one) for one in unread if one[1] or not own.allow_null]
+            if own.unique_keys or own.exact_numbers:
+                found += self._ambiguous(topic.topic, records, part, {index for index, _ in unread})
         return found
+
+    def _fault(self, topic: str, part: Part, index: int, told: str | None) -> Fault:
+        if told is None:
+            return Fault(index, NULL % (topic, part), f"null_{part}")
+        return Fault(index, SYNTAX % (topic, part, told), "not_json")
 
     def _ambiguous(self, topic: str, records: Records, part: Part, unread: set[int]) -> Iterator[Fault]:
         """Of JSON alone: what is in it where readers disagree."""

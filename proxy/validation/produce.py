@@ -18,7 +18,7 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
-from kafka_sidecar.policies.plans import PolicyFailedError, Refusal, Rule, Waiting
+from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
 from kafka_sidecar.proxy.memory import give_back
 from kafka_sidecar.proxy.validation.observed import Observed
@@ -36,6 +36,7 @@ TAKES_LONG = min(OFFLOADED.values())
 
 Outcome = list[Refusal] | PolicyFailedError | CodecError  # of asking the policies about a batch
 ALL_GOOD: Outcome = []
+NOT_READ = ProduceRequest()
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class Part:
     applied: Applied
     data: PartitionProduceData
     outcome: Outcome | Waiting | None = None  # what the policies said, not looked at yet
-    given_up: set[tuple[str, object]] = field(default_factory=set)  # what was fetched, or could not be
+    given_up: frozenset[tuple[str, object]] = NOTHING_GIVEN_UP  # what was fetched, or could not be
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class ProduceExchange:
     _body: int = 0
     _correlation_id: int = 0
     _client_id: str | None = None
-    _request: ProduceRequest = field(default_factory=ProduceRequest)
+    _request: ProduceRequest = NOT_READ
     _parts: list[Part] = field(default_factory=list)
     _at: int = 0  # of the part that is judged next
 
@@ -190,7 +191,7 @@ class ProduceExchange:
 
     async def _resolve(self, part: Part, waiting: Waiting) -> None:
         await self.around.resolve(waiting.rule, waiting.key)
-        part.given_up.add((waiting.rule.name, waiting.key))  # a policy that asks for it again would ask for ever
+        part.given_up |= {(waiting.rule.name, waiting.key)}  # a policy that asks for it again would ask for ever
 
     def _settle(self, part: Part, batch: Batch, outcome: Outcome) -> None:
         """Make a verdict of what the policies said."""
