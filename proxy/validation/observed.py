@@ -6,6 +6,7 @@ Never a payload: neither keys nor values nor headers of a record are kept.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 MOST_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
 OTHER = "(other)"
 KEPT = 100  # last refusals
+A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
 LOGGED_EVERY_S = 10.0  # for one kind of refusal
 
 
@@ -81,7 +83,7 @@ class Observed:
         self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
 
     def policy_failed(
-        self, policy: str, error: Exception, mode: str = "open", topic: TopicMetadata | None = None
+        self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
     ) -> None:
         """As `failed`; mode "open": the policy is configured to let records pass when it fails."""
         self.failures[policy, mode] += 1
@@ -103,7 +105,7 @@ class Observed:
         self._log(seen)
 
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
-        key = (topic, policy, mode, reason)
+        key = (topic if A_TOPIC.fullmatch(topic) else OTHER, policy, mode, reason)
         if key not in self.refusals and len(self.refusals) >= MOST_SERIES:
             key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
         self.refusals[key] += 1

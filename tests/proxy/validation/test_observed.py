@@ -65,6 +65,13 @@ def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatc
     assert len(seen._logged) <= 10
 
 
+@pytest.mark.parametrize("name", ["\udcff", "a b", "x" * 250, ""])
+def test_a_name_that_no_topic_can_have_is_no_label(name: str) -> None:
+    seen = Observed(Clock())
+    seen.refused(topic(name), [refusal()], True, None)
+    assert list(seen.refusals) == [(OTHER, "json", "enforce", "no_json")]
+
+
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [vars(record) for record in caplog.records]
 
