@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from judges import Told
@@ -49,3 +49,48 @@ async def test_a_fetch_that_fails_or_never_ends_is_told_and_raises_nothing(
     await fetches.resolve(rule, "late")
     told = [(record.levelno, record.message, vars(record)["policy"]) for record in caplog.records]
     assert told == [(logging.ERROR, "a policy cannot fetch what it needs", "told")] * 2
+
+
+@dataclass
+class Alike(Told):
+    """As a policy that is written as a dataclass: equal to others of its class, and not hashable."""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+
+async def test_equal_policies_fetch_each_for_itself() -> None:
+    policies, fetches = [Alike(), Alike()], Resolving()
+    await asyncio.gather(*(fetches.resolve(Rule("told", policy), "a") for policy in policies))
+    assert [policy.known for policy in policies] == [{"a"}, {"a"}]
+
+
+class Stubborn(Told):
+    async def resolve(self, key: object) -> None:
+        self.asked.append(key)
+        while not self.gate.is_set():
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                continue
+
+
+async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_nobody_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolving, "LIMIT_S", 0.01)
+    monkeypatch.setattr(resolving, "GRACE_S", 0.01)
+    policy = Stubborn()
+    policy.gate.clear()
+    async with asyncio.timeout(5):
+        await Resolving().resolve(Rule("told", policy), "a")
+    policy.gate.set()
+
+
+async def test_a_fetch_that_would_end_the_process_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    class Leaves(Told):
+        async def resolve(self, key: object) -> None:
+            raise SystemExit(1)
+
+    await Resolving().resolve(Rule("told", Leaves()), "a")
+    assert [record.message for record in caplog.records] == ["a policy cannot fetch what it needs"]
