@@ -105,7 +105,7 @@ class Catalog:
         for member in [*self._members.values(), *([self._facade] if self._facade else [])]:
             try:
                 member.policy.close()
-            except Exception as error:  # noqa: BLE001 - the others are to be closed all the same
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are to be closed all the same
                 self._report(member.name, error)
 
     def _compiled(self, text: str) -> Plan:
@@ -121,6 +121,8 @@ class Catalog:
             return member.rule(text)
         except ValueError as error:
             raise ValueError(f"policy {member.name}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise ValueError(f"policy {member.name}: check() failed: {type(error).__name__}: {error}") from error
 
     def _member(self, name: str) -> _Member:
         """Configured by that name, or by its defaults on first use. A topic cannot make us import any module."""
@@ -159,7 +161,7 @@ def _opened(name: str, setting: PolicySettings) -> _Member:
         hints = policy.hints()
     except ValueError as error:
         raise ValueError(f"policy {name}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"policy {name}: {setting.type} failed to start: {type(error).__name__}: {error}") from error
     if fault := _no_policy(policy, hints):
         raise ValueError(f"policy {name}: {setting.type}: {fault}")

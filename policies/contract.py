@@ -30,7 +30,8 @@ class Unresolved(Exception):  # noqa: N818 - not an error: the policy cannot say
 
     def __init__(self, key: object) -> None:
         super().__init__(key)
-        self.key = key  # hashable: one fetch at a time is made for equal keys
+        hash(key)  # one fetch at a time is made for equal keys: one that is not hashable is a bug of who raises this
+        self.key = key
 
 
 class TopicMetadata(NamedTuple):  # one is made for each policy and batch: a third of what a frozen dataclass costs

@@ -84,7 +84,7 @@ def _loaded(name: str, load: Callable[[str], ModuleType], where: str) -> PolicyC
         found = getattr(load(parts["module"]), parts["name"], None)
     except ImportError as error:
         raise ValueError(f"{sought}: cannot be imported: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{sought}: its module failed: {type(error).__name__}: {error}") from error
     if found is None:
         raise ValueError(f"{sought}: the module has no such class")

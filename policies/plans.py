@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
 LONGEST_MESSAGE = 1000  # characters: an answer has room for 32767 bytes of each
+MOST_FETCHES = 100  # for one batch: a policy that always asks for something else would ask for ever
 NOTHING_GIVEN_UP: frozenset[tuple[str, object]] = frozenset()
 
 
@@ -78,15 +79,15 @@ class Waiting(Exception):  # noqa: N818 - not an error: judge again when the pol
 class PolicyFailedError(Exception):
     """A policy raised what is neither a refusal nor `Unresolved`. The cause is chained."""
 
-    def __init__(self, policy: str, error: Exception) -> None:
+    def __init__(self, policy: str, error: BaseException) -> None:
         super().__init__(f"policy {policy} failed: {type(error).__name__}")
         self.policy, self.error = policy, error
 
 
-Report = Callable[[str, Exception], None]  # name of the policy that failed open, and its error
+Report = Callable[[str, BaseException], None]  # name of the policy that failed open, and its error
 
 
-def unreported(policy: str, error: Exception) -> None:
+def unreported(policy: str, error: BaseException) -> None:
     """Nobody wants to know."""
 
 
@@ -131,12 +132,13 @@ class Plan:
         """
         refusals: dict[int, Refusal] = {}
         for rule in self._of_header:
-            self._collect(refusals, rule, partial(_by_header, rule, rule.own(topic), batch), given_up)
+            by_header = partial(_by_header, rule, rule.own(topic), batch)
+            self._collect(refusals, rule, by_header, batch, given_up)
         if self.looks_inside and WHOLE_BATCH not in refusals:
             records = batch.records(limit)
             for rule in self._of_records:
                 ask = partial(rule.judges_batch or self._one_by_one(rule, refusals, given_up), rule.own(topic), records)
-                self._collect(refusals, rule, ask, given_up)
+                self._collect(refusals, rule, ask, batch, given_up)
         return [refusals[index] for index in sorted(refusals)] if refusals else []
 
     def _collect(
@@ -144,12 +146,16 @@ class Plan:
         refusals: dict[int, Refusal],
         rule: Rule,
         ask: Callable[[], Iterable[Fault]],
+        batch: Batch,
         given_up: Collection[tuple[str, object]],
     ) -> None:
         try:
             for fault in ask():
-                refusals.setdefault(fault.index, Refusal(fault.index, _told(fault.message), rule.name, fault.reason))
-        except Exception as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
+                if fault.index != WHOLE_BATCH and not 0 <= fault.index < batch.header.count:
+                    raise IndexError(f"record {fault.index} is refused, of {batch.header.count}")
+                refusal = Refusal(fault.index, _told(fault.message), rule.name, _told(fault.reason))
+                refusals.setdefault(fault.index, refusal)
+        except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, given_up)
 
     def _one_by_one(
@@ -168,16 +174,20 @@ class Plan:
                         raise TypeError(RETURNED)
                 except InvalidRecordError as refusal:
                     yield Fault(record.index, str(refusal), refusal.reason)
-                except Exception as error:  # noqa: BLE001 - the same
+                except BaseException as error:  # noqa: BLE001 - the same
                     self._failed(rule, error, given_up)
 
         return judge
 
-    def _failed(self, rule: Rule, error: Exception, given_up: Collection[tuple[str, object]]) -> None:
-        """Raise what ends the judging; returning means that the rule lets pass."""
-        if isinstance(error, CodecError | Waiting | PolicyFailedError):
+    def _failed(self, rule: Rule, error: BaseException, given_up: Collection[tuple[str, object]]) -> None:
+        """Raise what ends the judging; returning means that the rule lets pass.
+
+        A SystemExit, or the panic of a library in Rust, is a failure like any other: it must not end the process, nor
+        leave a client waiting.
+        """
+        if isinstance(error, CodecError | Waiting | PolicyFailedError | KeyboardInterrupt):
             raise error
-        if isinstance(error, Unresolved) and (rule.name, error.key) not in given_up:
+        if isinstance(error, Unresolved) and len(given_up) < MOST_FETCHES and (rule.name, error.key) not in given_up:
             raise Waiting(rule, error.key) from error
         if not rule.fail_open:
             raise PolicyFailedError(rule.name, error) from error

@@ -187,7 +187,7 @@ def _rules(config: Path) -> Rules:
         _refuse(f"{config}: {error}")
 
 
-def _ignore(policy: str, error: Exception) -> None:
+def _ignore(policy: str, error: BaseException) -> None:
     typer.echo(f"kafka-sidecar: policy {policy} failed and lets pass: {type(error).__name__}: {error}", err=True)
 
 

@@ -40,6 +40,8 @@ class Remembering(RecordValidationPolicy):
     def check(self, text: str) -> None:
         if text == "nonsense":
             raise ValueError("nonsense means nothing")
+        if text == "bug":
+            raise KeyError(text)
 
     def validate(self, topic: TopicMetadata, record: Any) -> None:
         """Let all pass."""
@@ -51,6 +53,11 @@ class Remembering(RecordValidationPolicy):
 class FailsToStart(Remembering):
     def configure(self, configs: Mapping[str, Any]) -> None:
         raise KeyError("license")
+
+
+class LeavesAtStart(Remembering):
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        raise SystemExit("no license")
 
 
 class HintsAtNothing(Remembering):
@@ -195,6 +202,7 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
     [
         (remembering(settings={"wrong": 1}), "policy p: wrong: is not a setting"),
         (PolicySettings("missing"), "policy p: there is no policy 'missing'"),
+        (PolicySettings(f"{HERE}LeavesAtStart"), "policy p: .*LeavesAtStart failed to start: SystemExit: no license"),
         (PolicySettings(f"{HERE}FailsToStart"), "policy p: .*FailsToStart failed to start: KeyError"),
         (PolicySettings(f"{HERE}HintsAtNothing"), r"policy p: .*HintsAtNothing: hints\(\) gave no Hints"),
         (PolicySettings(f"{HERE}HintsBelowNothing"), r"policy p: .*: hints\(\) asks for a negative number"),
@@ -207,6 +215,11 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
 def test_what_cannot_be_opened_is_told_when_the_catalog_is_made(setting: PolicySettings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Catalog({"p": setting})
+
+
+def test_a_policy_that_fails_to_look_at_an_argument_makes_it_a_wrong_one() -> None:
+    with pytest.raises(ValueError, match="policy p: check\\(\\) failed: KeyError: 'bug'"):
+        Catalog({"p": remembering()}).plan("p:bug")
 
 
 def test_closing_closes_each_policy_once() -> None:

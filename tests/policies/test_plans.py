@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from kafka_sidecar.policies.contract import (
     TopicMetadata,
     Unresolved,
 )
-from kafka_sidecar.policies.plans import Plan, PolicyFailedError, Refusal, Rule, Waiting
+from kafka_sidecar.policies.plans import MOST_FETCHES, Plan, PolicyFailedError, Refusal, Rule, Waiting
 
 LIMIT = 1 << 20
 Batches = Callable[..., Any]
@@ -40,7 +41,7 @@ class Asked(RecordValidationPolicy):
 
 
 class AskedByBatch(Asked):
-    def __init__(self, faults: Sequence[Fault] = (), error: Exception | None = None) -> None:
+    def __init__(self, faults: Sequence[Fault] = (), error: BaseException | None = None) -> None:
         super().__init__()
         self.faults, self.error = faults, error
 
@@ -67,7 +68,7 @@ def refuse(message: str, reason: str = "refused") -> Callable[[Any], None]:
     return validate
 
 
-def fail(error: Exception) -> Callable[[Any], None]:
+def fail(error: BaseException) -> Callable[[Any], None]:
     def validate(record: Any) -> None:
         raise error
 
@@ -168,11 +169,53 @@ def test_a_failure_ends_the_judging_with_the_name_of_the_policy(
     assert isinstance(failed.value.error, KeyError)
 
 
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()])
+@pytest.mark.parametrize("kind", ["record", "batch"])
+def test_what_would_end_the_process_or_its_task_is_a_failure_like_any_other(
+    error: BaseException, kind: str, batch: Batches, orders: TopicMetadata
+) -> None:
+    policy = Asked(fail(error)) if kind == "record" else AskedByBatch(error=error)
+    with pytest.raises(PolicyFailedError) as failed:
+        Plan((rule(policy),)).judge(orders, batch({}), LIMIT)
+    assert failed.value.error is error
+
+
+def test_an_interrupt_of_the_person_at_the_keyboard_is_none(batch: Batches, orders: TopicMetadata) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Plan((rule(Asked(fail(KeyboardInterrupt())), fail_open=True),)).judge(orders, batch({}), LIMIT)
+
+
+ODD_FAULTS = [Fault(2, "of two"), Fault(-2, "negative"), Fault(0, None), Fault(0, "no", None), Fault("1", "no")]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("odd", [*ODD_FAULTS, None], ids=str)
+def test_a_fault_that_no_answer_can_tell_is_the_policys_failure(
+    odd: Fault | None, batch: Batches, orders: TopicMetadata
+) -> None:
+    policy = AskedByBatch([Fault(0, "bad"), odd])  # type: ignore[list-item]
+    with pytest.raises(PolicyFailedError):
+        Plan((rule(policy),)).judge(orders, batch({}, {}), LIMIT)
+
+
+def test_a_policy_that_always_waits_for_something_else_has_failed(batch: Batches, orders: TopicMetadata) -> None:
+    given_up = {("p", number) for number in range(MOST_FETCHES)}
+    with pytest.raises(PolicyFailedError):
+        Plan((rule(Asked(fail(Unresolved("new")))),)).judge(orders, batch({}), LIMIT, given_up)
+
+
+def test_a_policy_that_waits_for_what_is_not_hashable_has_failed(batch: Batches, orders: TopicMetadata) -> None:
+    def asks(record: Any) -> None:
+        raise Unresolved([7])
+
+    with pytest.raises(PolicyFailedError):
+        Plan((rule(Asked(asks)),)).judge(orders, batch({}), LIMIT)
+
+
 @pytest.mark.parametrize(("policy", "times"), [(Asked(fail(KeyError("x"))), 2), (AskedByBatch(error=KeyError("x")), 1)])
 def test_a_failure_that_is_to_be_open_is_reported_and_the_other_rules_go_on(
     policy: RecordValidationPolicy, times: int, batch: Batches, orders: TopicMetadata
 ) -> None:
-    reported: list[tuple[str, Exception]] = []
+    reported: list[tuple[str, BaseException]] = []
     rules = (rule(policy, "buggy", fail_open=True), rule(Asked(odd_values), "parity"))
     plan = Plan(rules, report=lambda name, error: reported.append((name, error)))
     found = plan.judge(orders, batch({"value": b"1"}, {"value": b"2"}), LIMIT)
@@ -208,3 +251,8 @@ def test_a_policy_that_gives_back_false_has_failed_and_refused_nothing(
 def test_a_message_fits_any_answer(batch: Batches, orders: TopicMetadata) -> None:
     (found,) = Plan((rule(Asked(refuse("\udcff" + "ü" * 40_000))),)).judge(orders, batch({}), LIMIT)
     assert found.message == "?" + "ü" * 999
+
+
+def test_a_reason_can_be_a_label(batch: Batches, orders: TopicMetadata) -> None:
+    (found,) = Plan((rule(Asked(refuse("no", "\udcff" + "x" * 40_000))),)).judge(orders, batch({}), LIMIT)
+    assert found.reason == "?" + "x" * 999
