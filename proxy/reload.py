@@ -54,7 +54,7 @@ class Reload:
     def _once(self) -> None:
         try:
             config = self._load()
-            self._apply(config)
+            self._put_in_force(config)
         except ConfigError as error:
             log.error("the configuration is refused, the old one stays", extra={"detail": str(error)})
             return
@@ -69,6 +69,12 @@ class Reload:
         if other:
             log.warning("some settings need a restart", extra={"settings": other})
         log.info("the configuration is in force", extra={"config": str(self._path), "topics": len(config.topics)})
+
+    def _put_in_force(self, config: Config) -> None:
+        try:
+            self._apply(config)
+        except ConfigError as error:
+            raise ConfigError(f"{self._path}: {error}") from error
 
 
 def _mark(path: Path) -> Mark | None:

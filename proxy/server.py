@@ -110,8 +110,8 @@ class Server:
         from kafka_sidecar.proxy.validation import validator
 
         if self.validator is None:
-            if config.topic_configs.topic is not None:
-                self.topic_configs = self._keep_topic_configs(config.topic_configs.topic)
+            if (topic := self.config.topic_configs.topic) is not None:  # what it was at the start: it is read there
+                self.topic_configs = self._keep_topic_configs(topic)
             self.validator = validator.start(config, self.topics, self.topic_configs)
             self.metrics.validation = self.validator.observed
             self._routes.forget()

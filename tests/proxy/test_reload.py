@@ -137,7 +137,7 @@ async def test_rules_that_cannot_be_are_refused(tmp_path: Path, caplog: pytest.L
     async with watched(path, apply) as reload:
         reload.ask()
         await until(lambda: REFUSED in caplog.messages)
-    assert "there is no policy 'told'" in vars(caplog.records[-1])["detail"]
+    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: there is no policy 'told'"
 
 
 async def test_a_bug_in_reading_does_not_end_the_watching(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -164,6 +164,16 @@ async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: py
         await until(lambda: IN_FORCE in caplog.messages)
     named = [vars(record)["settings"] for record in caplog.records if record.message == RESTART]
     assert named == [["listen", "log"]]
+
+
+async def test_topic_configs_that_are_new_in_the_file_hold_up_nobody_before_the_restart() -> None:
+    async with FakeBroker() as broker, serving(broker) as server:
+        broker.answers[ApiKey.PRODUCE] = stores
+        server.apply(config(broker, topic_configs={"topic": "kept"}))
+        async with connected(port_of(server)) as client:
+            client.send(asked(9, {"orders": {0: batch("good")}}, correlation_id=1))
+            async with asyncio.timeout(5):
+                assert [code for _, _, code, _ in said(9, await client.frame(), 1)] == [0]
 
 
 async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began() -> None:
