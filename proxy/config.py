@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kafka_sidecar.proxy.values import (
     LAST_PORT,
@@ -38,6 +38,10 @@ FLAGS = {
     "connections.source_address": "--broker-source-address",
     "log.level": "--log-level",
 }
+
+
+# YAML reads a bare off as false.
+Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
 
 
 class ConfigError(Exception):
@@ -119,7 +123,7 @@ class Topic(Section):
     """Name of the topics; `*` and `?` stand for any characters and any character."""
     policy: str | None = Field(default=None, validation_alias=AliasChoices("policy", "record.validation.policy"))
     """Their `record.validation.policy`: `name` or `name:argument`, separated by commas. Default: no validation."""
-    mode: Literal["enforce", "shadow", "off"] = "enforce"
+    mode: Mode = "enforce"
     """Whether bad records are refused, only counted and sampled, or not looked for."""
     percent: int = Field(default=100, ge=0, le=100)
     """Of the batches, how many `enforce` holds for; the others are treated as in `shadow`."""
@@ -139,7 +143,7 @@ class Validation(Section):
 
 
 class TopicConfigs(Section):
-    topic: str | None = None
+    topic: str | None = Field(default=None, pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     """The compacted topic that keeps what is set with Kafka's own tools. Default: none, they cannot set it."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Replicas of that topic when it is made; -1: the cluster's default."""
@@ -218,7 +222,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; name a readable file with --config") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: is not YAML: {_where_yaml_ends(error)}") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -227,6 +231,10 @@ def _read(path: Path) -> dict[str, Any]:
         if kafkas_name in values:
             _put(values, name, values.pop(kafkas_name), str(path))
     return values
+
+
+def _where_yaml_ends(error: Exception) -> str:
+    return " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
 
 
 def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:
@@ -242,19 +250,29 @@ def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:
 
 def _explain(error: ValidationError, source: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
+    key = _key(first["loc"])
     inside = (place for name, place in source.items() if name.startswith(key + "."))
     where = source.get(key) or next(inside, source[""])
     match first["type"]:
+        case "missing" if "." in key:  # of an entry in a list: neither a flag nor a variable can set it
+            remedy = "is missing: set it in the file"
         case "missing":
             flag, variable = key.replace("_", "-"), ENV_PREFIX + key.upper().replace(".", "__")
             remedy = f"{key} is missing: set it in the file, with --{flag} or with {variable}"
             key = ""
+        case "model_type":
+            example = {"topics": "{name: orders}", "policies": "{type: json}"}.get(str(first["loc"][0]))
+            remedy = f"must be a mapping, such as {example}" if example else "must be a mapping of settings"
         case "extra_forbidden":
             remedy = f"is not a setting; {_known(first['loc'])}"
         case _:
             remedy = first["msg"].removeprefix("Value error, ")
     return ": ".join(part for part in (where, key, remedy) if part)
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    parts = (f" (entry {part + 1})" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")
 
 
 def _known(location: tuple[int | str, ...]) -> str:

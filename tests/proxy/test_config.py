@@ -92,7 +92,7 @@ BAD = {
     "connections: {connect_timeout: 5 parsecs}": ("connections.connect_timeout", "write a duration with its unit"),
     "connections: {max_frame: lots}": ("connections.max_frame", "write a number of bytes"),
     "log: {level: loud}": ("log.level", "'debug', 'info', 'warning' or 'error'"),
-    "nodes: [1]": ("nodes", "valid dictionary"),
+    "nodes: [1]": ("nodes", "must be a mapping of settings"),
     "nodes: {first_port: 0}": ("nodes.first_port", "greater than or equal to 1"),
     "listen: 0.0.0.0:9092": ("", "set nodes.advertised_host"),
     "bootstrap_servers: []": ("bootstrap_servers", "name at least one broker"),
@@ -105,6 +105,11 @@ BAD = {
     "nodes: {first_port: 65500}": ("", "node ports 65500 to 65599 end above 65535"),
     "connections: {connect_timeout: 0s}": ("connections.connect_timeout", "greater than 0"),
     "connections: {max_frame: 0}": ("connections.max_frame", "greater than or equal to 1024"),
+    "topics: [{name: a}, {name: b, percent: 150}]": ("topics (entry 2).percent", "less than or equal to 100"),
+    "topics: [{policy: json}]": ("topics (entry 1).name", "is missing: set it in the file"),
+    "topics: [orders]": ("topics (entry 1)", "must be a mapping, such as {name: orders}"),
+    "policies: {mine: json}": ("policies.mine", "must be a mapping, such as {type: json}"),
+    "topic_configs: {topic: a b}": ("topic_configs.topic", "should match pattern"),
     "cluster: {refresh: 0s}": ("cluster.refresh", "greater than 0"),
 }
 
@@ -128,6 +133,7 @@ def test_a_wrong_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_
         ("- a\n- b", "must be a mapping"),
         ("a: [", "is not YAML"),
         ("a: \x00", "is not YAML"),
+        ("a: [", "at line 1, column"),
         ("", "bootstrap_servers is missing"),
     ],
 )
@@ -136,6 +142,11 @@ def test_a_file_that_is_no_configuration_gives_one_line(text: str, remedy: str, 
         load(written(tmp_path, text), {}, {})
     assert remedy in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_mode_may_be_off_without_quotes_though_yaml_reads_it_as_false(tmp_path: Path) -> None:
+    text = "bootstrap_servers: a:1\ntopics: [{name: a, mode: off}, {name: b, mode: 'off'}]"
+    assert [topic.mode for topic in load(written(tmp_path, text), {}, {}).topics] == ["off", "off"]
 
 
 def test_a_missing_file_is_named() -> None:
