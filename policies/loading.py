@@ -71,7 +71,7 @@ def by_name(name: str) -> PolicyClass:
     plug_ins = installed()
     if name not in plug_ins:
         names = ", ".join(sorted({*BUILT_IN, *plug_ins}))
-        raise ValueError(f"there is no policy {name!r}: it is neither built in nor installed ({names})")
+        raise ValueError(f"there is no policy {name!r}: set its type to module:Class, or to one of {names}")
     return _loaded(plug_ins[name].value, import_module, f"at the entry point {name} of {ENTRY_POINTS}")
 
 
@@ -83,7 +83,8 @@ def _loaded(name: str, load: Callable[[str], ModuleType], where: str) -> PolicyC
     try:
         found = getattr(load(parts["module"]), parts["name"], None)
     except ImportError as error:
-        raise ValueError(f"{sought}: cannot be imported: {error}") from error
+        remedy = "; install it, or put it on the class_path" if isinstance(error, ModuleNotFoundError) else ""
+        raise ValueError(f"{sought}: cannot be imported: {error}{remedy}") from error
     except (Exception, SystemExit) as error:
         raise ValueError(f"{sought}: its module failed: {type(error).__name__}: {error}") from error
     if found is None:

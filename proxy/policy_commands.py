@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -57,7 +58,8 @@ def show(config: ConfigFile = None) -> None:
 
     lines = {name: _about(name, name, _origin(name)) for name in loading.known()}
     for name, one in (_loaded(config).policies if config else {}).items():
-        lines[name] = _about(name, one.type or name, f"configured in {config}", one.class_path)
+        kind = one.type or name
+        lines[name] = _about(name, kind, f"configured in {config} as {kind}", one.class_path)
     typer.echo("\n".join(line for name in sorted(lines) for line in lines[name]))
 
 
@@ -69,11 +71,13 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     """
     applied = _rules(config).of(topic, NO_TOPIC_ID)
     if applied is None:
-        typer.echo(f"{topic}: records are not looked at; no entry of topics: in {config} gives it a policy")
+        typer.echo(f"{topic}: records are not looked at; {_why_not(config, topic)}")
         return
     typer.echo(f"{topic}: {applied.text}")
     typer.echo(f"  from {applied.source} in {config}")
-    typer.echo(f"  mode {applied.mode}" + (f" for {applied.percent} % of the batches" if applied.percent < 100 else ""))
+    some = applied.mode == "enforce" and applied.percent < 100
+    others = f" for {applied.percent} % of the batches, shadow for the others" if some else ""
+    typer.echo(f"  mode {applied.mode}{others}")
     for number, rule in enumerate(applied.plan.rules, 1):
         kind = f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}"
         argument = f" with {rule.text!r}" if rule.text else ""
@@ -90,13 +94,21 @@ def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
         try:
             return (catalog(_loaded(config), _ignore) if config else Catalog({})).plan(policy)
         except ValueError as error:
-            _refuse(str(error))
+            _refuse(f"--policy: {error}")
     if config is None or topic is None:
         _refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
     applied = _rules(config).of(topic, NO_TOPIC_ID)
     if applied is None:
-        _refuse(f"{config}: no entry of topics: gives {topic} a policy; name one with --policy")
+        _refuse(f"{topic}: {_why_not(config, topic)}; name one with --policy")
     return applied.plan
+
+
+def _why_not(config: Path, topic: str) -> str:
+    """Why no policy holds for a topic."""
+    entry = next((entry for entry in _loaded(config).topics if fnmatchcase(topic, entry.name)), None)
+    if entry is None:
+        return f"no entry of topics: in {config} fits its name"
+    return f"topics: {entry.name} in {config} has " + ("no policy" if entry.policy is None else "mode off")
 
 
 def _judged(plan: Plan, example: Example, topic: str) -> list[Refusal] | Exception:
@@ -151,7 +163,7 @@ def _about(name: str, kind: str, origin: str, class_path: str | None = None) -> 
         found = loading.find(kind, class_path)
     except ValueError as error:
         return [f"{name}: {origin}; cannot be used: {error}"]
-    summary = (found.__doc__ or "").strip().partition("\n")[0]
+    summary = (found.__doc__ or "nothing is said about it").strip().partition("\n")[0]
     return [f"{name}: {origin}; {summary}", *(f"    {line}" for line in described(found))]
 
 

@@ -22,7 +22,8 @@ policies:
   lenient: {type: "policies_on_trial:Buggy", on_error: open}
   asking: {type: "policies_on_trial:Asking"}
 topics:
-  - {name: orders, policy: "small, require_header:trace-id", mode: shadow, percent: 50}
+  - {name: orders, policy: "small, require_header:trace-id", percent: 50}
+  - {name: payments, policy: small, mode: shadow, percent: 50}
   - {name: "open*", policy: null}
   - {name: "off*", policy: small, mode: "off"}
 """
@@ -114,10 +115,10 @@ def test_what_a_policy_has_to_fetch_is_fetched(config: str) -> None:
     ("arguments", "records", "message"),
     [
         (["-"], "", "say what to try: --policy TEXT, or --config FILE and --topic NAME"),
-        (["-", "--policy", "nope"], "{}", "there is no policy 'nope'"),
+        (["-", "--policy", "nope"], "{}", "kafka-sidecar: --policy: there is no policy 'nope'"),
         (["-", "--policy", "key"], "{}\n{", "-:2: is no JSON"),
         (["/no/such/file", "--policy", "key"], "", "/no/such/file: cannot be read: No such file or directory"),
-        (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "no entry of topics: gives open-1 a policy"),
+        (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: topics: open* in "),
         (["-", "--config", "/no/such/file", "--topic", "a"], "{}", "/no/such/file: cannot be read"),
     ],
 )
@@ -131,7 +132,8 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments: list[str], records: 
 def test_the_list_has_every_policy_with_its_origin_and_settings(config: str) -> None:
     result = run("list", "--config", config)
     assert "key: built in; Records have a key" in result.stdout
-    assert f"small: configured in {config}; No record, key" in result.stdout
+    assert f"small: configured in {config} as limits; No record, key" in result.stdout
+    assert f"buggy: configured in {config} as policies_on_trial:Buggy; nothing is said about it" in result.stdout
     assert "    max_value_bytes (default: none): The value." in result.stdout.splitlines()
     assert "    after_max (default: 1h): " in result.stdout
     assert result.exit_code == 0
@@ -150,16 +152,27 @@ def test_what_holds_for_a_topic_is_explained(config: str) -> None:
     assert lines == [
         "orders: small, require_header:trace-id",
         f"  from topics: orders in {config}",
-        "  mode shadow for 50 % of the batches",
+        "  mode enforce for 50 % of the batches, shadow for the others",
         "  1. small: kafka_sidecar.policies.limits:Limits; looks at sizes and timestamps; lets pass on failure",
         f"  2. require_header with 'trace-id': {HEADER_CLASS}; looks at headers; refuses on failure",
     ]
 
 
-@pytest.mark.parametrize("topic", ["other", "open-1", "off-1"])
-def test_a_topic_without_a_policy_is_explained_too(topic: str, config: str) -> None:
+def test_a_percentage_says_nothing_of_a_topic_in_shadow(config: str) -> None:
+    assert "  mode shadow" in run("explain", "payments", "--config", config).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        ("other", "no entry of topics: in CONFIG fits its name"),
+        ("open-1", "topics: open* in CONFIG has no policy"),
+        ("off-1", "topics: off* in CONFIG has mode off"),
+    ],
+)
+def test_a_topic_without_a_policy_is_explained_too(topic: str, why: str, config: str) -> None:
     result = run("explain", topic, "--config", config)
-    assert result.stdout.startswith(f"{topic}: records are not looked at")
+    assert result.stdout == f"{topic}: records are not looked at; {why.replace('CONFIG', config)}\n"
     assert result.exit_code == 0
 
 
