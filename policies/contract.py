@@ -6,7 +6,7 @@ synchronous and pure: what it has to wait for it names in `Unresolved`, and is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -131,8 +131,8 @@ class BatchPolicy(Protocol):
     A policy that has this method is never asked record by record.
     """
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
-        """The records that are refused, in the order of their indexes; empty: all may pass."""
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
+        """The records that are refused; none: all may pass. Written with ``yield`` it stops where enough are known."""
         ...
 
 
@@ -143,6 +143,6 @@ class HeaderPolicy(Protocol):
     All these are asked before anything is decompressed; where one refuses the batch nothing is.
     """
 
-    def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Sequence[Fault]:
+    def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Iterable[Fault]:
         """What is wrong with the batch; empty: it may pass."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,15 +58,14 @@ class Headers(RecordValidationPolicy):
     def check(self, text: str) -> None:
         no_argument(text)
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own = self._compiled
-        faults = []
         for key in own.required:
             message = MISSING % (topic.topic, key.decode())
-            faults += [Fault(index, message, "no_header") for index in records.without_header(key)]
+            for index in records.without_header(key):
+                yield Fault(index, message, "no_header")
         if own.allowed is not None or own.values:
-            faults += self._contents(topic.topic, records)
-        return faults
+            yield from self._contents(topic.topic, records)
 
     def _contents(self, topic: str, records: Records) -> Iterator[Fault]:
         allowed, values = self._compiled.allowed, self._compiled.values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
@@ -41,14 +41,13 @@ class Key(RecordValidationPolicy):
         elif not self.settings.required:
             raise ValueError("demands nothing: set required or pattern, or write key:PATTERN")
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
-        faults = []
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         if self.settings.required:
             message = MISSING % topic.topic
-            faults += [Fault(index, message, "no_key") for index in records.null_keys()]
+            for index in records.null_keys():
+                yield Fault(index, message, "no_key")
         if pattern := self._pattern(topic.validation_policy):
-            faults += _unmatched(PATTERN % (topic.topic, pattern), records, pattern)
-        return faults
+            yield from _unmatched(PATTERN % (topic.topic, pattern), records, pattern)
 
     def _pattern(self, text: str) -> str | None:
         return text or self.settings.pattern

@@ -57,14 +57,14 @@ class Limits(RecordValidationPolicy):
             return ()
         return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", most, "records"), "batch_count")]
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own, needs = self.settings, self.hints()
-        faults = list(self._sizes(topic, records)) if needs.access_metadata else []
+        if needs.access_metadata:
+            yield from self._sizes(topic, records)
         if needs.access_headers:
             most = -1 if own.max_headers is None else own.max_headers
             largest = -1 if own.max_header_bytes is None else own.max_header_bytes
-            faults += _headers(topic.topic, records, most, largest)
-        return faults
+            yield from _headers(topic.topic, records, most, largest)
 
     def _sizes(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own = self.settings

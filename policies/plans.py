@@ -1,11 +1,12 @@
 """What applies to a topic, compiled once from its policy string, and how one batch is judged by it.
 
-All bad records of a batch are found, not just the first (KIP-467); the first rule that refuses a record names it.
+All bad records of a batch are found, not just the first (KIP-467), up to a thousand or so; the first rule that refuses
+a record names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
 LONGEST_MESSAGE = 1000  # characters: an answer has room for 32767 bytes of each
+MOST_REFUSALS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
 MOST_FETCHES = 100  # for one batch: a policy that always asks for something else would ask for ever
 NOTHING_GIVEN_UP: frozenset[tuple[str, object]] = frozenset()
 
@@ -44,8 +46,8 @@ class Rule:
     hints: Hints = EVERYTHING  # what policy.hints() said after configure()
     # The forms in which the policy judges, None where it has not that one; a class of others may give back what it
     # must not.
-    judges_header: Callable[[TopicMetadata, Any], Sequence[Fault]] | None = field(init=False, compare=False)
-    judges_batch: Callable[[TopicMetadata, Any], Sequence[Fault]] | None = field(init=False, compare=False)
+    judges_header: Callable[[TopicMetadata, Any], Iterable[Fault]] | None = field(init=False, compare=False)
+    judges_batch: Callable[[TopicMetadata, Any], Iterable[Fault]] | None = field(init=False, compare=False)
     judges_record: Callable[[TopicMetadata, Any], object] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -117,7 +119,7 @@ class Plan:
         limit: int,
         given_up: Collection[tuple[str, object]] = NOTHING_GIVEN_UP,
     ) -> list[Refusal]:
-        """Every record that some rule refuses, by index; empty: the batch may pass.
+        """The records that some rule refuses, by index; empty: the batch may pass.
 
         Args:
             topic: where the batch goes; each rule sees it with its own text.
@@ -155,6 +157,8 @@ class Plan:
                     raise IndexError(f"record {fault.index} is refused, of {batch.header.count}")
                 refusal = Refusal(fault.index, _told(fault.message), rule.name, _told(fault.reason))
                 refusals.setdefault(fault.index, refusal)
+                if len(refusals) >= MOST_REFUSALS:
+                    return
         except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, given_up)
 

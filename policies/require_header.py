@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
@@ -34,10 +34,11 @@ class RequireHeader(RecordValidationPolicy):
         if not self._key(text):
             raise ValueError("which header? write require_header:trace-id, or set key under policies:")
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         key = self._key(topic.validation_policy)
         message = MESSAGE % (topic.topic, key)
-        return [Fault(index, message, "no_header") for index in records.without_header(key.encode())]
+        for index in records.without_header(key.encode()):
+            yield Fault(index, message, "no_header")
 
     def _key(self, text: str) -> str:
         return text or self.settings.key or ""

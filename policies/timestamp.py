@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -48,10 +48,7 @@ class Timestamp(RecordValidationPolicy):
     def check(self, text: str) -> None:
         no_argument(text)
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
-        return list(self._faults(topic.topic, records))
-
-    def _faults(self, topic: str, records: Records) -> Iterator[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own, now = self.settings, int(self._clock() * 1000)
         earliest = None if own.before_max is None else now - own.before_max
         latest = None if own.after_max is None else now + own.after_max
@@ -59,8 +56,8 @@ class Timestamp(RecordValidationPolicy):
             timestamp = record.timestamp
             if timestamp == NO_TIMESTAMP:
                 if own.required:
-                    yield Fault(record.index, MISSING % topic, "no_timestamp")
+                    yield Fault(record.index, MISSING % topic.topic, "no_timestamp")
             elif earliest is not None and timestamp < earliest:
-                yield Fault(record.index, OLD % (topic, own.before_max), "timestamp_too_old")
+                yield Fault(record.index, OLD % (topic.topic, own.before_max), "timestamp_too_old")
             elif latest is not None and timestamp > latest:
-                yield Fault(record.index, AHEAD % (topic, own.after_max), "timestamp_ahead")
+                yield Fault(record.index, AHEAD % (topic.topic, own.after_max), "timestamp_ahead")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -53,14 +53,15 @@ class WellFormedJson(RecordValidationPolicy):
     def check(self, text: str) -> None:
         no_argument(text)
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Sequence[Fault]:
-        own, found = self.settings, []
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        own = self.settings
         for part in PARTS[own.part]:
             unread = not_json(records, part == "key", own.max_depth)
-            found += [self._fault(topic.topic, part, *one) for one in unread if one[1] or not own.allow_null]
+            for index, told in unread:
+                if told or not own.allow_null:
+                    yield self._fault(topic.topic, part, index, told)
             if own.unique_keys or own.exact_numbers:
-                found += self._ambiguous(topic.topic, records, part, {index for index, _ in unread})
-        return found
+                yield from self._ambiguous(topic.topic, records, part, {index for index, _ in unread})
 
     def _fault(self, topic: str, part: Part, index: int, told: str | None) -> Fault:
         if told is None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.policies.catalog import Catalog
 from kafka_sidecar.policies.contract import (
     ALL,
     WHOLE_BATCH,
@@ -19,7 +20,7 @@ from kafka_sidecar.policies.contract import (
     TopicMetadata,
     Unresolved,
 )
-from kafka_sidecar.policies.plans import MOST_FETCHES, Plan, PolicyFailedError, Refusal, Rule, Waiting
+from kafka_sidecar.policies.plans import MOST_FETCHES, MOST_REFUSALS, Plan, PolicyFailedError, Refusal, Rule, Waiting
 
 LIMIT = 1 << 20
 Batches = Callable[..., Any]
@@ -92,6 +93,15 @@ def test_a_batch_that_every_rule_lets_pass_has_no_refusals(batch: Batches, order
 def test_all_bad_records_are_found_and_told_by_their_index(batch: Batches, orders: TopicMetadata) -> None:
     found = Plan((rule(Asked(odd_values)),)).judge(orders, batch(*({"value": b"%d" % n} for n in range(5))), LIMIT)
     assert found == [Refusal(1, "odd", "p", "parity"), Refusal(3, "odd", "p", "parity")]
+
+
+@pytest.mark.parametrize("text", ["require_header:h", "key", "json", "told"])
+def test_of_a_batch_with_thousands_of_bad_records_the_first_thousand_are_told(
+    text: str, batch: Batches, orders: TopicMetadata
+) -> None:
+    plan = Plan((rule(Asked(refuse("no"))),)) if text == "told" else Catalog({}).plan(text)
+    found = plan.judge(orders, batch(*[{"value": b"no JSON"}] * (MOST_REFUSALS + 1)), LIMIT)
+    assert [one.index for one in found] == list(range(MOST_REFUSALS))
 
 
 def test_the_first_rule_that_refuses_a_record_names_it(batch: Batches, orders: TopicMetadata) -> None:
