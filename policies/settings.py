@@ -44,6 +44,19 @@ Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": ["string", 
 Milliseconds = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema({"type": "string"})]
 
 
+# What is to be written where pydantic names a type of Python.
+_WRITE = {
+    "tuple_type": "write a list, such as [a, b]",
+    "list_type": "write a list, such as [a, b]",
+    "dict_type": "write a mapping, such as {a: b}",
+    "string_type": "write text, in quotes if it looks like a number",
+    "int_parsing": "write a whole number",
+    "int_type": "write a whole number",
+    "bool_parsing": "write true or false",
+    "bool_type": "write true or false",
+}
+
+
 class Settings(BaseModel):
     """The settings of one policy: its fields, and no other."""
 
@@ -85,7 +98,7 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"{key} is not a setting; the settings are {', '.join(model.model_fields) or 'none'}"
-    remedy = first["msg"].removeprefix("Value error, ")
+    remedy = _WRITE.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{key}: {remedy}" if key else remedy
 
 

@@ -91,10 +91,13 @@ def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
     from kafka_sidecar.proxy.validation.configured import catalog
 
     if policy is not None:
+        wrong = f"{config}: policies"
         try:
-            return (catalog(_loaded(config), _ignore) if config else Catalog({})).plan(policy)
+            policies = catalog(_loaded(config), _ignore) if config else Catalog({})
+            wrong = "--policy"
+            return policies.plan(policy)
         except ValueError as error:
-            _refuse(f"--policy: {error}")
+            _refuse(f"{wrong}: {error}")
     if config is None or topic is None:
         _refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
     applied = _rules(config).of(topic, NO_TOPIC_ID)

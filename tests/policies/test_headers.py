@@ -59,7 +59,7 @@ def test_headers_whose_keys_are_not_utf_8_are_told_apart_by_their_bytes(refusals
     [
         ({}, "demands nothing: set required, allowed or values"),
         ({"values": {"v": "("}}, r"values\.v: '\(' is no regular expression"),
-        ({"required": "a"}, "required: Input should be a valid tuple"),
+        ({"required": "a"}, r"required: write a list, such as \[a, b\]"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

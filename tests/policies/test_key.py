@@ -50,7 +50,7 @@ def test_a_pattern_that_other_engines_never_finish_takes_no_time(refusals: Refus
     [
         ({"pattern": "["}, r"pattern: '\[' is no regular expression of RE2: missing \]"),
         ({"pattern": "(?=a)"}, "RE2 has no look-around"),
-        ({"required": "maybe"}, "required: Input should be a valid boolean"),
+        ({"required": "maybe"}, "required: write true or false"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -129,6 +129,13 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments: list[str], records: 
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_policy_of_the_file_that_is_wrong_is_told_as_the_files_and_not_as_the_flags(tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text("bootstrap_servers: a:1\npolicies: {deep: {type: json, max_depth: much}}")
+    result = run("test", "-", "--policy", "json", "--config", str(path), records="{}")
+    assert result.stderr == f"kafka-sidecar: {path}: policies: policy deep: max_depth: write a whole number\n"
+
+
 def test_the_list_has_every_policy_with_its_origin_and_settings(config: str) -> None:
     result = run("list", "--config", config)
     assert "key: built in; Records have a key" in result.stdout
