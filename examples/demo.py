@@ -136,7 +136,10 @@ def run(console: Console, folder: Path) -> int:
         seen = [
             *ledger.findings(),
             *payments.findings(),
-            Finding(refused == REFUSED, f"{refused} records refused, by the sidecar's own count"),
+            Finding(
+                refused == REFUSED,
+                f"{refused} records refused, by the sidecar's own count: these, and {BAD_KINDS} of the batch above",
+            ),
             *relay_findings(traffic.opened, passed),
             *address_findings(brokers, own, told),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),

@@ -91,9 +91,14 @@ def answer_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
 
 def reasons_table(answer: PartitionProduceResponse) -> Table:
     """The record errors of an answer."""
-    table = Table(box=SIMPLE, title=f"A batch of {len(KINDS)} records, as refused: error {answer.error_code}")
+    table = Table(
+        box=SIMPLE,
+        title=f"One batch of {len(KINDS)} records for {TOPIC!r}, refused: {KafkaError(answer.error_code).name()}",
+        caption=f"{TOPIC!r} takes JSON with the header trace-id: examples/demo.yaml. The answer names each bad record.",
+    )
     for column in ("record", "it was", "its producer is told"):
         table.add_column(column)
-    for error in answer.record_errors:
-        table.add_row(str(error.batch_index), KINDS[error.batch_index][0], error.batch_index_error_message)
+    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
+    for index, (kind, _, _) in enumerate(KINDS):
+        table.add_row(str(index), kind, told.get(index, "not stored either: its batch is refused"))
     return table
