@@ -19,6 +19,7 @@ from kafka_sidecar.proxy.values import (
     BindableAddress,
     Duration,
     Level,
+    Replicas,
     Size,
     host_port,
     lasting,
@@ -145,7 +146,7 @@ class Validation(Section):
 class TopicConfigs(Section):
     topic: str | None = Field(default=None, pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     """The compacted topic that keeps what is set with Kafka's own tools. Default: none, they cannot set it."""
-    replication_factor: int = Field(default=-1, ge=-1)
+    replication_factor: Replicas = -1
     """Replicas of that topic when it is made; -1: the cluster's default."""
 
 

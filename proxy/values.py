@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 LAST_PORT = 65535
@@ -75,6 +75,12 @@ def _addresses(value: object) -> list[str]:
     return [_address(item.strip() if isinstance(item, str) else item) for item in items]
 
 
+def _replicas(value: int) -> int:
+    if value < -1 or value == 0:
+        raise ValueError("write a number above 0, or -1 for the cluster's default")
+    return value
+
+
 _TEXT = WithJsonSchema({"type": "string"})
 Duration = Annotated[float, BeforeValidator(_duration), _TEXT]
 Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"]})]
@@ -85,4 +91,5 @@ Addresses = Annotated[
     BeforeValidator(_addresses),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
+Replicas = Annotated[int, AfterValidator(_replicas)]
 Level = Literal["debug", "info", "warning", "error"]

@@ -109,6 +109,7 @@ BAD = {
     "topics: [{policy: json}]": ("topics (entry 1).name", "is missing: set it in the file"),
     "topics: [orders]": ("topics (entry 1)", "must be a mapping, such as {name: orders}"),
     "policies: {mine: json}": ("policies.mine", "must be a mapping, such as {type: json}"),
+    "topic_configs: {replication_factor: 0}": ("topic_configs.replication_factor", "write a number above 0, or -1"),
     "topic_configs: {topic: a b}": ("topic_configs.topic", "should match pattern"),
     "cluster: {refresh: 0s}": ("cluster.refresh", "greater than 0"),
 }
