@@ -68,18 +68,19 @@ def _topics(
     request: ProduceRequest, refusals: Refusals, said: Sequence[TopicProduceResponse]
 ) -> tuple[TopicProduceResponse, ...]:
     of_broker = {(topic.name, topic.topic_id): topic for topic in said}
+    of_partitions = {  # a topic that is named twice may be answered once or twice
+        (topic.name, topic.topic_id, one.index): one for topic in said for one in topic.partition_responses
+    }
     topics = []
     for topic_at, topic in enumerate(request.topic_data):
-        answered = of_broker.get((topic.name, topic.topic_id)) or TopicProduceResponse(
-            name=topic.name, topic_id=topic.topic_id
-        )
-        by_index = {partition.index: partition for partition in answered.partition_responses}
+        name, topic_id = topic.name, topic.topic_id
+        answered = of_broker.get((name, topic_id)) or TopicProduceResponse(name=name, topic_id=topic_id)
         partitions = []
         for partition_at, partition in enumerate(topic.partition_data):
             refused = refusals.get((topic_at, partition_at))
             if refused is not None:
                 partitions.append(_partition(partition.index, refused))
-            elif (answer := by_index.get(partition.index)) is not None:
+            elif (answer := of_partitions.get((name, topic_id, partition.index))) is not None:
                 partitions.append(answer)
         topics.append(changed(answered, partition_responses=tuple(partitions)))
     return tuple(topics)

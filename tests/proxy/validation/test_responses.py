@@ -87,6 +87,15 @@ def test_a_topic_that_is_named_twice_is_answered_twice(version: int) -> None:
 
 
 @each_version
+def test_a_topic_that_the_broker_answers_twice_loses_no_partition(version: int) -> None:
+    (asked_for,) = request(version, {"a": [0, 1, 2]}).topic_data
+    halves = [body_of(version, stored(version, {"a": {index: index * 5}})).responses[0] for index in (1, 2)]
+    frame = answer(version, ProduceResponse(responses=tuple(halves)))
+    out = merged(frame, ProduceRequest(topic_data=(asked_for,)), version, {(0, 0): REFUSED})
+    assert said(version, out) == [("a", 0, 87, -1), ("a", 1, 0, 5), ("a", 2, 0, 10)]
+
+
+@each_version
 def test_our_own_answer_has_the_fields_of_a_brokers(version: int) -> None:
     frame = response_frame(request(version, {"a": [3]}), version, 7, {(0, 0): REFUSED})
     response = read(version, frame)
