@@ -86,6 +86,7 @@ class PolicyFailedError(Exception):
         self.policy, self.error = policy, error
 
 
+NO_FAILURES = (CodecError, Waiting, PolicyFailedError, KeyboardInterrupt)  # of the policy that is asked
 Report = Callable[[str, BaseException], None]  # name of the policy that failed open, and its error
 
 
@@ -159,6 +160,8 @@ class Plan:
                 refusals.setdefault(fault.index, refusal)
                 if len(refusals) >= MOST_REFUSALS:
                     return
+        except NO_FAILURES:
+            raise
         except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, given_up)
 
@@ -178,6 +181,8 @@ class Plan:
                         raise TypeError(RETURNED)
                 except InvalidRecordError as refusal:
                     yield Fault(record.index, str(refusal), refusal.reason)
+                except NO_FAILURES:
+                    raise
                 except BaseException as error:  # noqa: BLE001 - the same
                     self._failed(rule, error, given_up)
 
@@ -189,8 +194,6 @@ class Plan:
         A SystemExit, or the panic of a library in Rust, is a failure like any other: it must not end the process, nor
         leave a client waiting.
         """
-        if isinstance(error, CodecError | Waiting | PolicyFailedError | KeyboardInterrupt):
-            raise error
         if isinstance(error, Unresolved) and len(given_up) < MOST_FETCHES and (rule.name, error.key) not in given_up:
             raise Waiting(rule, error.key) from error
         if not rule.fail_open:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
+from typing import TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
@@ -26,15 +27,17 @@ from kafka_sidecar.proxy.validation.responses import Refused, merged, response_f
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
 
+E = TypeVar("E", bound=BaseException)
 LENGTH = Struct(">i")
 NO_ID = bytes(16)
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 FIRST_WITH_IDS = 13
-# Compressed bytes from which on a batch is judged in a thread: there the hop costs little beside the work.
+# Compressed bytes, of one batch or of several small ones, from which on the next is judged in a thread: there the hop
+# costs little beside the work. By codec; one that there is not is told at once.
 OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
 TAKES_LONG = min(OFFLOADED.values())
 
-Outcome = list[Refusal] | PolicyFailedError | CodecError  # of asking the policies about a batch
+Outcome = list[Refusal] | PolicyFailedError | Refused  # of asking about a batch; Refused: it cannot be read
 ALL_GOOD: Outcome = []
 NOT_READ = ProduceRequest()
 
@@ -80,6 +83,7 @@ class ProduceExchange:
     _request: ProduceRequest = NOT_READ
     _parts: list[Part] = field(default_factory=list)
     _at: int = 0  # of the part that is judged next
+    _seen: int = 0  # bytes of batches since the event loop last turned to others
 
     @property
     def wants_response(self) -> bool:
@@ -166,7 +170,9 @@ class ProduceExchange:
                 self._refuse_structure(part, batch)
             else:
                 if part.outcome is None:
-                    if len(batch.data) >= TAKES_LONG and part.applied.plan.looks_inside and takes_long(batch):
+                    self._seen += len(batch.data)
+                    if self._seen >= TAKES_LONG and part.applied.plan.looks_inside and takes_long(batch, self._seen):
+                        self._seen = 0
                         return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
                     self._ask(part, batch)
                 if isinstance(part.outcome, Waiting):
@@ -180,13 +186,13 @@ class ProduceExchange:
         """Let the policies judge; may run in a thread, so it only notes what they say."""
         try:
             part.outcome = part.applied.plan.judge(part.topic, batch, self.around.limit, part.given_up)
-        except (Waiting, PolicyFailedError) as error:
+        except PolicyFailedError as error:
             part.outcome = error
+        except Waiting as error:
+            part.outcome = _bare(error)
         except CodecError as error:
-            # Its tracebacks would keep what was inflated so far, for as long as this request waits for its turn.
-            error.__traceback__ = error.__cause__ = error.__context__ = None
-            part.outcome = error
-            if isinstance(error, BatchTooLargeError):
+            part.outcome = fault_of(batch) or unreadable(batch, error)
+            if isinstance(_bare(error), BatchTooLargeError):
                 give_back()
 
     async def _resolve(self, part: Part, waiting: Waiting) -> None:
@@ -196,17 +202,18 @@ class ProduceExchange:
     def _settle(self, part: Part, batch: Batch, outcome: Outcome) -> None:
         """Make a verdict of what the policies said."""
         observed = self.around.observed
-        if not isinstance(outcome, CodecError):
+        if not isinstance(outcome, Refused):
             observed.judged(batch, part.applied.plan.looks_inside)
         if not outcome:
             return
         enforced = part.applied.enforces(batch.header.crc)
-        if isinstance(outcome, CodecError):
-            refused = fault_of(batch) or unreadable(batch, outcome)
+        if isinstance(outcome, Refused):
+            refused = outcome
             observed.unreadable(part.topic, refused.message, enforced)
         elif isinstance(outcome, PolicyFailedError):
             refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {outcome.policy} failed")
             observed.failed(part.topic, outcome, enforced)
+            _bare(_bare(outcome).error)
         else:
             refused = fault_of(batch) or _by_policies(outcome)
             observed.refused(part.topic, outcome, enforced, self._client_id)
@@ -228,9 +235,20 @@ class ProduceExchange:
         if not self._request.acks:
             why = next(iter(self.refused.values())).message
             return Last(frame, "refused_without_acks", f"records that were sent with acks=0 are refused: {why}")
-        if frame:
-            return frame
-        return Answer(response_frame(self._request, self.version, self._correlation_id, self.refused))
+        if not frame:
+            return Answer(response_frame(self._request, self.version, self._correlation_id, self.refused))
+        self._keep_names_alone()
+        return frame
+
+    def _keep_names_alone(self) -> None:
+        """Let go of all records: what they came to is known, and the broker may take its time to answer the rest."""
+        topics = (
+            changed(topic, partition_data=tuple(changed(one, records=None) for one in topic.partition_data))
+            for topic in self._request.topic_data
+        )
+        self._request = changed(self._request, topic_data=tuple(topics))
+        self._frame = b""
+        self._parts.clear()
 
     def _without_refused(self) -> ProduceRequest:
         topics = []
@@ -247,9 +265,15 @@ class ProduceExchange:
         return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
 
 
-def takes_long(batch: Batch) -> bool:
-    """Whether to look into the batch would hold up the others; a codec that there is not is told at once."""
-    return len(batch.data) >= OFFLOADED.get(batch.header.codec, sys.maxsize)
+def takes_long(batch: Batch, size: int) -> bool:
+    """Whether to look into the batch, the last of ``size`` bytes, would hold up the others."""
+    return size >= OFFLOADED.get(batch.header.codec, sys.maxsize)
+
+
+def _bare(error: E) -> E:
+    """The error without its tracebacks: their frames keep all that the batch was inflated to."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 def _by_policies(refusals: list[Refusal]) -> Refused:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import sys
 import threading
 from base64 import b64encode
 from random import Random
@@ -27,8 +30,10 @@ from producing import (
 )
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import Records
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last
-from kafka_sidecar.proxy.validation.produce import OFFLOADED
+from kafka_sidecar.proxy.validation import observed
+from kafka_sidecar.proxy.validation.produce import OFFLOADED, VIEWED_FROM
 from kafka_sidecar.proxy.validation.rules import TopicRule
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -345,6 +350,19 @@ async def test_large_batches_are_judged_in_a_thread(codec: int, large: int) -> N
         assert (threading.get_ident() not in judge.policy.threads) is elsewhere
 
 
+async def test_many_small_batches_are_judged_in_a_thread_now_and_then_so_that_others_get_their_turn() -> None:
+    judge = judging()
+    small = batch("good", b64encode(Random(1).randbytes(16 << 10)).decode(), codec=4)
+    frame, exchange = asked(9, {"orders": dict.fromkeys(range(20), small)}), judge.exchange(9)
+    step, holds = exchange.request(frame), 0
+    while isinstance(step, Hold):
+        await step.wait()
+        step, holds = step.then(), holds + 1
+    assert step is frame
+    assert holds == 20 * len(small) // OFFLOADED[4]
+    assert judge.observed.batches == {"contents": 20}
+
+
 async def test_a_large_batch_of_which_only_the_header_is_needed_is_judged_at_once() -> None:
     judge = judging(TopicRule("orders", "headers:never", "enforce", 100))
     _, step = judge.judged(9, {"orders": {0: batch("x" * (2 << 20))}})
@@ -363,6 +381,35 @@ async def test_topic_configs_that_are_not_read_yet_are_waited_for() -> None:
     assert isinstance(step, Answer)
     assert read_now.is_set()
     assert judge.waits == 1
+
+
+@pytest.mark.parametrize("size", [0, VIEWED_FROM])
+def test_no_record_is_kept_while_the_broker_is_to_answer_what_is_left(size: int) -> None:
+    frame, exchange = asked(9, {"orders": {0: BAD, 1: GOOD}, "free": {0: b"x" * size}}), judging().exchange(9)
+    before = sys.getrefcount(frame)
+    exchange.request(frame)
+    gc.collect()
+    assert sys.getrefcount(frame) == before
+    out = exchange.response(stored(9, {"orders": {1: 5}, "free": {0: 6}}))
+    assert said(9, out) == [("orders", 0, INVALID_RECORD, -1), ("orders", 1, 0, 5), ("free", 0, 0, 6)]
+
+
+@pytest.mark.parametrize("value", ["bug", "ask a"])
+def test_nothing_that_was_inflated_is_kept_for_what_a_policy_raised(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = judging().exchange(9)
+    monkeypatch.setattr(logging.getLogger(observed.__name__), "disabled", True)  # pytest keeps what is logged
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(type(one) is Records for one in gc.get_objects())
+        step = exchange.request(asked(9, {"orders": {0: batch(value), 1: GOOD}}))
+        after = sum(type(one) is Records for one in gc.get_objects())
+    finally:
+        gc.enable()
+    assert isinstance(step, Hold if value == "ask a" else bytes)
+    assert after == before
 
 
 def test_nothing_of_a_payload_is_in_what_the_client_is_told() -> None:
