@@ -19,7 +19,7 @@ class Holding:
         reading: tuple[Callable[[str], None], Callable[[str], None]],
         held: Callable[[], Hold | None],
         go_on: Callable[[], None],
-        broke: Callable[[Exception], None],
+        broke: Callable[[BaseException], None],
     ) -> None:
         self._pause, self._resume = reading  # of the peer that has sent the frame
         self._held = held
@@ -43,7 +43,9 @@ class Holding:
             while (hold := self._held()) is not None:
                 await hold.wait()
                 self._go_on()
-        except Exception as error:  # noqa: BLE001 - a client that waits must not wait for ever
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a client must not wait for ever, whatever broke in a thread
             self._broke(error)
         finally:
             self._task = None

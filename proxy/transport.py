@@ -214,7 +214,7 @@ class Connection:
             self._early.append(chunk)
             self.client.pause("no broker yet")
 
-    def broke(self, error: Exception) -> None:
+    def broke(self, error: BaseException) -> None:
         log.error("a session broke: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 

@@ -151,16 +151,24 @@ async def test_a_connection_that_ends_while_it_waits_leaves_no_task(who: str) ->
         policy.gate.set()
 
 
-async def test_a_wait_that_breaks_ends_its_connection_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+class Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), Panic("a bug")], ids=repr)
+async def test_a_wait_that_breaks_ends_its_connection_and_no_other(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with guarded() as (_, server, client, _):
         validator: Any = server.validator
 
         async def broken(*_: object) -> None:
-            raise RuntimeError("a bug")
+            raise error
 
         monkeypatch.setattr(validator._around, "resolve", broken)
         client.send(HELD)
-        assert await client.rest() == b""
+        async with asyncio.timeout(5):
+            assert await client.rest() == b""
         await until(lambda: not server.connections)
         assert server.metrics.disconnects == {"internal_error": 1}
         assert waiting() == []
