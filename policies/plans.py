@@ -156,7 +156,7 @@ class Plan:
             for fault in ask():
                 if fault.index != WHOLE_BATCH and not 0 <= fault.index < batch.header.count:
                     raise IndexError(f"record {fault.index} is refused, of {batch.header.count}")
-                refusal = Refusal(fault.index, _told(fault.message), rule.name, _told(fault.reason))
+                refusal = Refusal(fault.index, told(fault.message), rule.name, told(fault.reason))
                 refusals.setdefault(fault.index, refusal)
                 if len(refusals) >= MOST_REFUSALS:
                     return
@@ -213,6 +213,6 @@ def _by_header(rule: Rule, topic: TopicMetadata, batch: Batch) -> Iterable[Fault
     return ()
 
 
-def _told(message: str) -> str:
+def told(message: str) -> str:
     """A message that any answer can carry."""
     return message[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()

@@ -19,7 +19,7 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
-from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting
+from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting, told
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
 from kafka_sidecar.proxy.memory import give_back
 from kafka_sidecar.proxy.validation.observed import Observed
@@ -155,7 +155,7 @@ class ProduceExchange:
     ) -> None:
         if (topic_at, 0) in self.refused:
             return  # told before a wait
-        refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"record.validation.policy of {name}: {error}")
+        refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, told(f"record.validation.policy of {name}: {error}"))
         for at, partition in enumerate(topic.partition_data):
             self.around.observed.misconfigured(name, partition.index, str(error), error.enforces)
             if error.enforces:
@@ -277,6 +277,6 @@ def _bare(error: E) -> E:
 
 
 def _by_policies(refusals: list[Refusal]) -> Refused:
-    told = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
+    messages = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
     records = tuple((refusal.index, refusal.message) for refusal in refusals if refusal.index != WHOLE_BATCH)
-    return Refused(ErrorCode.INVALID_RECORD, summary(told), records)
+    return Refused(ErrorCode.INVALID_RECORD, summary(messages), records)

@@ -195,6 +195,15 @@ def test_a_string_that_no_policy_understands_refuses_only_its_topic_and_is_told_
     assert partition.error_message == "record.validation.policy of orders: policy told: nonsense means nothing"
 
 
+@pytest.mark.parametrize("version", VERSIONS[: VERSIONS.index(FIRST_WITH_IDS)])
+def test_what_is_told_of_such_a_string_fits_any_answer(version: int) -> None:
+    name = "n" * 32_760
+    judge = Judging(TopicRule("*", "told:nonsense", "enforce", 100), names=[name])
+    _, step = judge.judged(version, {name: {0: GOOD}})
+    assert isinstance(step, Answer)
+    assert said(version, step.frame) == [(name, 0, UNKNOWN_SERVER_ERROR, -1)]
+
+
 def test_a_string_that_no_policy_understands_refuses_nothing_in_shadow() -> None:
     judge = judging(TopicRule("orders", "told:nonsense", "shadow", 100))
     frame, exchange = asked(9, {"orders": {0: GOOD}}), judge.exchange(9)
