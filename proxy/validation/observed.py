@@ -10,6 +10,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
@@ -22,6 +23,10 @@ OTHER = "(other)"
 KEPT = 100  # last refusals
 A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
 LOGGED_EVERY_S = 10.0  # for one kind of refusal
+
+
+class Withheld(Exception):  # noqa: N818 - stands in a traceback for an error, of which it has the name
+    """The text of an error is not logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Observed:
         if (left_out := self._due(kind)) is not None:
             log.error(
                 "a policy failed",
-                exc_info=error,
+                exc_info=error if log.isEnabledFor(logging.DEBUG) else _untold(error),
                 extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
             )
 
@@ -139,3 +144,8 @@ class Observed:
             self._logged.clear()
         self._logged[kind] = (now, 0)
         return left_out
+
+
+def _untold(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """Where an error was raised, and of which kind; its text may quote a record, as that of ``int(record.value)``."""
+    return type(error), Withheld(type(error).__name__), error.__traceback__

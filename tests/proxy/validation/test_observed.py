@@ -11,6 +11,7 @@ from producing import batch
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.proxy.logs import JsonLines
 from kafka_sidecar.proxy.validation import observed as observed_module
 from kafka_sidecar.proxy.validation.observed import KEPT, LOGGED_EVERY_S, OTHER, Observed
 
@@ -102,6 +103,22 @@ def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pyte
         ("a policy failed", "enforce"), ("a policy failed", "open"),
     ]  # fmt: skip
     assert lines(caplog)[0]["exc_info"][0] is RuntimeError
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
+def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
+    level: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level)
+    secret = "4111" * 4
+    try:
+        int(f"card {secret}")
+    except ValueError as error:
+        Observed(Clock()).policy_failed("json", error)
+    written = JsonLines().format(caplog.records[0])
+    assert "ValueError" in written
+    assert "test_observed.py" in written
+    assert (secret in written) is is_told
 
 
 def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
