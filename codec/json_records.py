@@ -5,6 +5,8 @@ This file runs as it is and compiled (json_records.pxd holds the C types).
 
 from __future__ import annotations
 
+import sys
+
 try:
     import cython
 except ImportError:
@@ -17,10 +19,13 @@ else:
     from cython.cimports.kafka_sidecar.codec.json_syntax import described, scan  # type: ignore[no-redef]
 
 
-def not_json(records: Records, of_key: bool, max_depth: int) -> list[tuple[int, str | None]]:
+def not_json(
+    records: Records, of_key: bool, max_depth: int, nulls: bool = True, most: int = sys.maxsize
+) -> list[tuple[int, str | None]]:
     """The indexes of the records whose value, or key, is not one well-formed JSON text.
 
-    Each with the reason as `json_syntax.fault` tells it, or None where the value, or key, is null.
+    Each with the reason as `json_syntax.fault` tells it, or None where the value, or key, is null, if ``nulls`` are
+    wanted too. Of the first ``most``.
     """
     found: list[tuple[int, str | None]] = []
     record = records._cursor()
@@ -30,10 +35,9 @@ def not_json(records: Records, of_key: bool, max_depth: int) -> list[tuple[int, 
         record._read()
         start = record._key_at if of_key else record._value_at
         size = record._key_size if of_key else record._value_size
-        if size < 0:
-            found.append((index, None))
-            continue
-        fault = scan(data, start, start + size, max_depth)
-        if fault:
+        fault = scan(data, start, start + size, max_depth) if size >= 0 else 0
+        if fault or (nulls and size < 0):
             found.append((index, described(fault, start, max_depth)))
+            if len(found) >= most:
+                break
     return found

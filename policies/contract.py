@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records
 
 ALL = -1  # for hints: every byte
+MOST_REFUSALS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
 WHOLE_BATCH = -1  # in place of a record's index: the batch itself is refused, whatever its records are
 
 
@@ -86,6 +87,10 @@ class Fault:
 
 class RecordValidationPolicy:
     """Judges one record at a time. Subclass it; only `validate` must be given."""
+
+    records_at_once = 1000
+    """A batch of more records is judged in a thread, so that it holds up no other connection: that costs a batch about
+    0.1 ms. Not the KIP's."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Take the settings from the configuration file.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.contract import MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.patterns import Matches, Pattern, whole
 from kafka_sidecar.policies.settings import Settings, no_argument, read
 
@@ -62,7 +62,7 @@ class Headers(RecordValidationPolicy):
         own = self._compiled
         for key in own.required:
             message = MISSING % (topic.topic, key.decode())
-            for index in records.without_header(key):
+            for index in records.without_header(key, MOST_REFUSALS):
                 yield Fault(index, message, "no_header")
         if own.allowed is not None or own.values:
             yield from self._contents(topic.topic, records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.patterns import Pattern, whole
 from kafka_sidecar.policies.settings import Settings, read
 
@@ -44,7 +44,7 @@ class Key(RecordValidationPolicy):
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         if self.settings.required:
             message = MISSING % topic.topic
-            for index in records.null_keys():
+            for index in records.null_keys(MOST_REFUSALS):
                 yield Fault(index, message, "no_key")
         if pattern := self._pattern(topic.validation_policy):
             yield from _unmatched(PATTERN % (topic.topic, pattern), records, pattern)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.policies.contract import WHOLE_BATCH, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from pydantic import Field
+
+from kafka_sidecar.policies.contract import (
+    MOST_REFUSALS,
+    WHOLE_BATCH,
+    Fault,
+    Hints,
+    RecordValidationPolicy,
+    TopicMetadata,
+)
 from kafka_sidecar.policies.settings import Settings, Size, no_argument, read
 
 if TYPE_CHECKING:
@@ -24,9 +33,9 @@ class LimitsSettings(Settings):
     """The value."""
     max_header_bytes: Size | None = None
     """Key and value of each header."""
-    max_headers: Size | None = None
+    max_headers: int | None = Field(default=None, ge=0)
     """How many headers a record may have."""
-    max_records: Size | None = None
+    max_records: int | None = Field(default=None, ge=0)
     """How many records a batch may have."""
 
 
@@ -70,7 +79,7 @@ class Limits(RecordValidationPolicy):
         own = self.settings
         limits = {"key": own.max_key_bytes, "value": own.max_value_bytes, "record": own.max_record_bytes}
         given = {part: limit for part, limit in limits.items() if limit is not None}
-        for index, part in records.larger_than(**given):
+        for index, part in records.larger_than(**given, most=MOST_REFUSALS):
             yield Fault(index, SIZE % (topic.topic, part, given[part]), f"{part}_size")
 
 

@@ -6,6 +6,7 @@ a record names it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.contract import (
+    MOST_REFUSALS,
     WHOLE_BATCH,
     Fault,
     Hints,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
 LONGEST_MESSAGE = 1000  # characters: an answer has room for 32767 bytes of each
-MOST_REFUSALS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
 MOST_FETCHES = 100  # for one batch: a policy that always asks for something else would ask for ever
 NOTHING_GIVEN_UP: frozenset[tuple[str, object]] = frozenset()
 
@@ -102,6 +103,7 @@ class Plan:
     report: Report = unreported
     hints: Hints = field(init=False)
     looks_inside: bool = field(init=False)  # whether a batch has to be decompressed
+    records_at_once: int = field(init=False)  # of how many records a batch may be judged while others wait
     _of_header: tuple[Rule, ...] = field(init=False)  # those that judge before that
     _of_records: tuple[Rule, ...] = field(init=False)
 
@@ -110,6 +112,8 @@ class Plan:
         by_header = tuple(rule for rule in self.rules if rule.judges_header or not rule.hints.access_contents)
         object.__setattr__(self, "hints", reduce(or_, (rule.hints for rule in self.rules), Hints()))
         object.__setattr__(self, "looks_inside", bool(inside))
+        at_once = min((rule.policy.records_at_once for rule in inside), default=sys.maxsize)
+        object.__setattr__(self, "records_at_once", at_once)
         object.__setattr__(self, "_of_header", by_header)
         object.__setattr__(self, "_of_records", inside)
 

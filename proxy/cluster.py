@@ -69,11 +69,11 @@ class Cluster:
         response = await self._ask(MetadataRequest(topics=(), allow_auto_topic_creation=False))
         return [(broker.node_id, broker.host, broker.port) for broker in response.brokers]
 
-    async def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of a topic, None where there is no such topic. Raises OSError, CodecError."""
-        wanted = MetadataRequestTopic(topic_id=topic_id, name=None)
-        response = await self._ask(MetadataRequest(topics=(wanted,), allow_auto_topic_creation=False))
-        return next((topic.name for topic in response.topics if topic.topic_id == topic_id), None)
+    async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """The names of those topics that there are; no id may be zero. Raises OSError, CodecError."""
+        wanted = tuple(MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids)
+        response = await self._ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        return {topic.topic_id: topic.name for topic in response.topics if topic.name}
 
     async def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """The ids of those topics that there are. Raises OSError, CodecError."""

@@ -42,6 +42,7 @@ class Holding:
         try:
             while (hold := self._held()) is not None:
                 await hold.wait()
+                await asyncio.sleep(0)  # a wait that is over at once must not keep all others waiting
                 self._go_on()
         except asyncio.CancelledError:
             raise

@@ -69,7 +69,7 @@ class Server:
         self._cluster = Cluster(
             self._live_brokers, self._servers.tried, self._reached, limits.source_address, limits.connect_timeout
         )
-        self.topics = TopicNames(self._cluster.topic_name)
+        self.topics = TopicNames(self._cluster.topic_names)
         self.validator: Validator | None = None
         self.topic_configs: TopicConfigs | None = None
         self._routes = Routes(

@@ -6,19 +6,18 @@ Produce from v13 on and Fetch from v13 on name topics by id alone; what is confi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kafka_sidecar.codec.message import field_reader, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse
 
 FIRST_WITH_IDS = 10
-LARGEST_LEARNED = (
-    256 << 10
-)  # a longer Metadata response would hold up the event loop: its topics are asked for one by one
+LARGEST_LEARNED = 256 << 10  # a longer Metadata response would hold up the loop: its topics are asked for when needed
 MOST_NAMES = 100_000
 NO_ID = bytes(16)
 
-Ask = Callable[[bytes], Awaitable[str | None]]  # topic id -> name, None: no such topic. Raises OSError, TimeoutError
+# Ids of topics -> the names of those that there are. Raises OSError, CodecError.
+Ask = Callable[[Collection[bytes]], Awaitable[Mapping[bytes, str]]]
 
 
 class TopicNames:
@@ -27,7 +26,7 @@ class TopicNames:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._names: dict[bytes, str] = {}
-        self._asking: dict[bytes, asyncio.Future[str | None]] = {}
+        self._asking: dict[bytes, asyncio.Future[None]] = {}
         self.seen: Callable[[list[tuple[bytes, str]]], None] | None = None  # told of the topics that responses name
 
     def __len__(self) -> int:
@@ -50,21 +49,23 @@ class TopicNames:
             if self.seen is not None:
                 self.seen(topics)
 
-    async def name(self, topic_id: bytes) -> str | None:
-        """The topic's name; None: there is no such topic. The cluster is asked once, however many want to know.
+    async def ask(self, topic_ids: Iterable[bytes]) -> None:
+        """Learn the names of those topics that there are; `known` tells them. Each is asked for once at a time.
 
-        Raises OSError or TimeoutError when the cluster cannot be asked.
+        Raises OSError or CodecError when the cluster cannot be asked.
         """
-        if (name := self._names.get(topic_id)) is not None:
-            return name
-        asking = self._asking.get(topic_id)
-        if asking is None:
-            asking = self._asking[topic_id] = asyncio.ensure_future(self._ask(topic_id))
-            asking.add_done_callback(lambda _: self._asking.pop(topic_id, None))
-        name = await asyncio.shield(asking)
-        if name is not None:
-            self.remember([(topic_id, name)])
-        return name
+        wanted = {topic_id for topic_id in topic_ids if topic_id not in self._names} - {NO_ID}
+        if new := wanted - self._asking.keys():
+            self._asking |= dict.fromkeys(new, asyncio.ensure_future(self._asked(new)))
+        for asking in {self._asking[topic_id] for topic_id in wanted}:
+            await asyncio.shield(asking)
+
+    async def _asked(self, topic_ids: Collection[bytes]) -> None:
+        try:
+            self.remember((await self._ask(topic_ids)).items())
+        finally:
+            for topic_id in topic_ids:
+                del self._asking[topic_id]
 
 
 def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from struct import pack
 
@@ -83,8 +83,8 @@ class Dialogue:
         return self.session.closing.detail
 
 
-async def _nobody(topic_id: bytes) -> str | None:
-    raise OSError(f"nobody to ask for {topic_id!r}")
+async def _nobody(topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
+    raise OSError(f"nobody to ask for {topic_ids!r}")
 
 
 def request(key: int, version: int, correlation_id: int, body: bytes = b"", client_id: bytes | None = b"app") -> bytes:

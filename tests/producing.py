@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import oracle
@@ -125,15 +125,15 @@ class Judging:
         self.observed = Observed(lambda: self.now)
         self.now = 1000.0
         self.around = Surroundings(
-            self.names.known, self.names.name, in_thread, Resolving().resolve, self.observed, limit
+            self.names.known, self.names.ask, in_thread, Resolving().resolve, self.observed, limit
         )
         self.waits = 0
 
-    async def _ask(self, wanted: bytes) -> str | None:
-        self.asked_for.append(wanted)
+    async def _ask(self, wanted: Collection[bytes]) -> Mapping[bytes, str]:
+        self.asked_for += sorted(wanted)
         if not self.cluster_answers:
             raise OSError("no broker")
-        return next((name for name in self.hidden if topic_id(name) == wanted), None)
+        return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
     def exchange(self, version: int) -> ProduceExchange:
         return ProduceExchange(self.rules, self.around, version)

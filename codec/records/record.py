@@ -201,8 +201,8 @@ class Record:
         return f"Record(index={self.index}, key_size={self.key_size}, value_size={self.value_size})"
 
 
-def lacking(data: bytes, count: int, name: bytes) -> list[int]:
-    """The indexes of the records among ``count`` that have no header of that name."""
+def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
+    """The indexes of the first ``most`` records among ``count`` that have no header of that name."""
     found = []
     size = len(name)
     end = 0
@@ -228,6 +228,8 @@ def lacking(data: bytes, count: int, name: bytes) -> list[int]:
             left -= 2
         else:
             found.append(index)
+            if len(found) >= most:
+                break
     return found
 
 

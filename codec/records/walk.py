@@ -5,6 +5,7 @@ This file runs as it is and compiled (walk.pxd holds the C types).
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 
@@ -60,11 +61,11 @@ class Records:
         record._advance()
         return record
 
-    def without_header(self, name: bytes) -> list[int]:
-        """The indexes of the records that have no header of that name."""
-        return lacking(self.payload, self._count, name)
+    def without_header(self, name: bytes, most: int = sys.maxsize) -> list[int]:
+        """The indexes of the records that have no header of that name; as in all these, of the first ``most``."""
+        return lacking(self.payload, self._count, name, most)
 
-    def null_keys(self) -> list[int]:
+    def null_keys(self, most: int = sys.maxsize) -> list[int]:
         """The indexes of the records whose key is null."""
         found = []
         record = self._cursor()
@@ -73,9 +74,13 @@ class Records:
             record._read()
             if record._key_size < 0:
                 found.append(index)
+                if len(found) >= most:
+                    break
         return found
 
-    def larger_than(self, key: int = -1, value: int = -1, record: int = -1) -> list[tuple[int, str]]:
+    def larger_than(
+        self, key: int = -1, value: int = -1, record: int = -1, most: int = sys.maxsize
+    ) -> list[tuple[int, str]]:
         """The indexes of the records that are over a limit, each with the first one it is over: ``"key"``,
         ``"value"`` or ``"record"`` (key, value and headers as they are written). Limits are bytes; -1: none."""
         found = []
@@ -89,6 +94,8 @@ class Records:
                 found.append((index, "value"))
             elif 0 <= record < one._end - one._start:
                 found.append((index, "record"))
+            if len(found) >= most:
+                break
         return found
 
     def _cursor(self) -> Record:

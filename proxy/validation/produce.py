@@ -6,10 +6,12 @@ One partition's batch is refused or let pass as a whole; the partitions beside i
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
+from time import perf_counter
 from typing import TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -23,6 +25,7 @@ from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Re
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
 from kafka_sidecar.proxy.memory import give_back
 from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.validation.pace import Pace
 from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
@@ -32,10 +35,10 @@ LENGTH = Struct(">i")
 NO_ID = bytes(16)
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 FIRST_WITH_IDS = 13
-# Compressed bytes, of one batch or of several small ones, from which on the next is judged in a thread: there the hop
-# costs little beside the work. By codec; one that there is not is told at once.
+# Compressed bytes from which on a batch is judged in a thread: there the hop costs little beside the work. By codec;
+# one that there is not is told at once.
 OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
-TAKES_LONG = min(OFFLOADED.values())
+INFLATED_AT_ONCE = 1 << 20  # bytes; a small batch that holds more is begun again in a thread
 
 Outcome = list[Refusal] | PolicyFailedError | Refused  # of asking about a batch; Refused: it cannot be read
 ALL_GOOD: Outcome = []
@@ -47,13 +50,14 @@ class Surroundings:
     """What a running sidecar gives to those who judge."""
 
     name_of: Callable[[bytes], str | None]  # a topic's, where it is known
-    learn_name: Callable[[bytes], Awaitable[str | None]]  # raises OSError
+    learn_names: Callable[[Iterable[bytes]], Awaitable[None]]  # raises OSError, CodecError
     in_thread: Callable[[Callable[[], None]], Awaitable[None]]
     resolve: Callable[[Rule, object], Awaitable[None]]  # raises nothing
     observed: Observed
     limit: int  # bytes that a batch may have when it is decompressed
     until_known: Callable[[], Awaitable[str | None]] | None = None  # waits for topic configs, and says why they are
     # not known even then; None: there is nothing to wait for
+    pace: Pace = field(default_factory=Pace)
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ class Part:
     topic: TopicMetadata
     applied: Applied
     data: PartitionProduceData
-    outcome: Outcome | Waiting | None = None  # what the policies said, not looked at yet
+    outcome: Outcome | Waiting | None = None  # what the policies said, not looked at yet; None: they must be asked
     given_up: frozenset[tuple[str, object]] = NOTHING_GIVEN_UP  # what was fetched, or could not be
 
 
@@ -83,7 +87,6 @@ class ProduceExchange:
     _request: ProduceRequest = NOT_READ
     _parts: list[Part] = field(default_factory=list)
     _at: int = 0  # of the part that is judged next
-    _seen: int = 0  # bytes of batches since the event loop last turned to others
 
     @property
     def wants_response(self) -> bool:
@@ -106,37 +109,35 @@ class ProduceExchange:
     async def _wait_for_configs(self, known: Callable[[], Awaitable[str | None]]) -> None:
         if (why := await known()) is not None:
             # Retriable, and the records have gone nowhere: producers try again until their own limit.
-            refused = Refused(ErrorCode.REQUEST_TIMED_OUT, why)
             for topic_at, topic in enumerate(self._request.topic_data):
-                self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+                self._refuse(topic_at, topic, Refused(ErrorCode.REQUEST_TIMED_OUT, why))
 
     def _when_configs_are_known(self) -> Step:
         return self._decided() if self.refused else self._name_topics()
 
-    def _name_topics(self) -> Step:
+    def _name_topics(self, asked: bool = False) -> Step:
         """Find what holds for each topic, which since v13 is named by its id alone."""
         self._parts.clear()
+        unknown = []
         for topic_at, topic in enumerate(self._request.topic_data):
-            if not topic.partition_data:
-                continue
-            name = topic.name
-            if self.version >= FIRST_WITH_IDS:
-                name = self.around.name_of(topic.topic_id) or ""
-                if not name and (topic_at, 0) not in self.refused:
-                    return Hold(partial(self._learn, topic_at, topic), self._name_topics)
-            if name:
+            name = topic.name if self.version < FIRST_WITH_IDS else self.around.name_of(topic.topic_id)
+            if name is not None:
                 self._add(topic_at, topic, name)
+            elif topic.partition_data:
+                unknown.append((topic_at, topic))
+        if unknown and not asked:
+            return Hold(partial(self._learn, unknown), partial(self._name_topics, asked=True))
+        for topic_at, topic in unknown:
+            # As a broker that does not know the id: clients ask for metadata and try again.
+            self._refuse(topic_at, topic, Refused(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"))
         return self._judge()
 
-    async def _learn(self, topic_at: int, topic: TopicProduceData) -> None:
-        try:
-            known = await self.around.learn_name(topic.topic_id)
-        except (OSError, CodecError):
-            known = None
-        if known is None:
-            # As a broker that does not know the id: clients ask for metadata and try again.
-            refused = Refused(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
-            self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
+    async def _learn(self, topics: Iterable[tuple[int, TopicProduceData]]) -> None:
+        with suppress(OSError, CodecError):
+            await self.around.learn_names([topic.topic_id for _, topic in topics])
+
+    def _refuse(self, topic_at: int, topic: TopicProduceData, refused: Refused) -> None:
+        self.refused |= {(topic_at, at): refused for at in range(len(topic.partition_data))}
 
     def _add(self, topic_at: int, topic: TopicProduceData, name: str) -> None:
         topic_id = topic.topic_id if self.version >= FIRST_WITH_IDS else NO_ID
@@ -155,11 +156,11 @@ class ProduceExchange:
     ) -> None:
         if (topic_at, 0) in self.refused:
             return  # told before a wait
-        refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, told(f"record.validation.policy of {name}: {error}"))
-        for at, partition in enumerate(topic.partition_data):
+        for partition in topic.partition_data:
             self.around.observed.misconfigured(name, partition.index, str(error), error.enforces)
-            if error.enforces:
-                self.refused[topic_at, at] = refused
+        if error.enforces:
+            why = told(f"record.validation.policy of {name}: {error}")
+            self._refuse(topic_at, topic, Refused(ErrorCode.UNKNOWN_SERVER_ERROR, why))
 
     def _judge(self) -> Step:
         """Go on with the first part that is not judged yet."""
@@ -169,12 +170,8 @@ class ProduceExchange:
             if isinstance(batch, Refused):
                 self._refuse_structure(part, batch)
             else:
-                if part.outcome is None:
-                    self._seen += len(batch.data)
-                    if self._seen >= TAKES_LONG and part.applied.plan.looks_inside and takes_long(batch, self._seen):
-                        self._seen = 0
-                        return Hold(partial(self.around.in_thread, partial(self._ask, part, batch)), self._judge)
-                    self._ask(part, batch)
+                if part.outcome is None and (hold := self._hold_or_ask(part, batch)) is not None:
+                    return hold
                 if isinstance(part.outcome, Waiting):
                     waiting, part.outcome = part.outcome, None
                     return Hold(partial(self._resolve, part, waiting), self._judge)
@@ -182,18 +179,33 @@ class ProduceExchange:
             self._at += 1
         return self._decided()
 
-    def _ask(self, part: Part, batch: Batch) -> None:
-        """Let the policies judge; may run in a thread, so it only notes what they say."""
+    def _hold_or_ask(self, part: Part, batch: Batch) -> Hold | None:
+        """Let the policies judge: here, or held in a thread where that would keep all others waiting."""
+        around, plan = self.around, part.applied.plan
+        if around.pace.must_rest:
+            return Hold(around.pace.rest, self._judge)
+        if not plan.looks_inside or not takes_long(batch, plan.records_at_once):
+            began = perf_counter()
+            self._ask(part, batch, min(around.limit, INFLATED_AT_ONCE))
+            around.pace.spent_s += perf_counter() - began
+        if part.outcome is not None:
+            return None
+        return Hold(partial(around.in_thread, partial(self._ask, part, batch, around.limit)), self._judge)
+
+    def _ask(self, part: Part, batch: Batch, limit: int) -> None:
+        """Note what the policies say; nothing where the batch holds more than ``limit`` bytes and may hold more."""
         try:
-            part.outcome = part.applied.plan.judge(part.topic, batch, self.around.limit, part.given_up)
+            part.outcome = part.applied.plan.judge(part.topic, batch, limit, part.given_up)
         except PolicyFailedError as error:
             part.outcome = error
         except Waiting as error:
             part.outcome = _bare(error)
         except CodecError as error:
-            part.outcome = fault_of(batch) or unreadable(batch, error)
-            if isinstance(_bare(error), BatchTooLargeError):
+            too_large = isinstance(_bare(error), BatchTooLargeError)
+            if too_large:
                 give_back()
+            if not too_large or limit == self.around.limit:
+                part.outcome = fault_of(batch) or unreadable(batch, error)
 
     async def _resolve(self, part: Part, waiting: Waiting) -> None:
         await self.around.resolve(waiting.rule, waiting.key)
@@ -265,9 +277,10 @@ class ProduceExchange:
         return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
 
 
-def takes_long(batch: Batch, size: int) -> bool:
-    """Whether to look into the batch, the last of ``size`` bytes, would hold up the others."""
-    return size >= OFFLOADED.get(batch.header.codec, sys.maxsize)
+def takes_long(batch: Batch, records_at_once: int) -> bool:
+    """Whether to look into the batch would hold up all others."""
+    header = batch.header
+    return header.count > records_at_once or len(batch.data) >= OFFLOADED.get(header.codec, sys.maxsize)
 
 
 def _bare(error: E) -> E:

@@ -60,7 +60,7 @@ class Rules:
         self._topic_config = topic_config
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
-        self._applied: dict[tuple[str, str | None], Applied | None] = {}  # by topic and its config
+        self._found: dict[tuple[str, str | None], Applied | MisconfiguredError | None] = {}  # by topic and its config
         weakref.finalize(self, catalog.close)  # once the last request that is judged by these rules is done
 
     def check(self, text: str) -> None:
@@ -74,13 +74,16 @@ class Rules:
         """
         text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
         key = (topic, text)
-        if key not in self._applied:
-            if len(self._applied) >= MOST_TOPICS:
-                self._applied.clear()
-            self._applied[key] = self._found(topic, text)
-        return self._applied[key]
+        if key not in self._found:
+            if len(self._found) >= MOST_TOPICS:
+                self._found.clear()
+            self._found[key] = self._find(topic, text)
+        found = self._found[key]
+        if isinstance(found, MisconfiguredError):
+            raise found.with_traceback(None)
+        return found
 
-    def _found(self, topic: str, text: str | None) -> Applied | None:
+    def _find(self, topic: str, text: str | None) -> Applied | MisconfiguredError | None:
         rule = next((rule for rule in self._topics if fnmatchcase(topic, rule.name)), None)
         source = "the topic's config"
         if text is None and rule is not None:
@@ -91,5 +94,5 @@ class Rules:
         try:
             plan = self._catalog.plan(text)
         except ValueError as error:
-            raise MisconfiguredError(str(error), mode == "enforce" and percent > 0) from error
+            return MisconfiguredError(str(error), mode == "enforce" and percent > 0)
         return Applied(text, plan, mode, percent, source)

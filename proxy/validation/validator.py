@@ -61,7 +61,7 @@ class Validator:
         self.observed = observed
         self._topic_configs = topic_configs
         self._around = Surroundings(
-            topics.known, topics.name, _in_thread, Resolving().resolve, observed, config.validation.max_batch
+            topics.known, topics.ask, _in_thread, Resolving().resolve, observed, config.validation.max_batch
         )
         self.apply(config)
 

@@ -49,3 +49,11 @@ def test_it_agrees_with_the_check_of_one_text(new: list[NewRecord], of_key: bool
     told = [(index, None if text is None else fault(text, 0, len(text), DEPTH)) for index, text in enumerate(texts)]
     expected = [(index, reason) for index, reason in told if reason is not None or texts[index] is None]
     assert not_json(records_of(*new), of_key, DEPTH) == expected
+
+
+def test_nulls_are_told_only_to_those_who_want_them_and_no_more_faults_than_they_want() -> None:
+    records = records_of(NewRecord(None), NewRecord(b"1"), NewRecord(b"x"), NewRecord(None), NewRecord(b"y"))
+    assert [index for index, _ in not_json(records, False, DEPTH)] == [0, 2, 3, 4]
+    assert [index for index, _ in not_json(records, False, DEPTH, nulls=False)] == [2, 4]
+    assert [index for index, _ in not_json(records, False, DEPTH, most=2)] == [0, 2]
+    assert [index for index, _ in not_json(records, False, DEPTH, False, 1)] == [2]

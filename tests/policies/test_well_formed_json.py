@@ -63,7 +63,7 @@ def test_a_number_that_readers_change_is_refused_on_demand(number: bytes, refusa
     exact = {"value": b"[9007199254740991, 1e308, 0.1]"}
     assert refusals("json", {}, {"value": number}) == []
     assert refusals("json", settings, exact, {"value": number}) == [
-        (1, "big_number", f"{VALUE}a number is too big for a double")
+        (1, "big_number", f"{VALUE}a number that a double cannot hold")
     ]
 
 

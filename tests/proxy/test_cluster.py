@@ -58,15 +58,17 @@ async def test_the_name_of_a_topic_is_found_by_its_id() -> None:
     topics = [{"topic_id": bytes(16), "name": "other"}, {"topic_id": TOPIC_ID, "name": "orders"}]
     async with FakeBroker() as broker:
         broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
-        assert await Asker(address(broker)).cluster.topic_name(TOPIC_ID) == "orders"
-        assert await Asker(address(broker)).cluster.topic_name(b"x" * 16) is None
+        names = await Asker(address(broker)).cluster.topic_names([TOPIC_ID, b"x" * 16])
+        assert names[TOPIC_ID] == "orders"
+        assert b"x" * 16 not in names
 
 
-async def test_a_topic_that_is_not_there_has_no_name() -> None:
-    topics = [{"topic_id": TOPIC_ID, "name": None, "error_code": 100}]
+@pytest.mark.parametrize("name", [None, ""])
+async def test_a_topic_that_is_not_there_has_no_name(name: str | None) -> None:
+    topics = [{"topic_id": TOPIC_ID, "name": name, "error_code": 100}]
     async with FakeBroker() as broker:
         broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
-        assert await Asker(address(broker)).cluster.topic_name(TOPIC_ID) is None
+        assert await Asker(address(broker)).cluster.topic_names([TOPIC_ID]) == {}
 
 
 async def test_topics_that_are_there_have_ids() -> None:

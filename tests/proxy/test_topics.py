@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Collection, Mapping
 
 import oracle
 import pytest
@@ -20,16 +21,21 @@ class Cluster:
 
     def __init__(self, **names: bytes) -> None:
         self.names = {topic_id: name for name, topic_id in names.items()}
-        self.asked: list[bytes] = []
+        self.asked: list[list[bytes]] = []
         self.may_answer = asyncio.Event()
         self.error: Exception | None = None
 
-    async def ask(self, topic_id: bytes) -> str | None:
-        self.asked.append(topic_id)
+    async def ask(self, topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
+        self.asked.append(sorted(topic_ids))
         await self.may_answer.wait()
         if self.error is not None:
             raise self.error
-        return self.names.get(topic_id)
+        return {topic_id: self.names[topic_id] for topic_id in topic_ids if topic_id in self.names}
+
+
+async def name(topics: TopicNames, topic_id: bytes) -> str | None:
+    await topics.ask([topic_id])
+    return topics.known(topic_id)
 
 
 def metadata(version: int, **names: bytes) -> bytes:
@@ -90,29 +96,46 @@ async def test_a_name_that_passed_is_not_asked_for() -> None:
     cluster = Cluster()
     topics = TopicNames(cluster.ask)
     topics.remember([(ORDERS, "orders")])
-    assert await topics.name(ORDERS) == "orders"
+    assert await name(topics, ORDERS) == "orders"
     assert cluster.asked == []
 
 
 async def test_many_who_want_one_name_ask_once() -> None:
     cluster = Cluster(orders=ORDERS, bills=BILLS)
     topics = TopicNames(cluster.ask)
-    wanted = [asyncio.ensure_future(topics.name(topic_id)) for topic_id in (ORDERS, BILLS, ORDERS, ORDERS)]
+    wanted = [asyncio.ensure_future(name(topics, topic_id)) for topic_id in (ORDERS, BILLS, ORDERS, ORDERS)]
     await asyncio.sleep(0)
     cluster.may_answer.set()
     assert await asyncio.gather(*wanted) == ["orders", "bills", "orders", "orders"]
-    assert sorted(cluster.asked) == [BILLS, ORDERS]
-    assert await topics.name(ORDERS) == "orders"
+    assert sorted(cluster.asked) == [[BILLS], [ORDERS]]
+    assert await name(topics, ORDERS) == "orders"
     assert len(cluster.asked) == 2
+
+
+async def test_all_that_are_unknown_are_asked_for_at_once() -> None:
+    cluster = Cluster(orders=ORDERS, bills=BILLS)
+    cluster.may_answer.set()
+    topics = TopicNames(cluster.ask)
+    topics.remember([(b"k" * 16, "known")])
+    await topics.ask([ORDERS, BILLS, b"k" * 16, b"x" * 16, ORDERS])
+    assert [topics.known(topic_id) for topic_id in (ORDERS, BILLS, b"x" * 16)] == ["orders", "bills", None]
+    assert cluster.asked == [[BILLS, ORDERS, b"x" * 16]]
+
+
+async def test_the_zero_id_is_no_topics_and_not_asked_for() -> None:
+    cluster = Cluster()
+    topics = TopicNames(cluster.ask)
+    await topics.ask([bytes(16)])
+    assert cluster.asked == []
 
 
 async def test_an_unknown_topic_is_asked_for_again() -> None:
     cluster = Cluster()
     cluster.may_answer.set()
     topics = TopicNames(cluster.ask)
-    assert await topics.name(ORDERS) is None
+    assert await name(topics, ORDERS) is None
     cluster.names[ORDERS] = "orders"
-    assert await topics.name(ORDERS) == "orders"
+    assert await name(topics, ORDERS) == "orders"
 
 
 async def test_a_failed_question_fails_all_who_wait_and_is_asked_again() -> None:
@@ -121,16 +144,17 @@ async def test_a_failed_question_fails_all_who_wait_and_is_asked_again() -> None
     cluster.may_answer.set()
     topics = TopicNames(cluster.ask)
     assert [
-        type(error) for error in await asyncio.gather(topics.name(ORDERS), topics.name(ORDERS), return_exceptions=True)
+        type(error)
+        for error in await asyncio.gather(name(topics, ORDERS), name(topics, ORDERS), return_exceptions=True)
     ] == [OSError, OSError]
     cluster.error = None
-    assert await topics.name(ORDERS) == "orders"
+    assert await name(topics, ORDERS) == "orders"
 
 
 async def test_one_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
     cluster = Cluster(orders=ORDERS)
     topics = TopicNames(cluster.ask)
-    leaver, stayer = (asyncio.ensure_future(topics.name(ORDERS)) for _ in range(2))
+    leaver, stayer = (asyncio.ensure_future(name(topics, ORDERS)) for _ in range(2))
     await asyncio.sleep(0)
     leaver.cancel()
     await asyncio.sleep(0)
@@ -144,7 +168,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_reported_as_lost(
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: lost.append(context["message"]))
     cluster = Cluster()
     cluster.error = OSError("gone")
-    leaver = asyncio.ensure_future(TopicNames(cluster.ask).name(ORDERS))
+    leaver = asyncio.ensure_future(TopicNames(cluster.ask).ask([ORDERS]))
     await asyncio.sleep(0)
     leaver.cancel()
     await asyncio.sleep(0)

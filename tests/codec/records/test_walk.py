@@ -52,6 +52,15 @@ def test_the_first_limit_that_a_record_is_over_is_named() -> None:
     assert records.larger_than() == []
 
 
+@given(seed=some.integers(0, 2**32), most=some.integers(1, 5))
+def test_loops_stop_at_the_most_that_anybody_wants_to_know(seed: int, most: int) -> None:
+    records = records_of(*sample_records(Random(seed)))
+
+    assert records.without_header(b"trace", most) == records.without_header(b"trace")[:most]
+    assert records.null_keys(most) == records.null_keys()[:most]
+    assert records.larger_than(value=0, most=most) == records.larger_than(value=0)[:most]
+
+
 @given(seed=some.integers(0, 2**32))
 def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
     records = records_of(*sample_records(Random(seed)))

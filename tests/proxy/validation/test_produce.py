@@ -32,8 +32,8 @@ from producing import (
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.proxy.exchanges import Answer, Hold, Last
-from kafka_sidecar.proxy.validation import observed
-from kafka_sidecar.proxy.validation.produce import OFFLOADED, VIEWED_FROM
+from kafka_sidecar.proxy.validation import observed, pace
+from kafka_sidecar.proxy.validation.produce import INFLATED_AT_ONCE, OFFLOADED, VIEWED_FROM
 from kafka_sidecar.proxy.validation.rules import TopicRule
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -316,12 +316,25 @@ async def test_ids_without_partitions_are_not_asked_for() -> None:
     assert (step, judge.asked_for) == (frame, [])
 
 
-async def test_several_unknown_ids_are_asked_for_one_after_the_other() -> None:
+async def test_all_unknown_ids_of_a_request_are_asked_for_at_once() -> None:
     judge = judging()
     judge.hidden = {"a", "b"}
     _, step = await judge.waited(FIRST_WITH_IDS, {"a": {0: BAD}, "who": {0: BAD}, "b": {0: BAD}})
     assert step == asked(FIRST_WITH_IDS, {"a": {0: BAD}, "b": {0: BAD}})
-    assert judge.waits == 3
+    assert judge.waits == 1
+    assert sorted(judge.asked_for) == sorted(topic_id(name) for name in ("a", "b", "who"))
+
+
+async def test_the_zero_id_is_refused_as_unknown_without_a_question() -> None:
+    judge = judging()
+    frame = asked(FIRST_WITH_IDS, {"who": {0: GOOD}}).replace(topic_id("who"), bytes(16))
+    step = judge.exchange(FIRST_WITH_IDS).request(frame)
+    while isinstance(step, Hold):
+        await step.wait()
+        step = step.then()
+    assert isinstance(step, Answer)
+    assert b"the topic's id is not known here" in step.frame
+    assert judge.asked_for == []
 
 
 async def test_what_a_policy_waits_for_is_fetched_and_the_batch_judged_again() -> None:
@@ -359,17 +372,43 @@ async def test_large_batches_are_judged_in_a_thread(codec: int, large: int) -> N
         assert (threading.get_ident() not in judge.policy.threads) is elsewhere
 
 
-async def test_many_small_batches_are_judged_in_a_thread_now_and_then_so_that_others_get_their_turn() -> None:
+async def test_a_small_batch_that_inflates_to_much_is_judged_in_a_thread() -> None:
+    judge = judging(limit=100 << 20)
+    _, step = judge.judged(9, {"orders": {0: batch("x" * (INFLATED_AT_ONCE - 100), codec=4)}})
+    assert isinstance(step, bytes)
+    _, step = await judge.waited(9, {"orders": {0: batch("x" * INFLATED_AT_ONCE, codec=4), 1: batch("bad")}})
+    assert judge.waits == 1
+    assert step == asked(9, {"orders": {0: batch("x" * INFLATED_AT_ONCE, codec=4)}})
+    assert judge.observed.batches == {"contents": 3}
+
+
+@pytest.mark.parametrize(("records", "waits"), [(1000, 0), (1001, 1)])
+async def test_many_records_for_a_policy_that_judges_one_by_one_are_judged_in_a_thread(
+    records: int, waits: int
+) -> None:
     judge = judging()
-    small = batch("good", b64encode(Random(1).randbytes(16 << 10)).decode(), codec=4)
-    frame, exchange = asked(9, {"orders": dict.fromkeys(range(20), small)}), judge.exchange(9)
-    step, holds = exchange.request(frame), 0
-    while isinstance(step, Hold):
-        await step.wait()
-        step, holds = step.then(), holds + 1
-    assert step is frame
-    assert holds == 20 * len(small) // OFFLOADED[4]
-    assert judge.observed.batches == {"contents": 20}
+    _, step = await judge.waited(9, {"orders": {0: batch(*["good"] * records)}})
+    assert isinstance(step, bytes)
+    assert judge.waits == waits
+
+
+async def test_after_some_milliseconds_of_judging_all_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "LONGEST_TURN_S", 0.01)
+    judge, turns = judging(), 0
+    judge.around.pace.spent_s = 0.02  # of other connections
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    frame = asked(9, {"orders": {0: GOOD}})
+    step = judge.exchange(9).request(frame)
+    assert isinstance(step, Hold)
+    asyncio.get_running_loop().call_soon(turn)
+    await step.wait()
+    assert turns == 1
+    assert step.then() is frame
+    assert 0 < judge.around.pace.spent_s < 0.01
 
 
 async def test_a_large_batch_of_which_only_the_header_is_needed_is_judged_at_once() -> None:

@@ -108,4 +108,4 @@ def test_the_rules_of_many_topics_do_not_fill_the_memory(monkeypatch: pytest.Mon
     assert [made.of(name, NO_ID) is not None for name in ("a1", "a2", "b1", "a3", "b2", "a1")] == [
         True, True, False, True, False, True,
     ]  # fmt: skip
-    assert len(made._applied) <= 3
+    assert len(made._found) <= 3

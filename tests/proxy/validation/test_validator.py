@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ GUARDED: dict[str, Any] = {
 }
 
 
-async def nobody(topic_id: bytes) -> str | None:
+async def nobody(topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
     raise OSError("nobody to ask")
 
 

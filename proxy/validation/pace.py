@@ -1,0 +1,24 @@
+"""Judging gives way: after some milliseconds of it in the event loop, everything else has its turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+LONGEST_TURN_S = 0.01
+
+
+class Pace:
+    """The time that all connections together have spent on judging since others last had their turn."""
+
+    __slots__ = ("spent_s",)
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    @property
+    def must_rest(self) -> bool:
+        return self.spent_s >= LONGEST_TURN_S
+
+    async def rest(self) -> None:
+        self.spent_s = 0.0
+        await asyncio.sleep(0)
