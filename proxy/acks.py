@@ -15,15 +15,6 @@ LONGEST_BEFORE_ACKS = 128 << 10
 CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
 
 
-def expects_response(version: int, data: bytes, at: int, size: int) -> bool | None:
-    """Whether the Produce request of ``size`` bytes at data[at] asks for an answer; None: more bytes are needed.
-
-    Raises CodecError as `acks_at` does.
-    """
-    here = acks_at(version, data, at, size)
-    return None if here is None else (data[here] | data[here + 1]) != 0
-
-
 def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
     """Where in ``data`` the acks of the Produce request of ``size`` bytes at data[at] are; None: more bytes are needed.
 

@@ -129,7 +129,7 @@ def _validation(seen: Observed) -> Iterator[Metric]:
     for kind, number in seen.refusals.items():
         refused.add_metric(kind, number)
     failures = CounterMetricFamily(
-        PREFIX + "policy_failures", "Batches on which a policy itself failed", labels=["policy", "mode"]
+        PREFIX + "policy_failures", "Failures of policies themselves", labels=["policy", "mode"]
     )
     for failed, number in seen.failures.items():
         failures.add_metric(failed, number)

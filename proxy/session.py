@@ -28,7 +28,8 @@ REQUEST = Struct(">iIi")
 RESPONSE = Struct(">ii")
 SMALLEST_REQUEST = 8
 SMALLEST_RESPONSE = 4
-MOST_OWN_ANSWERS = 1000  # that wait behind one of the broker's: nothing else stops a client from asking on
+# Bytes of answers that wait behind one of the broker's: nothing else stops a client from asking on.
+MOST_OWN_BYTES = 4 << 20
 LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
 FIRST_WITH_SOFTWARE = 3  # ApiVersions: the client's software name and version (KIP-511)
 
@@ -72,8 +73,8 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "requests", "taken_requests",
-        "taken_responses",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "due_bytes", "requests",
+        "taken_requests", "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -87,7 +88,7 @@ class Session:
         self._now = 0.0
         self._before_acks = b""  # of the last Produce request: from its client id to its acks
         self._produced: Route | None = None
-        self.due = 0  # answers of our own in _waiting
+        self.due = self.due_bytes = 0  # answers of our own in _waiting
         self.client_id: str | None = None
         self.client_software: str | None = None
         self.closing: Closing | None = None
@@ -158,6 +159,7 @@ class Session:
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
             self._waiting.popleft()
             self.due -= 1
+            self.due_bytes -= len(frame)
             frames.append(frame)
         return frames
 
@@ -224,9 +226,10 @@ class Session:
 
     def _own(self, route: Route, frame: bytes, size: int) -> bytes:
         """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
-        if self.due >= MOST_OWN_ANSWERS:
+        if self.due_bytes >= MOST_OWN_BYTES:
             raise RouteError("too_many_requests", f"{self.due} requests that no broker sees, and no answer read")
         self.due += 1
+        self.due_bytes += len(frame)
         route.counts.answered += 1
         route.counts.answered_bytes += size
         route.counts.rewritten_bytes += len(frame)

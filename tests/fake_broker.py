@@ -17,7 +17,7 @@ import oracle
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.acks import expects_response
+from kafka_sidecar.proxy.acks import acks_at
 
 UNSUPPORTED_VERSION = 35
 
@@ -61,7 +61,9 @@ async def metadata(broker: FakeBroker, request: Request) -> bytes:
 
 async def produce(broker: FakeBroker, request: Request) -> bytes | None:
     try:
-        if not expects_response(request.version, request.frame, 0, len(request.frame)):
+        here = acks_at(request.version, request.frame, 0, len(request.frame))
+        assert here is not None
+        if request.frame[here : here + 2] == b"\0\0":
             return None
     except CodecError:
         raise HangUpError from None

@@ -56,7 +56,7 @@ class Observed:
     batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
     records: int = 0
     recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _logged: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
+    _logged: dict[tuple[str, ...], tuple[float, int]] = field(default_factory=dict)
 
     def judged(self, batch: Batch, contents: bool) -> None:
         """Policies have seen a batch, with its contents decompressed or not."""
@@ -116,7 +116,7 @@ class Observed:
         self.refusals[key] += 1
 
     def _log(self, seen: Seen) -> None:
-        if (left_out := self._due((seen.topic, seen.policy, seen.reason))) is not None:
+        if (left_out := self._due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
             log.warning(
                 "records are refused",
                 extra={
@@ -133,7 +133,7 @@ class Observed:
                 },
             )
 
-    def _due(self, kind: tuple[str, str, str]) -> int | None:
+    def _due(self, kind: tuple[str, ...]) -> int | None:
         """How many lines of this kind were left out since the last one; None: this one is left out too."""
         now = self.clock()
         last, left_out = self._logged.get(kind, (float("-inf"), 0))

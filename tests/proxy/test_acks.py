@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.acks import LONGEST_BEFORE_ACKS, expects_response
+from kafka_sidecar.proxy.acks import LONGEST_BEFORE_ACKS, acks_at
 
 
 def produce(version: int, acks: int, client_id: bytes | None = b"app", transactional_id: bytes | None = None) -> bytes:
@@ -24,18 +24,23 @@ def produce(version: int, acks: int, client_id: bytes | None = b"app", transacti
     return pack(">i", len(frame)) + frame
 
 
+def acks_of(version: int, data: bytes, at: int, size: int) -> int | None:
+    here = acks_at(version, data, at, size)
+    return None if here is None else int.from_bytes(data[here : here + 2], "big", signed=True)
+
+
 VERSIONS = range(14)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("client_id", [b"app", b"", None, b"x" * 300])
 @pytest.mark.parametrize("transactional_id", [None, b"", b"tx-1"])
-def test_only_acks_zero_expects_no_response(
+def test_the_acks_are_found_wherever_they_stand(
     version: int, client_id: bytes | None, transactional_id: bytes | None
 ) -> None:
     for acks in (-1, 0, 1):
         data = produce(version, acks, client_id, transactional_id)
-        assert expects_response(version, b"__" + data, 2, len(data)) is (acks != 0)
+        assert acks_of(version, b"__" + data, 2, len(data)) == acks
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -43,7 +48,7 @@ def test_a_request_that_is_cut_before_its_acks_needs_more_bytes(version: int) ->
     data = produce(version, 1)
     acks_end = len(data) - len(b"rest") - 4
     for length in range(12, acks_end):
-        assert expects_response(version, data[:length], 0, len(data)) is None
+        assert acks_of(version, data[:length], 0, len(data)) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -52,13 +57,13 @@ def test_a_request_that_ends_before_its_acks_is_refused(version: int) -> None:
     acks_end = len(whole) - len(b"rest") - 4
     for length in range(12, acks_end):
         with pytest.raises(CodecError):
-            expects_response(version, whole[:length] + b"next frame" * 5, 0, length)
+            acks_of(version, whole[:length] + b"next frame" * 5, 0, length)
 
 
 def test_the_longest_names_that_kafka_allows_are_waited_for() -> None:
     data = produce(13, 0, b"c" * 32767)
-    assert expects_response(13, data, 0, len(data)) is False
-    assert expects_response(13, data[:32767], 0, len(data)) is None
+    assert acks_of(13, data, 0, len(data)) == 0
+    assert acks_of(13, data[:32767], 0, len(data)) is None
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,6 @@ def test_the_longest_names_that_kafka_allows_are_waited_for() -> None:
 )
 def test_an_endless_name_or_tag_before_acks_is_not_waited_for(endless: bytes) -> None:
     head = pack(">ihhih", 90 << 20, 0, 13, 1, 3) + b"app" + endless
-    assert expects_response(13, head, 0, 90 << 20) is None
+    assert acks_of(13, head, 0, 90 << 20) is None
     with pytest.raises(CodecError, match="has no acks"):
-        expects_response(13, head + bytes(LONGEST_BEFORE_ACKS), 0, 90 << 20)
+        acks_of(13, head + bytes(LONGEST_BEFORE_ACKS), 0, 90 << 20)

@@ -274,8 +274,11 @@ def test_what_all_responses_of_an_api_go_through_still_happens_after_the_exchang
 
 
 def test_own_answers_without_end_end_the_connection() -> None:
-    talk = dialogue(*(Scripted(answers) for _ in range(2000))).client(passing(0))
-    talk.client(*(taken(number) for number in range(1, 2000)))
+    large = Answer(response(1, bytes(1 << 20)))
+    talk = dialogue(*(Scripted(lambda frame: large) for _ in range(5))).client(passing(0))
+    talk.client(*(taken(1) for _ in range(4)))
+    assert talk.cause is None
+    talk.client(taken(1))
     assert talk.cause == "too_many_requests"
 
 

@@ -13,6 +13,7 @@ VERSIONS = range(3, 14)
 NEWEST_VERSION = VERSIONS[-1]
 VALUES = [b"a", b"b", b"c", b"d", b"e"]
 INVALID_RECORD = 87
+UNKNOWN_TOPIC_ID = 100
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,15 @@ def test_three_partitions_are_stored_where_a_fourth_is_refused_and_one_answer_sa
     assert [guarded.stored(topic, partition) for partition in range(4)] == [VALUES * 2, VALUES, [], VALUES]
     assert guarded.stored(other) == VALUES
     assert again[topic, 0].base_offset == len(VALUES)
+
+
+def test_the_zero_id_is_answered_as_a_topic_that_is_not_there_and_holds_up_nobody(
+    guarded: Guarded, topics: tuple[str, str]
+) -> None:
+    topic, _ = topics
+    with Wire(guarded.sidecar.bootstrap) as wire:
+        assert wire.produce_to_no_topic(good(VALUES)) == UNKNOWN_TOPIC_ID
+        assert wire.produce(9, {topic: {3: partly_bad(VALUES, [0])}})[topic, 3].code == INVALID_RECORD
 
 
 def test_a_refused_batch_without_acks_ends_the_connection_as_at_a_broker(

@@ -115,6 +115,19 @@ def test_what_inflates_beyond_the_limit_is_refused_in_little_memory_however_many
     assert all(guarded.stored(topic, partition) == [] for partition in range(AT_ONCE))
 
 
+def test_others_are_served_while_many_small_bombs_are_judged(
+    guarded: Guarded, bombs: Mapping[Bomb, bytes], topic: str
+) -> None:
+    small, other = bombs[INFLATE[-1]], guarded.topic("header-beside-bombs")
+    served = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool, Wire(guarded.sidecar.bootstrap) as wire:
+        bombing = [pool.submit(refused, guarded, topic, small, at % AT_ONCE) for at in range(10 * AT_ONCE)]
+        while not all(one.done() for one in bombing):
+            served += wire.produce(9, {other: {0: good([b"v"])}})[other, 0].code == 0
+        assert all(one.result() for one in bombing)
+    assert served > AT_ONCE
+
+
 def test_good_records_pass_after_all_that(guarded: Guarded) -> None:
     topic = guarded.topic("header-after-bombs")
     with Wire(guarded.sidecar.bootstrap) as wire:

@@ -59,6 +59,12 @@ class Wire:
             for partition in topic.partition_responses
         }
 
+    def produce_to_no_topic(self, records: bytes) -> int:
+        """The error code for a topic whose id is zero."""
+        data = [{"topic_id": None, "partition_data": [{"index": 0, "records": records}]}]
+        said = self._ask(ApiKey.PRODUCE, FIRST_WITH_IDS, acks=-1, timeout=TIMEOUT, topic_data=data)
+        return int(said.responses[0].partition_responses[0].error_code)
+
     def _ids(self, topics: Mapping[str, object]) -> dict[str, bytes]:
         said = self._ask(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": name} for name in topics])
         return {topic.name: topic.topic_id.bytes for topic in said.topics}
