@@ -28,8 +28,7 @@ REQUEST = Struct(">iIi")
 RESPONSE = Struct(">ii")
 SMALLEST_REQUEST = 8
 SMALLEST_RESPONSE = 4
-# Bytes of answers that wait behind one of the broker's: nothing else stops a client from asking on.
-MOST_OWN_BYTES = 4 << 20
+MOST_OWN_BYTES = 4 << 20  # of answers that wait behind one of the broker's: nothing else stops a client's questions
 LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
 FIRST_WITH_SOFTWARE = 3  # ApiVersions: the client's software name and version (KIP-511)
 
