@@ -72,8 +72,8 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "due_bytes", "requests",
-        "taken_requests", "taken_responses",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "requests", "taken_requests",
+        "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -87,7 +87,7 @@ class Session:
         self._now = 0.0
         self._before_acks = b""  # of the last Produce request: from its client id to its acks
         self._produced: Route | None = None
-        self.due = self.due_bytes = 0  # answers of our own in _waiting
+        self.due = 0  # bytes of answers of our own in _waiting
         self.client_id: str | None = None
         self.client_software: str | None = None
         self.closing: Closing | None = None
@@ -157,8 +157,7 @@ class Session:
         frames: list[bytes] = []
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
             self._waiting.popleft()
-            self.due -= 1
-            self.due_bytes -= len(frame)
+            self.due -= len(frame)
             frames.append(frame)
         return frames
 
@@ -225,10 +224,9 @@ class Session:
 
     def _own(self, route: Route, frame: bytes, size: int) -> bytes:
         """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
-        if self.due_bytes >= MOST_OWN_BYTES:
-            raise RouteError("too_many_requests", f"{self.due} requests that no broker sees, and no answer read")
-        self.due += 1
-        self.due_bytes += len(frame)
+        if self.due >= MOST_OWN_BYTES:
+            raise RouteError("too_many_requests", f"{self.due} bytes of answers wait for one of the broker's")
+        self.due += len(frame)
         route.counts.answered += 1
         route.counts.answered_bytes += size
         route.counts.rewritten_bytes += len(frame)

@@ -150,7 +150,7 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_session() -> Non
 
 def test_a_client_cannot_pile_up_answers_of_the_sidecars_own_behind_one_of_the_brokers() -> None:
     too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
-    size = Dialogue().client(GOOD + too_new).session.due_bytes
+    size = Dialogue().client(GOOD + too_new).session.due
     dialogue = Dialogue().client(GOOD + too_new * -(-MOST_OWN_BYTES // size))
     assert dialogue.session.closing is None
     assert dialogue.client(too_new).cause == "too_many_requests"
@@ -160,7 +160,7 @@ def test_a_client_cannot_pile_up_answers_of_the_sidecars_own_behind_one_of_the_b
 def test_answers_of_the_sidecars_own_that_were_given_do_not_count_against_a_client() -> None:
     too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
     session = Dialogue().client(*[too_new * 900] * 5).session
-    assert (session.closing, session.due, session.due_bytes) == (None, 0, 0)
+    assert (session.closing, session.due) == (None, 0)
 
 
 def test_an_answer_to_produce_without_acks_is_one_that_nobody_asked_for() -> None:
