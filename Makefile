@@ -27,7 +27,7 @@ demo: install ## a cluster, a sidecar, a producer and a consumer: watch records 
 	$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: install check unit integration-core ## what CI runs: check, unit tests, and real clients through a real broker
+test: install check unit unit-pure programs integration-core ## what CI runs: all but the matrix
 
 .PHONY: check
 check: install ## style, types and import contracts
@@ -40,15 +40,27 @@ check: install ## style, types and import contracts
 definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"
 
-# What compiled modules are in, or under: tested once as compiled, once as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_*.py tests/codec/records tests/policies)
-WITHOUT_KAFKA := "not integration and not matrix"
-WITH_KAFKA := tests/integration tests/codec/records
-.PHONY: unit
-unit: install definitions ## the tests that need no broker
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m $(WITHOUT_KAFKA)
-	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(WITHOUT_KAFKA) $(ON_BOTH_BUILDS)
+# In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
+UNIT := "not integration and not matrix and not program"
+UNIT_1 := tests/codec tests/policies tests/fuzz tests/harness $(wildcard tests/*.py) src
+UNIT_2 := tests/proxy tests/golden
+.PHONY: unit unit-1 unit-2
+unit: install definitions ## the tests that need no broker and run no program
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-1 unit-2
+unit-1 unit-2:
+	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
 
+# What compiled modules are in, or under: tested once more as Python sources.
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_*.py tests/codec/records tests/policies)
+.PHONY: unit-pure
+unit-pure: install ## those about what is compiled, on the Python sources
+	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
+
+.PHONY: programs
+programs: install ## the tests that run whole programs, demo and benches among them, without Kafka
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program
+
+WITH_KAFKA := tests/integration tests/codec/records
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
 	bash tests/kafka/fetch.sh

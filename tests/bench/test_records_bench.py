@@ -9,6 +9,8 @@ import records as bench
 
 from kafka_sidecar.codec.records import Codec, batches, built
 
+pytestmark = pytest.mark.program
+
 
 @pytest.mark.parametrize("workload", bench.WORKLOADS[:10], ids=[workload.title for workload in bench.WORKLOADS[:10]])
 def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workload) -> None:

@@ -29,6 +29,8 @@ from rig.peers import PEERS
 from rig.process import Process
 from rig.target import Target
 
+pytestmark = pytest.mark.program
+
 NODE = Address("127.0.0.1", 19092)
 REQUESTS = [
     (frames.api_versions_request(), ApiVersionsRequest),

@@ -16,6 +16,8 @@ from rig.driver import Workload
 from kafka_sidecar.codec.json_syntax import fault
 from kafka_sidecar.codec.records import batches
 
+pytestmark = pytest.mark.program
+
 LOADS = validate.workloads()
 each_load = pytest.mark.parametrize("load", LOADS, ids=[load.title for load in LOADS])
 

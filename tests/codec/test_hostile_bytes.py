@@ -91,6 +91,7 @@ def test_a_count_from_a_stranger_allocates_nothing() -> None:
                 check(name, decoder, bytes.fromhex(token) + bytes(60))
 
 
+@pytest.mark.program
 def test_the_fuzzer_ends_by_itself() -> None:
     assert fuzz(0.3, Random(1)) > 100
     done = subprocess.run([sys.executable, RUNNER, "0.1", "7"], check=True, capture_output=True, text=True)

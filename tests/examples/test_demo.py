@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from harness.processes import Program
 
+pytestmark = pytest.mark.program
+
 if TYPE_CHECKING:
     from examples.conftest import Runs
 

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from pages import page
+
+pytestmark = pytest.mark.program
 
 if TYPE_CHECKING:
     from examples.conftest import Runs

@@ -164,6 +164,7 @@ def test_it_is_the_same_in_chunks_of_any_size(name: str, size: int) -> None:
         assert (dialogue.to_broker, dialogue.to_client) == (whole.to_broker, whole.to_client)
 
 
+@pytest.mark.program
 def test_a_running_sidecar_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One tee before the sidecar, one behind it: what goes in on one side comes out on the other."""
     monkeypatch.syspath_prepend(str(HERE.parents[1] / "examples"))

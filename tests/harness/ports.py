@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
 # Below the range from which the kernel takes the local ports of outgoing connections: a broker or sidecar that is
-# started again finds its port still free.
-FIRST, LAST = 12000, 32000
+# started again finds its port still free. Test processes that run side by side have each a share of their own.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+SHARE = 20000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+FIRST = 12000 + WORKER * SHARE
+LAST = FIRST + SHARE
 
 
 def is_free(port: int) -> bool:

@@ -17,6 +17,8 @@ from one_loop import Client, until
 
 from kafka_sidecar.codec.apis import ApiKey
 
+pytestmark = pytest.mark.program
+
 on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 MB = 1 << 20
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7, bytes(1000))

@@ -28,6 +28,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import __main__ as main_module
 from kafka_sidecar.proxy.logs import KEYS
 
+pytestmark = pytest.mark.program
+
 on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 

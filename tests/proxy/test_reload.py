@@ -215,6 +215,7 @@ async def test_many_changes_under_load_drop_no_connection_and_judge_each_request
         assert sum(server.metrics.connections.values()) == 1
 
 
+@pytest.mark.program
 def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path: Path) -> None:
     path, (listen, admin) = tmp_path / "sidecar.yaml", free_ports(2)
     settings = {"listen": f"127.0.0.1:{listen}", "admin": {"listen": f"127.0.0.1:{admin}"}, "nodes": {"ports": 1}}
@@ -232,6 +233,7 @@ def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path
         program.kill()
 
 
+@pytest.mark.program
 def test_without_a_file_sighup_does_not_end_the_sidecar(tmp_path: Path) -> None:
     (listen, admin) = free_ports(2)
     addresses = ["--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{admin}"]
