@@ -128,7 +128,7 @@ def transactional(target: Target) -> None:
             sender.send_offsets_to_transaction({partition: OffsetAndMetadata(start + 1, "", -1)}, group_id)
             sender.commit_transaction()
     with consumer(target, group_id=group_id) as reader:
-        assert reader.committed(partition) == 21
+        eventually(lambda: reader.committed(partition), lambda offset: offset == 21, "the offset of the transaction")
     committed = read(target, topic, 20, "read_committed")
     assert [record.value for record in committed] == numbered(10) + numbered(10, 20)
     assert len(read(target, topic, 30)) == 30
