@@ -166,3 +166,12 @@ async def stores(broker: FakeBroker, request: Request) -> bytes | None:
     topics = {_name(topic, request.version): topic.partition_data for topic in wanted.topic_data}
     offsets = {name: {one.index: before for one in partitions} for name, partitions in topics.items()}
     return stored(request.version, offsets, request.correlation_id)
+
+
+NAMES = ("orders", "payments", "free", "words")
+INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC_ID, UNKNOWN_SERVER_ERROR = 87, 2, 100, -1
+GUARDED = (TopicRule("orders", "told", "enforce", 100), TopicRule("payments", "other", "enforce", 100))
+
+
+def judging(*topics: TopicRule, **around: object) -> Judging:
+    return Judging(*(topics or GUARDED), names=NAMES, **around)  # type: ignore[arg-type]
