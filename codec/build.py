@@ -15,6 +15,7 @@ MODULES = (
     "kafka_sidecar.codec.json_records",
     "kafka_sidecar.codec.json_syntax",
     "kafka_sidecar.codec.records.check",
+    "kafka_sidecar.codec.records.edit",
     "kafka_sidecar.codec.records.header",
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.walk",

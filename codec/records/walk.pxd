@@ -1,4 +1,5 @@
 cimport cython
+from cpython.array cimport array as c_array
 
 from kafka_sidecar.codec.records.record cimport Record
 
@@ -13,3 +14,14 @@ cdef class Records:
     cdef Record _cursor(self)
     @cython.locals(record=Record)
     cdef _found_starts(self)
+    @cython.locals(
+        record=Record, base=cython.longlong, delta=cython.longlong, index=Py_ssize_t, _=Py_ssize_t, found=c_array
+    )
+    cpdef timestamps(self)
+    @cython.locals(record=Record, index=Py_ssize_t, keys=c_array, values=c_array)
+    cpdef sizes(self)
+
+
+cdef c_array _zeros(Py_ssize_t count)
+cdef void _set(c_array found, Py_ssize_t index, long long value) noexcept
+cdef long long _sum(long long one, long long other) noexcept

@@ -17,9 +17,9 @@ except ImportError:
     from kafka_sidecar.codec import uncompiled as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import Record, lacking
+    from kafka_sidecar.codec.records.record import Record, _varlong, lacking
 else:
-    from cython.cimports.kafka_sidecar.codec.records.record import Record, lacking  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import Record, _varlong, lacking  # type: ignore[no-redef]
 
 
 class Records:
@@ -61,6 +61,14 @@ class Records:
         record._advance()
         return record
 
+    def changed(self, payload: bytes, count: int = -1) -> Records:
+        """These records after an edit: others, or fewer, of the same batch; itself where nothing has changed."""
+        if count < 0:
+            count = self._count
+        if payload is self.payload and count == self._count:
+            return self
+        return Records(payload, count, self._base_timestamp, self._append_time)
+
     def without_header(self, name: bytes, most: int = sys.maxsize) -> list[int]:
         """The indexes of the records that have no header of that name; as in all these, of the first ``most``."""
         return lacking(self.payload, self._count, name, most)
@@ -98,6 +106,30 @@ class Records:
                 break
         return found
 
+    def timestamps(self) -> array[int]:
+        """What `Record.timestamp` is, of all: ms since 1970."""
+        if self._append_time is not None:
+            return array("q", (self._append_time,)) * self._count
+        found = _zeros(self._count)
+        record = self._cursor()
+        base = self._base_timestamp
+        for index in range(self._count):
+            record._advance()
+            delta, _ = _varlong(record._data, record._start + 1)
+            _set(found, index, _sum(base, delta))
+        return found
+
+    def sizes(self) -> tuple[array[int], array[int]]:
+        """The sizes of all keys and of all values in bytes; -1 for null."""
+        keys, values = _zeros(self._count), _zeros(self._count)
+        record = self._cursor()
+        for index in range(self._count):
+            record._advance()
+            record._read()
+            _set(keys, index, record._key_size)
+            _set(values, index, record._value_size)
+        return keys, values
+
     def _cursor(self) -> Record:
         """A record before the first."""
         record = Record.__new__(Record)
@@ -114,3 +146,21 @@ class Records:
             starts.append(record._end)
             record._advance()
         return starts
+
+
+def _zeros(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
+
+
+def _set(found: array[int], index: int, value: int) -> None:
+    if cython.compiled:  # as an object a number takes ten times as long
+        found.data.as_longlongs[index] = value  # type: ignore[attr-defined]
+    else:
+        found[index] = value
+
+
+def _sum(one: int, other: int) -> int:
+    """In 64 bits, beyond which it goes round as it does for consumers."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, one) + cython.cast(cython.ulonglong, other))  # type: ignore[no-any-return]
+    return (one + other + 2**63) % 2**64 - 2**63

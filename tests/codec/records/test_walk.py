@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from random import Random
 
 import pytest
@@ -70,3 +71,18 @@ def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
     assert records.null_keys() == [one.index for one in records if one.key is None]
     assert records.larger_than(key=63) == [(one.index, "key") for one in records if one.key_size > 63]
     assert records.larger_than(value=0) == [(one.index, "value") for one in records if one.value_size > 0]
+    assert records.sizes() == (
+        array("q", [one.key_size for one in records]),
+        array("q", [one.value_size for one in records]),
+    )
+
+
+@pytest.mark.parametrize("attributes", [0, 0x08], ids=["create time", "log append time"])
+@pytest.mark.parametrize("base", [-1, 0, 1_700_000_000_000, 2**63 - 1, -(2**63)])
+def test_all_timestamps_are_those_of_the_records(base: int, attributes: int) -> None:
+    new = [NewRecord(b"", timestamp_delta=delta) for delta in (0, 1, -1, 10**6, 2**63 - 1, -(2**63))]
+    (batch,) = batches(built(new, attributes=attributes, base_timestamp=base, max_timestamp=5))
+    records = batch.records()
+
+    assert records.timestamps() == array("q", [one.timestamp for one in records])
+    assert len(records_of().timestamps()) == 0

@@ -1,0 +1,31 @@
+cimport cython
+
+from kafka_sidecar.codec.records.record cimport Record
+from kafka_sidecar.codec.records.walk cimport Records
+
+cdef Py_ssize_t NULL
+
+@cython.locals(size=Py_ssize_t, room=bytes)
+cdef bytes _edited(Records records, list without, bytes key, value, list values, bint only_if_absent, limit)
+
+@cython.locals(
+    data=bytes, record=Record, at=Py_ssize_t, copied=Py_ssize_t, index=Py_ssize_t, adds=bint, raw=Py_ssize_t,
+    first=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t,
+)
+cdef Py_ssize_t _edit(
+    bytes room, Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit
+) except -1
+
+@cython.locals(begin=Py_ssize_t, raw=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t)
+cdef (Py_ssize_t, Py_ssize_t) _put_others(
+    bytes room, Py_ssize_t to, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, list without
+) except *
+
+@cython.locals(name=bytes)
+cdef bint _is_among(list names, bytes data, Py_ssize_t at, Py_ssize_t size) except -1
+
+cdef Py_ssize_t _put_header(bytes room, Py_ssize_t at, bytes key, bytes value) except -1
+cdef Py_ssize_t _put_varint(bytes room, Py_ssize_t at, Py_ssize_t raw) noexcept
+cdef Py_ssize_t _put_byte(bytes room, Py_ssize_t at, unsigned char byte) noexcept
+cdef Py_ssize_t _put(bytes room, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end) noexcept
+cdef bytes _room(Py_ssize_t size)
