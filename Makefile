@@ -42,7 +42,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
 UNIT := "not integration and not matrix and not program"
-UNIT_1 := tests/codec tests/policies tests/fuzz tests/harness $(wildcard tests/*.py) src
+UNIT_1 := tests/codec tests/plugins tests/policies tests/interceptors tests/fuzz tests/harness $(wildcard tests/*.py) src
 UNIT_2 := tests/proxy tests/golden
 .PHONY: unit unit-1 unit-2
 unit: install definitions ## the tests that need no broker and run no program

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
 
-from kafka_sidecar.policies import loading
+from kafka_sidecar.plugins.settings import shown
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
+from kafka_sidecar.policies.loading import POLICIES
 from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
-from kafka_sidecar.policies.settings import shown
 
 PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
 MOST_RULES = 100  # of one topic
@@ -127,8 +127,8 @@ class Catalog:
     def _member(self, name: str) -> _Member:
         """Configured by that name, or by its defaults on first use. A topic cannot make us import any module."""
         if name not in self._members:
-            if name not in loading.BUILT_IN and name not in loading.known():
-                names = ", ".join(sorted({*self._members, *loading.known()}))
+            if name not in POLICIES.built_in and name not in POLICIES.known():
+                names = ", ".join(sorted({*self._members, *POLICIES.known()}))
                 raise ValueError(
                     f"there is no policy {shown(name)}: configure it under policies:, or use one of {names}"
                 )
@@ -156,7 +156,7 @@ def items(text: str) -> Iterator[tuple[str, str]]:
 
 def _opened(name: str, setting: PolicySettings) -> _Member:
     try:
-        policy = loading.find(setting.type, setting.class_path)()
+        policy = POLICIES.find(setting.type, setting.class_path)()
         policy.configure(setting.settings)
         hints = policy.hints()
     except ValueError as error:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cel_expr_python import cel
 
+from kafka_sidecar.plugins.settings import Settings, read, shown
 from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.settings import Settings, read, shown
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Record

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
 from kafka_sidecar.policies.contract import MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.patterns import Matches, Pattern, whole
-from kafka_sidecar.policies.settings import Settings, no_argument, read
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafka_sidecar.plugins.settings import Settings, read
 from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.patterns import Pattern, whole
-from kafka_sidecar.policies.settings import Settings, read
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records

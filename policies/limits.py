@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from kafka_sidecar.plugins.settings import Settings, Size, no_argument, read
 from kafka_sidecar.policies.contract import (
     MOST_REFUSALS,
     WHOLE_BATCH,
@@ -15,7 +16,6 @@ from kafka_sidecar.policies.contract import (
     RecordValidationPolicy,
     TopicMetadata,
 )
-from kafka_sidecar.policies.settings import Settings, Size, no_argument, read
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Records

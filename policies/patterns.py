@@ -9,7 +9,7 @@ from typing import Annotated
 import re2
 from pydantic import AfterValidator
 
-from kafka_sidecar.policies.settings import shown
+from kafka_sidecar.plugins.settings import shown
 
 Matches = Callable[[bytes], object]  # truthy where the pattern fits
 _OPTIONS = re2.Options()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from kafka_sidecar.plugins.settings import Milliseconds, Settings, no_argument, read
 from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.settings import Milliseconds, Settings, no_argument, read
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records

@@ -10,8 +10,8 @@ from pydantic import Field
 from kafka_sidecar.codec.json_contents import big_number, duplicate_key
 from kafka_sidecar.codec.json_records import not_json
 from kafka_sidecar.codec.json_syntax import DEEPEST
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
 from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.settings import Settings, no_argument, read
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records

@@ -54,9 +54,9 @@ def try_records(
 @policy_app.command("list")
 def show(config: ConfigFile = None) -> None:
     """List the policies that topics can name, where they come from and their settings."""
-    from kafka_sidecar.policies import loading
+    from kafka_sidecar.policies.loading import POLICIES
 
-    lines = {name: _about(name, name, _origin(name)) for name in loading.known()}
+    lines = {name: _about(name, name, _origin(name)) for name in POLICIES.known()}
     for name, one in (_loaded(config).policies if config else {}).items():
         kind = one.type or name
         lines[name] = _about(name, kind, f"configured in {config} as {kind}", one.class_path)
@@ -159,11 +159,11 @@ def _examples(file: str) -> Iterator[tuple[int, Example]]:
 
 
 def _about(name: str, kind: str, origin: str, class_path: str | None = None) -> list[str]:
-    from kafka_sidecar.policies import loading
-    from kafka_sidecar.policies.settings import described
+    from kafka_sidecar.plugins.settings import described
+    from kafka_sidecar.policies.loading import POLICIES
 
     try:
-        found = loading.find(kind, class_path)
+        found = POLICIES.find(kind, class_path)
     except ValueError as error:
         return [f"{name}: {origin}; cannot be used: {error}"]
     summary = (found.__doc__ or "nothing is said about it").strip().partition("\n")[0]
@@ -171,9 +171,9 @@ def _about(name: str, kind: str, origin: str, class_path: str | None = None) -> 
 
 
 def _origin(name: str) -> str:
-    from kafka_sidecar.policies import loading
+    from kafka_sidecar.policies.loading import POLICIES
 
-    return "built in" if name in loading.BUILT_IN else f"entry point {loading.known()[name]}"
+    return "built in" if name in POLICIES.built_in else f"entry point {POLICIES.known()[name]}"
 
 
 def _looks_at(hints: Hints) -> str:

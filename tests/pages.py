@@ -75,6 +75,9 @@ def all_pages() -> list[Page]:
     return [Page(path) for path in [*top, *sorted((ROOT / "docs").rglob("*.md"))]]
 
 
+PACKAGES = ("codec", "plugins", "policies", "interceptors", "proxy")
+
+
 def modules(*folders: str) -> list[Path]:
     """The Python files of folders of the project, relative to its root."""
     return sorted(path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
-from pages import ROOT, Block, Page, all_pages, defined_names, modules, page, settings
+from pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
 
 from kafka_sidecar.proxy.__main__ import app
 from kafka_sidecar.proxy.config import ENV_PREFIX, load
@@ -139,11 +139,13 @@ def test_every_command_can_be_typed(words: list[str]) -> None:
 
 def test_the_file_map_lists_every_module() -> None:
     mapped = re.findall(r"^\| \[`([^`]+)`\]\(\.\./", page("docs/design.md").section("File map"), re.MULTILINE)
-    assert sorted(mapped) == sorted(map(str, modules("codec", "policies", "proxy")))
+    assert sorted(mapped) == sorted(map(str, modules(*PACKAGES)))
 
 
 def test_every_rule_that_comments_name_is_in_the_design() -> None:
-    code = "".join((ROOT / path).read_text() for path in modules("codec", "policies", "proxy"))
+    code = "".join(
+        (ROOT / path).read_text() for path in modules(*PACKAGES)
+    )
     named = set(re.findall(r"\(D\d+\)|design (D\d+)", code)) - {""}
     assert named
     assert {rule for rule in named if f"| {rule} |" not in page("docs/design.md").text} == set()

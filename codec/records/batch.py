@@ -26,7 +26,7 @@ from kafka_sidecar.codec.records.walk import Records
 # baseSequence: int32
 # records: int32 count, then the records, compressed as one where they are
 HEADER = struct.Struct(">qiibIhiqqqhii")
-LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT = 8, 16, 17, 21
+LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT = 8, 16, 17, 21, 57
 OLD_CRC_AT = 12  # magic 0 and 1
 LENGTH_FROM = 12  # batchLength counts what comes after itself
 LENGTH = struct.Struct(">i")

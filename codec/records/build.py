@@ -9,12 +9,26 @@ from enum import Enum
 from crc32c import crc32c
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records.batch import ATTRIBUTES_AT, CODEC_BITS, CRC_AT, HEADER, LENGTH_AT, LENGTH_FROM, Batch
+from kafka_sidecar.codec.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_BITS,
+    CONTROL,
+    COUNT_AT,
+    CRC_AT,
+    HEADER,
+    LENGTH_AT,
+    LENGTH_FROM,
+    TRANSACTIONAL,
+    Batch,
+)
 from kafka_sidecar.codec.records.compression import compressed
 from kafka_sidecar.codec.records.header import Header
+from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.walk import Records
 
 MAGIC = 2
+COMMIT_KEY = bytes((0, 0, 0, 1))  # version int16, type int16 (KIP-98)
+COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
 
 
 class Keep(Enum):
@@ -47,28 +61,70 @@ class NewRecord:
     attributes: int = 0
 
 
-def rebuilt(batch: Batch, changes: Mapping[int, Change], records: Records | None = None) -> bytes:
-    """The batch with some of its records changed, by index; deltas, offsets, producer, codec and flags stay.
+def rebuilt(batch: Batch, changes: Mapping[int, Change | None], records: Records | None = None) -> bytes:
+    """The batch with some of its records changed, by index, or left out (None); deltas, offsets, producer, codec and
+    flags stay.
 
     ``records`` saves the work of inflating what the caller has inflated already.
 
     Raises:
         CodecError: the batch cannot be read, or has no record of such an index.
     """
-    if not changes:
-        return bytes(batch.data)
     if records is None:
         records = batch.records()
-    payload, copied = records.payload, 0
-    parts: list[bytes] = []
-    for index in sorted(changes):
+    for index in changes:
         if not 0 <= index < len(records):
             raise CodecError(f"there is no record {index} of {len(records)}")
-        begin, *_, end = edges = records[index].edges()
-        parts += (payload[copied:begin], _changed(payload, edges, changes[index]))
+    new = edited(records, ((records[index], changes[index]) for index in sorted(changes)))
+    return bytes(batch.data) if new is records else resealed(batch, new)
+
+
+def edited(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:
+    """The records with some of them changed, or left out (None): what is left out is a gap, as after compaction.
+
+    ``changes`` come in the order of the records, and are not kept: they may be made on the way. Where there are none
+    these are the very records that came in.
+    """
+    payload, copied, left = records.payload, 0, len(records)
+    out = bytearray()
+    for record, change in changes:
+        begin, *_, end = edges = record.edges()
+        out += payload[copied:begin]
+        if change is None:
+            left -= 1
+        else:
+            out += _changed(payload, edges, change)
         copied = end
-    parts.append(payload[copied:])
-    return _sealed(batch.data[: HEADER.size], b"".join(parts))
+    if not copied:
+        return records
+    out += payload[copied:]
+    return records.changed(bytes(out), left)
+
+
+def resealed(batch: Batch, records: Records) -> bytes:
+    """The batch with these records in place of its own; everything else in its header stays.
+
+    Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
+    """
+    header = bytearray(batch.data[: HEADER.size])
+    header[COUNT_AT:] = len(records).to_bytes(4, "big")
+    return _sealed(bytes(header), records.payload)
+
+
+def commit_marker(like: Batch, base_offset: int) -> bytes:
+    """A control batch without a transaction that stands for the offsets from ``base_offset`` to the last one of
+    ``like``, of which a consumer is shown nothing. Every client skips it and goes on behind it.
+    """
+    header = like.header
+    last = header.base_offset + header.last_offset_delta - base_offset
+    record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last)
+    return built(
+        [record],
+        attributes=TRANSACTIONAL | CONTROL,
+        base_offset=base_offset,
+        leader_epoch=header.leader_epoch,
+        base_timestamp=header.max_timestamp,
+    )
 
 
 def built(

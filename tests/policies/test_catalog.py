@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.policies import loading
 from kafka_sidecar.policies.catalog import MOST_RULES, PLANS_KEPT, Catalog, PolicySettings, items
 from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.loading import POLICIES
 from kafka_sidecar.policies.require_header import RequireHeader
 
 HERE = f"{__name__}:"
@@ -275,5 +275,5 @@ def test_a_text_is_a_list_or_refused_with_how_to_write_one(text: str) -> None:
 
 
 def test_every_built_in_is_there() -> None:
-    for name in loading.BUILT_IN:
-        assert issubclass(loading.by_name(name), RecordValidationPolicy)
+    for name in POLICIES.built_in:
+        assert issubclass(POLICIES.by_name(name), RecordValidationPolicy)

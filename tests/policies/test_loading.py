@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from kafka_sidecar.policies import loading
+from kafka_sidecar.policies.loading import POLICIES
 from kafka_sidecar.policies.require_header import RequireHeader
 
 PLACE = "kafka_sidecar.policies.require_header"
@@ -15,20 +15,20 @@ PLACE = "kafka_sidecar.policies.require_header"
 
 @pytest.mark.parametrize("name", ["require_header", f"{PLACE}:RequireHeader", f"{PLACE}.RequireHeader"])
 def test_a_class_is_found_by_a_built_in_s_name_or_its_own(name: str) -> None:
-    assert loading.find(name) is RequireHeader
+    assert POLICIES.find(name) is RequireHeader
 
 
 def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("acme", f"{PLACE}:RequireHeader", loading.ENTRY_POINTS)
+    point = EntryPoint("acme", f"{PLACE}:RequireHeader", POLICIES.entry_points)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
-    assert loading.find("acme") is RequireHeader
-    assert loading.known()["acme"] == f"{PLACE}:RequireHeader"
+    assert POLICIES.find("acme") is RequireHeader
+    assert POLICIES.known()["acme"] == f"{PLACE}:RequireHeader"
 
 
 def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("require_header", "acme:Other", loading.ENTRY_POINTS)
+    point = EntryPoint("require_header", "acme:Other", POLICIES.entry_points)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
-    assert loading.find("require_header") is RequireHeader
+    assert POLICIES.find("require_header") is RequireHeader
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.Mon
 )
 def test_what_is_not_found_is_told_in_one_line_with_where_it_was_sought(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
-        loading.find(name)
+        POLICIES.find(name)
     assert "\n" not in str(refused.value)

@@ -12,25 +12,25 @@ import pytest
 from pages import ROOT, Block, page, tree
 from typer.testing import CliRunner
 
-from kafka_sidecar.policies import loading
-from kafka_sidecar.policies.settings import Settings
+from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.policies.loading import POLICIES
 from kafka_sidecar.proxy.__main__ import app
 from kafka_sidecar.proxy.config import load
 from kafka_sidecar.proxy.validation.configured import rules
 
 REFERENCE = page("docs/reference/policies.md")
-each_policy = pytest.mark.parametrize("name", loading.BUILT_IN)
+each_policy = pytest.mark.parametrize("name", POLICIES.built_in)
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    settings = loading.by_name(name).settings  # type: ignore[attr-defined]
+    settings = POLICIES.by_name(name).settings  # type: ignore[attr-defined]
     assert isinstance(settings, Settings)
     properties: dict[str, Any] = type(settings).model_json_schema()["properties"]
     return properties
 
 
 def module_of(name: str) -> Path:
-    return Path("policies", loading.BUILT_IN[name].split(":")[0].rpartition(".")[2] + ".py")
+    return Path("policies", POLICIES.built_in[name].split(":")[0].rpartition(".")[2] + ".py")
 
 
 def reasons(name: str) -> Iterator[str]:
@@ -60,7 +60,7 @@ def rows(name: str, first: str) -> list[list[str]]:
 
 def test_every_built_in_policy_has_its_heading_and_no_other_is_there() -> None:
     listed = re.findall(r"^### (.+)$", REFERENCE.section("Built-in policies"), re.MULTILINE)
-    assert sorted(listed) == sorted(loading.BUILT_IN)
+    assert sorted(listed) == sorted(POLICIES.built_in)
 
 
 @each_policy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.policies import loading
-from kafka_sidecar.policies.settings import Milliseconds, Settings, Size, described, read
+from kafka_sidecar.plugins.settings import Milliseconds, Settings, Size, described, read
+from kafka_sidecar.policies.loading import POLICIES
 
 
 class Example(Settings):
@@ -38,9 +38,9 @@ def test_a_wrong_setting_is_named_with_its_remedy(settings: dict[str, object], m
         read(Example, settings)
 
 
-@pytest.mark.parametrize("name", loading.BUILT_IN)
+@pytest.mark.parametrize("name", POLICIES.built_in)
 def test_every_built_in_tells_what_each_of_its_settings_is_for(name: str) -> None:
-    policy = loading.by_name(name)
+    policy = POLICIES.by_name(name)
     assert (policy.__doc__ or "").strip()
     lines = described(policy)
     assert lines

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_sidecar.policies import loading
-from kafka_sidecar.policies.class_path import entries
+from kafka_sidecar.plugins.class_path import entries
 from kafka_sidecar.policies.contract import RecordValidationPolicy
+from kafka_sidecar.policies.loading import POLICIES
 
 POLICY = """
 from kafka_sidecar.policies.contract import InvalidRecordError, RecordValidationPolicy
@@ -59,20 +59,20 @@ def judgement(policy: type[RecordValidationPolicy]) -> str:
 @pytest.mark.parametrize("kind", ["folder", "orders.zip", "orders-1-py3-none-any.whl"])
 def test_a_class_is_loaded_from_folders_zips_and_wheels(kind: str, tmp_path: Path) -> None:
     place = folder(tmp_path / kind, contents("1")) if kind == "folder" else archive(tmp_path / kind, contents("1"))
-    found = loading.find("orders:Orders", str(place))
+    found = POLICIES.find("orders:Orders", str(place))
     assert issubclass(found, RecordValidationPolicy)
     assert judgement(found) == "1 1"
 
 
 def test_two_policies_keep_their_own_versions_of_a_module_also_when_they_import_late(tmp_path: Path) -> None:
-    one = loading.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
-    other = loading.find("orders.Orders", str(archive(tmp_path / "2.zip", contents("2"))))
+    one = POLICIES.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
+    other = POLICIES.find("orders.Orders", str(archive(tmp_path / "2.zip", contents("2"))))
     assert (judgement(one), judgement(other), judgement(one)) == ("1 1", "2 2", "1 1")
 
 
 def test_the_program_does_not_see_the_modules_of_a_class_path(tmp_path: Path) -> None:
     before, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
-    judgement(loading.find("orders:Orders", str(folder(tmp_path, contents("1")))))
+    judgement(POLICIES.find("orders:Orders", str(folder(tmp_path, contents("1")))))
     assert {name for name in set(sys.modules) - before if name.partition(".")[0] in {"orders", "helper"}} == set()
     assert (sys.path, sys.meta_path) == (path, finders)
 
@@ -80,20 +80,20 @@ def test_the_program_does_not_see_the_modules_of_a_class_path(tmp_path: Path) ->
 def test_a_module_of_the_class_path_comes_before_the_program_s_of_that_name(tmp_path: Path) -> None:
     source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\nimport json\n"
     files = {"orders.py": f"{source}class Orders(P):\n    version = json.VERSION", "json.py": "VERSION = 'mine'"}
-    found = loading.find("orders:Orders", str(folder(tmp_path, files)))
+    found = POLICIES.find("orders:Orders", str(folder(tmp_path, files)))
     assert found.version == "mine"  # type: ignore[attr-defined]
     assert sys.modules["json"] is json
     assert json.loads("1") == 1
 
 
 def test_what_a_class_path_lacks_comes_from_the_program(tmp_path: Path) -> None:
-    found = loading.find("kafka_sidecar.policies.require_header:RequireHeader", str(folder(tmp_path, contents("1"))))
-    assert found is loading.find("require_header")
+    found = POLICIES.find("kafka_sidecar.policies.require_header:RequireHeader", str(folder(tmp_path, contents("1"))))
+    assert found is POLICIES.find("require_header")
 
 
 def test_the_contract_cannot_be_replaced(tmp_path: Path) -> None:
     files = {"kafka_sidecar/__init__.py": "raise AssertionError", **contents("1")}
-    assert judgement(loading.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
+    assert judgement(POLICIES.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
 
 
 def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
 @pytest.mark.parametrize("class_path", ["/nowhere/at/all", "", ":"])
 def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
     with pytest.raises(ValueError, match="class path: "):
-        loading.find("orders:Orders", class_path)
+        POLICIES.find("orders:Orders", class_path)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
 def test_what_fails_on_a_class_path_is_told_with_the_path(source: str, message: str, tmp_path: Path) -> None:
     place = folder(tmp_path, {"orders.py": source})
     with pytest.raises(ValueError, match=message) as refused:
-        loading.find("orders:Orders", str(place))
+        POLICIES.find("orders:Orders", str(place))
     assert f"on the class path {place}" in str(refused.value)
     assert "orders" not in sys.modules
 
@@ -129,7 +129,7 @@ def test_what_fails_on_a_class_path_is_told_with_the_path(source: str, message: 
 def test_a_folder_of_a_class_path_hides_no_module_of_the_program(tmp_path: Path) -> None:
     source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\nimport json\n"
     files = {"orders.py": f"{source}class Orders(P):\n    version = json.__file__", "json/schema.txt": ""}
-    found = loading.find("orders:Orders", str(folder(tmp_path, files)))
+    found = POLICIES.find("orders:Orders", str(folder(tmp_path, files)))
     assert found.version == json.__file__  # type: ignore[attr-defined]
 
 
@@ -143,7 +143,7 @@ def test_a_class_may_stand_in_a_package_without_an_init(tmp_path: Path) -> None:
         + POLICY.partition("import helper")[0]
         + "class Orders(RecordValidationPolicy):\n    version = helper.VERSION"
     )
-    assert loading.find("com.acme.orders.Orders", str(folder(tmp_path, files))).version == "3"  # type: ignore[attr-defined]
+    assert POLICIES.find("com.acme.orders.Orders", str(folder(tmp_path, files))).version == "3"  # type: ignore[attr-defined]
 
 
 def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypa
     source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\n"
     source += "from space import theirs, ours, both\nclass Orders(P):\n    names = theirs.NAME, ours.NAME, both.NAME"
     files = {"orders.py": source, "space/ours.py": "NAME = 'ours'", "space/both.py": "NAME = 'ours'"}
-    found = loading.find("orders:Orders", str(folder(tmp_path / "own", files)))
+    found = POLICIES.find("orders:Orders", str(folder(tmp_path / "own", files)))
     assert found.names == ("theirs", "ours", "ours")  # type: ignore[attr-defined]
     from space import both  # type: ignore[import-not-found]
 

@@ -1,0 +1,137 @@
+"""The interceptors of one configuration, in its order, and which of them a topic has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from typing import Any, Generic, TypeVar
+
+from kafka_sidecar.interceptors.committing import LARGEST_METADATA, Committers
+from kafka_sidecar.interceptors.consuming import Consumers
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Interceptor, ProducerInterceptor
+from kafka_sidecar.interceptors.guard import Guard, Limits, Report
+from kafka_sidecar.interceptors.loading import INTERCEPTORS
+from kafka_sidecar.interceptors.producing import Producers
+
+MOST_TOPICS = 10_000  # of which is kept at hand which interceptors they have
+HOOKS = (
+    "on_send", "on_send_batch", "on_acknowledgement", "on_acknowledgement_with_headers", "on_acknowledgement_batch",
+    "on_consume", "on_consume_batch", "pre_commit", "on_commit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class InterceptorSettings:
+    """One interceptor as the configuration file has it."""
+
+    type: str  # a built-in's or entry point's name, or module:Class
+    name: str  # a label value of metrics
+    topics: tuple[str, ...] = ("*",)
+    class_path: str | None = None  # folders, zips and wheels, separated by ":"
+    limits: Limits = field(default_factory=Limits)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # for configure()
+
+
+class Catalog:
+    """Configured interceptors, in order."""
+
+    def __init__(
+        self, settings: Sequence[InterceptorSettings], report: Report, largest_metadata: int = LARGEST_METADATA
+    ) -> None:
+        """Load and configure everything that the configuration names.
+
+        Raises:
+            ValueError: a class or a setting is wrong; one line with the interceptor's name and the remedy.
+        """
+        self.guards: list[Guard] = []
+        try:
+            for setting in settings:
+                self.guards.append(_opened(setting, report))
+        except ValueError:
+            self.close()
+            raise
+        self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
+        self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
+        self.committers = Committers(tuple(self._of(ConsumerInterceptor)), largest_metadata)
+
+    def producers(self, topic: str) -> Producers | None:
+        """The interceptors of a topic's producers, None where there are none that have anything to do."""
+        found = self._producers.of(topic)
+        return found if found is not None and (found.looks_inside or found.acknowledge) else None
+
+    def consumers(self, topic: str) -> Consumers | None:
+        """The interceptors of a topic's consumers that look at records, None where there are none."""
+        found = self._consumers.of(topic)
+        return found if found is not None and found.looks_inside else None
+
+    @property
+    def intercept_producers(self) -> bool:
+        """Whether any topic can have interceptors for its producers."""
+        return bool(self._producers.guards)
+
+    @property
+    def intercept_consumers(self) -> bool:
+        """Whether any topic can have interceptors that look at what consumers read."""
+        return Consumers(self._consumers.guards).looks_inside
+
+    @property
+    def intercept_commits(self) -> bool:
+        return bool(self.committers.changes or self.committers.told)
+
+    def close(self) -> None:
+        """Close every interceptor once; what fails is reported."""
+        for guard in self.guards:
+            try:
+                guard.interceptor.close()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are to be closed all the same
+                guard.report.failed(guard.name, "close", error)
+
+    def _of(self, kind: type[Interceptor]) -> Iterator[Guard]:
+        return (guard for guard in self.guards if isinstance(guard.interceptor, kind))
+
+
+T = TypeVar("T", Producers, Consumers)
+
+
+class _PerTopic(Generic[T]):
+    """Which of some interceptors a topic has."""
+
+    def __init__(self, guards: tuple[Guard, ...], kind: type[T]) -> None:
+        self.guards = guards
+        self._kind: type[T] = kind
+        self._found: dict[str, T | None] = {}
+
+    def of(self, topic: str) -> T | None:
+        if topic not in self._found:
+            if len(self._found) >= MOST_TOPICS:
+                self._found.clear()
+            own = tuple(guard for guard in self.guards if guard.is_for(topic))
+            self._found[topic] = self._kind(own) if own else None
+        return self._found[topic]
+
+
+def _opened(setting: InterceptorSettings, report: Report) -> Guard:
+    try:
+        interceptor = INTERCEPTORS.find(setting.type, setting.class_path)()
+        interceptor.configure(setting.settings)
+        hints = interceptor.hints()
+    except ValueError as error:
+        raise ValueError(f"interceptor {setting.name}: {error}") from error
+    except (Exception, SystemExit) as error:
+        failed = f"{setting.type} failed to start: {type(error).__name__}: {error}"
+        raise ValueError(f"interceptor {setting.name}: {failed}") from error
+    if fault := _no_interceptor(interceptor, hints):
+        raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
+    return Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
+
+
+def _no_interceptor(interceptor: Interceptor, hints: object) -> str | None:
+    """What is wrong with an interceptor that would show only with the first record, or never."""
+    if not isinstance(interceptor, ProducerInterceptor | ConsumerInterceptor):
+        return "is neither a ProducerInterceptor nor a ConsumerInterceptor"
+    if any(iscoroutinefunction(getattr(interceptor, hook, None)) for hook in HOOKS):
+        return "has a hook that is a coroutine: an interceptor must not wait"
+    if not isinstance(hints, Hints):
+        return "hints() gave no Hints"
+    return None

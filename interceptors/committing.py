@@ -1,0 +1,74 @@
+"""The interceptors of a group's commits, in their order: `pre_commit` (KIP-547) and `on_commit` (KIP-42)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.interceptors.guard import Guard, overrides
+
+PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"
+LARGEST_METADATA = 4096  # characters: the default of the brokers' offset.metadata.max.bytes
+Given = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Committers:
+    """Those that have a part in commits; each sees the topics that it is for."""
+
+    guards: tuple[Guard, ...]
+    largest_metadata: int = LARGEST_METADATA
+    changes: tuple[Guard, ...] = field(init=False)  # those with a pre_commit of their own
+    told: tuple[Guard, ...] = field(init=False)  # those with an on_commit of their own
+
+    def __post_init__(self) -> None:
+        committing = [guard for guard in self.guards if isinstance(guard.interceptor, ConsumerInterceptor)]
+        for name, hook in (("changes", PRE_COMMIT), ("told", ON_COMMIT)):
+            having = tuple(one for one in committing if overrides(one.interceptor, ConsumerInterceptor, hook))
+            object.__setattr__(self, name, having)
+
+    def before(self, offsets: Offsets) -> Offsets:
+        """What is to be committed."""
+        for guard in self.changes:
+            own = _of(guard, offsets)
+            if offsets and not own:
+                continue
+            answer = guard.ask(PRE_COMMIT, partial(self._changed, guard.interceptor.pre_commit), own)  # type: ignore[attr-defined]
+            if answer is not None and answer != own:
+                others = {place: offset for place, offset in offsets.items() if place not in own}
+                offsets = Offsets({**others, **answer}, offsets.context)
+        return offsets
+
+    def after(self, offsets: Offsets) -> None:
+        """These have been committed."""
+        for guard in self.told:
+            if own := _of(guard, offsets):
+                guard.ask(ON_COMMIT, guard.interceptor.on_commit, own)  # type: ignore[attr-defined]
+
+    def _changed(self, pre_commit: Callable[[Offsets], Given], offsets: Offsets) -> Given:
+        answer = pre_commit(Offsets(offsets, offsets.context))  # a copy: one that fails may have changed it
+        if not isinstance(answer, Mapping):
+            raise TypeError(f"pre_commit() gave {type(answer).__name__} back: give the offsets to commit")
+        for place, offset in answer.items():
+            if offsets.get(place) != offset:
+                self._check(place, offset)
+        return answer
+
+    def _check(self, place: object, offset: object) -> None:
+        match place, offset:
+            case (str(topic), int(partition)), OffsetAndMetadata(int(number), str(metadata), int(epoch)):
+                topic.encode()  # what cannot be written must not get as far as the request
+                if not (0 <= partition < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
+                    raise ValueError("pre_commit() gave a partition, offset or leader epoch that cannot be")
+                if len(metadata.encode("utf-16-le")) // 2 > self.largest_metadata:  # brokers count as Java does
+                    raise ValueError(f"pre_commit() gave metadata of more than {self.largest_metadata} characters")
+            case _:
+                raise TypeError("pre_commit() gave what is no TopicPartition with an OffsetAndMetadata")
+
+
+def _of(guard: Guard, offsets: Offsets) -> Offsets:
+    """Those of the topics that an interceptor is for."""
+    own = {place: one for place, one in offsets.items() if guard.is_for(place.topic)}
+    return offsets if len(own) == len(offsets) else Offsets(own, offsets.context)

@@ -1,0 +1,103 @@
+"""The interceptors of a consumer, in their order, over one batch of a Fetch response: `on_consume`.
+
+Records may be changed or left out: what is left out is a gap, as compaction leaves it. None is added or moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+
+from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edited
+from kafka_sidecar.interceptors.contract import Batch, ConsumerInterceptor, Context
+from kafka_sidecar.interceptors.guard import Guard, Run, runs
+from kafka_sidecar.interceptors.headers import Journal, undo
+from kafka_sidecar.interceptors.producing import as_many
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, Place
+
+ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
+MOST_AT_ONCE = 10_000  # records in one call: a batch of a megabyte can hold millions
+OnConsume = Callable[[ConsumerRecords], Iterable[ConsumerRecord]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Consumers:
+    """The interceptors of one topic's consumers."""
+
+    guards: tuple[Guard, ...]
+    looks_inside: bool = field(init=False)  # whether any of them wants records
+    _runs: tuple[Run, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        inside = [guard for guard in self.guards if guard.hints.wants_records]
+        object.__setattr__(self, "_runs", runs(inside, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME))
+        object.__setattr__(self, "looks_inside", bool(self._runs))
+
+    def consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
+        """The records as the interceptors leave them, fewer perhaps; the very same where they change nothing."""
+        for run in self._runs:
+            if not len(records):
+                break
+            if run.by_batch:
+                for guard in run.guards:
+                    batch = Batch(topic, partition, records, context)
+                    records = guard.ask(ON_CONSUME, partial(as_many, run.hook(guard)), batch) or records
+            else:
+                place = Place(
+                    topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
+                )
+                records = edited(records, _as_lists(run.guards, place, records))
+        return records
+
+
+def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterator[tuple[Record, Change | None]]:
+    """What those change or leave out that get records as a list; not all at once where a batch holds very many."""
+    journal: Journal = place.journal if place.journal is not None else []
+    reading = iter(records)
+    calls = [(guard, partial(_consumed, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
+    while some := list(islice(reading, MOST_AT_ONCE)):
+        left = ConsumerRecords((ConsumerRecord.of(place, record) for record in some), place.context)
+        for guard, call in calls:
+            answer = guard.ask(ON_CONSUME, call, left)
+            if answer is None:
+                undo(journal)
+            else:
+                left = answer
+                journal.clear()
+            if not left:
+                break
+        yield from _changes(some, left)
+
+
+def _changes(records: Sequence[Record], left: ConsumerRecords) -> Iterator[tuple[Record, Change | None]]:
+    remaining = iter(left)
+    after = next(remaining, None)
+    for record in records:
+        if after is None or after.index != record.index:
+            yield record, None
+            continue
+        if (change := after.change()) is not None:
+            yield record, change
+        after.seal()
+        after = next(remaining, None)
+
+
+def _consumed(on_consume: OnConsume, records: ConsumerRecords) -> ConsumerRecords:
+    answer = on_consume(records)
+    if answer is records:
+        return records
+    given = {record.offset: record for record in records}
+    left: list[ConsumerRecord] = []
+    for record in answer:
+        if not isinstance(record, ConsumerRecord):
+            raise TypeError(f"on_consume() gave {type(record).__name__} back among the records")
+        before = given.get(record.offset)
+        if before is None or (record.topic, record.partition) != (before.topic, before.partition):
+            raise ValueError("on_consume() added a record, or moved one")
+        if left and record.offset <= left[-1].offset:
+            raise ValueError("on_consume() changed the order of records")
+        record.adopt(before)
+        left.append(record)
+    return ConsumerRecords(left, records.context)

@@ -1,0 +1,220 @@
+"""The contracts of KIP-42, KIP-512 and KIP-547 between the sidecar and those who write interceptors.
+
+Names and meanings are the KIPs'; docs/reference/interceptors.md says point by point what a proxy cannot keep. An
+interceptor may be called from several threads, one call at a time for each connection (KIP-42).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from crc32c import crc32c
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.interceptors.figures import Figures
+    from kafka_sidecar.interceptors.headers import Headers
+    from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+
+UNKNOWN = -1
+_CHECKED = Struct(">qii")  # timestamp, key size, value size
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """How far a group has come in one partition."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """Who is being intercepted, as far as a proxy can know. Not the KIPs'."""
+
+    clock: Callable[[], int]  # ms since 1970
+    session: int = 0  # number of the client's connection, as in log lines
+    client_id: str | None = None
+    client_software: str | None = None  # name and version (KIP-511)
+    principal: str | None = None  # "User:alice", where the client has authenticated by name through the sidecar
+    group_id: str | None = None  # of a commit
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    transactional_id: str | None = None
+    api_version: int = UNKNOWN
+
+
+class RecordMetadata(NamedTuple):
+    """What became of a record. What is not known is -1, as in Kafka; the whole is never None.
+
+    After an error only topic and partition are known. Sizes and timestamp are also -1 where no interceptor of the
+    topic wants records (the time only if the broker did not set it), and in batches of more than a million records.
+    """
+
+    topic: str
+    partition: int
+    offset: int = UNKNOWN  # base offset + place in the batch; -1 also with acks=0
+    timestamp: int = UNKNOWN  # ms since 1970
+    serialized_key_size: int = UNKNOWN  # bytes; -1 for null
+    serialized_value_size: int = UNKNOWN
+    context: Context | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32C of timestamp and sizes: all that Kafka has ever told of format 2 (deprecated there, then removed)."""
+        return crc32c(_CHECKED.pack(self.timestamp, self.serialized_key_size, self.serialized_value_size))
+
+
+class SendError(Exception):
+    """A record was not written, or nobody knows. The text is that of the answer that the client gets."""
+
+    def __init__(self, message: str, code: int = UNKNOWN, retriable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code  # Kafka's error code; -1: there was no answer
+        self.retriable = retriable  # the client may send the record again; interceptors then see it again
+
+
+class Offsets(dict[TopicPartition, OffsetAndMetadata]):
+    """What a group commits, and who does."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], context: Context) -> None:
+        super().__init__(offsets)
+        self.context = context
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What an interceptor needs."""
+
+    topics: tuple[str, ...] = ("*",)
+    """Names of topics it is for, with * and ? as in a shell. The configuration may narrow this down."""
+    wants_records: bool = True
+    """Whether it looks at records: if not, nothing is decompressed for it, and no `on_send` or `on_consume` is called."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """A batch of records on its way, as interceptors see it that take it as a whole."""
+
+    topic: str
+    partition: int
+    records: Records
+    context: Context
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Acknowledged:
+    """What became of a batch."""
+
+    topic: str
+    partition: int
+    count: int  # of records
+    context: Context
+    sent_at: int  # ms since 1970, by the context's clock: when the sidecar let it go to the broker
+    base_offset: int = UNKNOWN
+    log_append_time: int = UNKNOWN  # ms since 1970
+
+
+class Interceptor:
+    """What both kinds have in common. One object serves all connections."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Take the settings from the configuration file. Called once, before anything else.
+
+        Raises:
+            ValueError: a setting is wrong; the text names it and the remedy.
+        """
+
+    def hints(self) -> Hints:
+        """What it needs. Asked once, after `configure`."""
+        return Hints()
+
+    def figures(self) -> Iterable[Figures]:
+        """What it has counted, for /metrics. Not the KIP's."""
+        return ()
+
+    def close(self) -> None:
+        """Let go of what `configure` took. Called once, after the last connection that it serves has ended."""
+
+
+class ProducerInterceptor(Interceptor):
+    """Sees each record on its way to a broker, and what became of it (KIP-42). Whatever it raises is counted, told and
+    otherwise ignored: it cannot fail a request."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record, or `ProducerRecord.replace` of it; its headers may be changed in place.
+
+        Topic and partition cannot change here: the client has chosen them. A client that sends a record again, as after
+        a lost connection, has it intercepted again.
+        """
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        """The record was written, or ``exception`` says why not. Must be fast: the answer waits for it."""
+
+    def on_acknowledgement_with_headers(
+        self, metadata: RecordMetadata, exception: Exception | None, headers: Headers
+    ) -> None:
+        """As `on_acknowledgement`, which this calls, with the headers as they were sent, read-only (KIP-512).
+
+        They are kept only for those who override this.
+        """
+        self.on_acknowledgement(metadata, exception)
+
+
+class ConsumerInterceptor(Interceptor):
+    """Sees records on their way to a consumer (KIP-42), and offsets that a group commits (KIP-547)."""
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        """The records, some of them changed with `ConsumerRecord.replace` or left out. None can be added or moved.
+
+        Called for each batch that the client will see: not for those of aborted transactions where it reads only
+        committed ones, nor for control batches.
+        """
+        return records
+
+    def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What is to be committed in place of ``offsets``: changed, without some, with others; nothing if it is empty.
+
+        Metadata is one string that others use too: append to it (KIP-547).
+        """
+        return offsets
+
+    def on_commit(self, offsets: Offsets) -> None:
+        """These offsets, as `pre_commit` left them, have been committed. Never called for what failed."""
+
+
+# A second form, for interceptors whose loop over the records is compiled: a whole batch in one call. One that has such
+# a method is not asked record by record.
+
+
+@runtime_checkable
+class SendsBatches(Protocol):
+    def on_send_batch(self, batch: Batch) -> Records:
+        """The records, or `Records.changed` of them: as many as there were."""
+        ...
+
+
+@runtime_checkable
+class ConsumesBatches(Protocol):
+    def on_consume_batch(self, batch: Batch) -> Records:
+        """The records, or `Records.changed` of them: as many as there were."""
+        ...
+
+
+@runtime_checkable
+class AcknowledgesBatches(Protocol):
+    def on_acknowledgement_batch(self, batch: Acknowledged, exception: Exception | None) -> None: ...

@@ -1,0 +1,162 @@
+"""The interceptors of a producer, in their order: `on_send` over a batch, `on_acknowledgement` when its answer is here.
+
+Each gets what the one before it gave; one that fails is passed over, and what it had changed is undone (KIP-42).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+
+from kafka_sidecar.codec.records import Change, Header, Record, Records, edited
+from kafka_sidecar.interceptors.contract import (
+    UNKNOWN,
+    Acknowledged,
+    Batch,
+    Context,
+    ProducerInterceptor,
+    RecordMetadata,
+)
+from kafka_sidecar.interceptors.guard import Guard, Run, overrides, runs
+from kafka_sidecar.interceptors.headers import Headers, Journal, undo
+from kafka_sidecar.interceptors.records import Place, ProducerRecord
+
+ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
+ON_SEND_BATCH, ON_ACKNOWLEDGEMENT_BATCH = "on_send_batch", "on_acknowledgement_batch"
+WITH_HEADERS = "on_acknowledgement_with_headers"
+MOST_DETAILED = 1_000_000  # records of a batch: what is remembered of each takes 16 bytes, a record perhaps 7
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What is remembered of each record of a batch until it is acknowledged."""
+
+    timestamps: Sequence[int]  # ms since 1970
+    key_sizes: Sequence[int]  # bytes, -1: null
+    value_sizes: Sequence[int]
+    records: Records | None  # None: nobody wants to know their headers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Producers:
+    """The interceptors of one topic's producers."""
+
+    guards: tuple[Guard, ...]
+    looks_inside: bool = field(init=False)  # whether a batch has to be decompressed for them
+    acknowledge: bool = field(init=False)  # whether any of them wants to know what became of records
+    _sending: tuple[Run, ...] = field(init=False)
+    _answered: tuple[Run, ...] = field(init=False)
+    _details: bool = field(init=False)
+    _headers: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        inside = [guard for guard in self.guards if guard.hints.wants_records]
+        sending = runs(inside, ProducerInterceptor, ON_SEND_BATCH, ON_SEND)
+        answered = runs(self.guards, ProducerInterceptor, ON_ACKNOWLEDGEMENT_BATCH, ON_ACKNOWLEDGEMENT, WITH_HEADERS)
+        by_record = [guard for run in answered if not run.by_batch for guard in run.guards]
+        details = any(guard.hints.wants_records for guard in by_record)
+        headers = any(overrides(guard.interceptor, ProducerInterceptor, WITH_HEADERS) for guard in by_record)
+        for name, value in (
+            ("looks_inside", bool(sending) or details),
+            ("acknowledge", bool(answered)),
+            ("_sending", sending),
+            ("_answered", answered),
+            ("_details", details),
+            ("_headers", details and headers),
+        ):
+            object.__setattr__(self, name, value)
+
+    def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
+        """The records as the interceptors leave them; the very same where they change nothing."""
+        for run in self._sending:
+            if run.by_batch:
+                for guard in run.guards:
+                    batch = Batch(topic, partition, records, context)
+                    records = guard.ask(ON_SEND, partial(as_many, run.hook(guard)), batch) or records
+            else:
+                place = Place(topic, partition, context, [])
+                records = edited(records, _one_by_one(run.guards, place, records))
+        return records
+
+    def details(self, records: Records) -> Details | None:
+        """What has to be remembered of a batch until it is acknowledged; None: nothing."""
+        if not self._details or len(records) > MOST_DETAILED:
+            return None
+        keys, values = records.sizes()
+        return Details(records.timestamps(), keys, values, records if self._headers else None)
+
+    def acknowledged(self, batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
+        """Tell what became of a batch; ``details``: as they were when it was sent."""
+        for run in self._answered:
+            if run.by_batch:
+                for guard in run.guards:
+                    guard.ask(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error)
+            else:
+                _tell(run.guards, batch, details, error)
+
+
+def _one_by_one(guards: Sequence[Guard], place: Place, records: Records) -> Iterator[tuple[Record, Change]]:
+    """What those change that look at records one by one."""
+    journal: Journal = place.journal if place.journal is not None else []
+    calls = [(guard, partial(_sent, guard.interceptor.on_send)) for guard in guards]  # type: ignore[attr-defined]
+    for record in records:
+        sent = ProducerRecord.of(place, record)
+        for guard, call in calls:
+            answer = guard.ask(ON_SEND, call, sent)
+            if answer is None:
+                undo(journal)
+            else:
+                sent = answer
+                journal.clear()
+        if (change := sent.change()) is not None:
+            yield record, change
+        sent.seal()
+
+
+def _sent(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerRecord) -> ProducerRecord:
+    answer = on_send(record)
+    if answer is record:
+        return record
+    if not isinstance(answer, ProducerRecord):
+        raise TypeError(f"on_send() gave {type(answer).__name__} back: a record cannot be left out, nor become several")
+    if (answer.topic, answer.partition) != (record.topic, record.partition):
+        raise ValueError("on_send() changed topic or partition: the client has chosen them")
+    answer.adopt(record)
+    return answer
+
+
+def as_many(hook: Callable[[Batch], Records], batch: Batch) -> Records:
+    """What a hook gives back that takes a batch as a whole. Raises TypeError for what it must not."""
+    records = hook(batch)
+    if not isinstance(records, Records) or len(records) != len(batch.records):
+        raise TypeError(f"{hook.__name__}() did not give as many records back as it got")
+    return records
+
+
+def _tell(guards: Sequence[Guard], batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
+    hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
+    for metadata, sent in zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True):
+        headers = Headers(sent)
+        for guard, hook in hooks:
+            guard.ask(ON_ACKNOWLEDGEMENT, hook, metadata, error, headers)
+
+
+def _headers(batch: Acknowledged, details: Details | None) -> Iterable[tuple[Header, ...]]:
+    if details is None or details.records is None:
+        return repeat((), batch.count)
+    return (record.headers for record in details.records)
+
+
+def _metadata(batch: Acknowledged, details: Details | None) -> Iterator[RecordMetadata]:
+    """What is known of each record: after an error no more than where it was to go (KIP-42)."""
+    base, count, time = batch.base_offset, batch.count, batch.log_append_time
+    unknown = array("q", [UNKNOWN]) * count
+    offsets = range(base, base + count) if base >= 0 else unknown
+    if details is None:
+        details = Details(unknown, unknown, unknown, None)
+    timestamps = details.timestamps if time < 0 else array("q", [time]) * count
+    for offset, timestamp, key, value in zip(offsets, timestamps, details.key_sizes, details.value_sizes, strict=True):
+        yield RecordMetadata(batch.topic, batch.partition, offset, timestamp, key, value, batch.context)

@@ -1,0 +1,236 @@
+"""Records as interceptors see them: what is not looked at is not cut out, what is not changed is not written anew.
+
+They are values: `replace` makes another one. Only their headers are changed in place, as KIP-82 has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_sidecar.codec.records import KEEP, Change, Header, Keep
+from kafka_sidecar.interceptors.contract import UNKNOWN, Context, TopicPartition
+from kafka_sidecar.interceptors.headers import Headers, Journal, OneHeader
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from kafka_sidecar.codec.records import Record
+
+NOBODY = Context(clock=lambda: 0)
+
+
+class Place(NamedTuple):
+    """What all records of a batch share."""
+
+    topic: str
+    partition: int
+    context: Context
+    journal: Journal | None
+    base_offset: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+    append_time: bool = False  # the broker set the time
+
+
+class _Record:
+    """What both kinds of records are."""
+
+    __slots__ = ("_as_read", "_headers", "_key", "_offset", "_place", "_record", "_timestamp", "_value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Iterable[OneHeader] = (),
+        timestamp: int = UNKNOWN,
+        context: Context = NOBODY,
+    ) -> None:
+        self._place = Place(topic, partition, context, [])
+        self._record: Record | None = None
+        self._key: bytes | Keep | None = key
+        self._value: bytes | Keep | None = value
+        self._timestamp = timestamp
+        self._headers: Headers | None = Headers(headers, self._place.journal)
+        self._as_read: tuple[Header, ...] | None = None  # the headers, if the record has others now
+
+    @classmethod
+    def of(cls, place: Place, record: Record) -> Self:
+        """The record of a batch."""
+        one = cls.__new__(cls)
+        one._place, one._record, one._key, one._value, one._headers = place, record, KEEP, KEEP, None
+        return one
+
+    @property
+    def topic(self) -> str:
+        return self._place.topic
+
+    @property
+    def partition(self) -> int:
+        return self._place.partition
+
+    @property
+    def context(self) -> Context:
+        return self._place.context
+
+    @property
+    def index(self) -> int:
+        """Its place in the batch; -1 for one that is in none."""
+        return UNKNOWN if self._record is None else self._record.index
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970."""
+        return self._timestamp if self._record is None else self._record.timestamp
+
+    @property
+    def key(self) -> bytes | None:
+        return self._record.key if self._key is KEEP and self._record is not None else _given(self._key)
+
+    @property
+    def value(self) -> bytes | None:
+        return self._record.value if self._value is KEEP and self._record is not None else _given(self._value)
+
+    @property
+    def headers(self) -> Headers:
+        if self._headers is None:
+            assert self._record is not None
+            self._as_read = self._record.headers
+            self._headers = Headers(self._as_read, self._place.journal)
+        return self._headers
+
+    def replace(
+        self,
+        *,
+        key: bytes | Keep | None = KEEP,
+        value: bytes | Keep | None = KEEP,
+        headers: Iterable[OneHeader] | Keep = KEEP,
+    ) -> Self:
+        """This record with another key, value or other headers. Raises TypeError for what is not bytes or None."""
+        other = type(self).__new__(type(self))
+        for name in _Record.__slots__:
+            if hasattr(self, name):
+                setattr(other, name, getattr(self, name))
+        if key is not KEEP:
+            other._key = _bytes("key", key)
+        if value is not KEEP:
+            other._value = _bytes("value", value)
+        if not isinstance(headers, Keep):
+            other._headers, other._as_read = Headers(headers, self._place.journal), None
+        return other
+
+    def change(self) -> Change | None:
+        """What has to be written anew; None: nothing."""
+        headers: tuple[Header, ...] | Keep = KEEP
+        if self._headers is not None and self._headers.to_tuple() is not self._as_read:
+            headers = self._headers.to_tuple()
+        if self._key is KEEP and self._value is KEEP and headers is KEEP:
+            return None
+        return Change(self._key, self._value, headers)
+
+    def adopt(self, other: Self) -> None:
+        """Take the place of ``other`` in its batch; a record that was made from nothing has none."""
+        if self._record is None:
+            self._record, self._place = other._record, other._place
+            self._headers = Headers(self.headers, other._place.journal)
+
+    def seal(self) -> None:
+        """The chain has run: the headers are read-only from now on (KIP-82)."""
+        if self._headers is not None:
+            self._headers.close()
+
+    def __repr__(self) -> str:  # no contents: it may stand in a log
+        return f"{type(self).__name__}(topic={self.topic!r}, partition={self.partition})"
+
+
+class ProducerRecord(_Record):
+    """A record on its way to a broker. Its timestamp is the client's, or -1 before it has one."""
+
+    __slots__ = ()
+
+
+class ConsumerRecord(_Record):
+    """A record on its way to a consumer."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Iterable[OneHeader] = (),
+        timestamp: int = UNKNOWN,
+        context: Context = NOBODY,
+    ) -> None:
+        super().__init__(topic, partition, key, value, headers, timestamp, context)
+        self._offset = offset
+
+    @property
+    def offset(self) -> int:
+        return self._offset if self._record is None else self._place.base_offset + self._record.offset_delta
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._place.leader_epoch
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether the broker set the time (Kafka: ``timestampType``)."""
+        return self._place.append_time
+
+    @property
+    def serialized_key_size(self) -> int:
+        """Bytes as they came from the broker; -1 for null."""
+        return _size(self.key) if self._record is None else self._record.key_size
+
+    @property
+    def serialized_value_size(self) -> int:
+        return _size(self.value) if self._record is None else self._record.value_size
+
+
+class ConsumerRecords:
+    """Records of one poll, or of one batch. Of partitions and, in each, by offset."""
+
+    __slots__ = ("_records", "context")
+
+    def __init__(self, records: Iterable[ConsumerRecord], context: Context = NOBODY) -> None:
+        self._records = tuple(records)
+        self.context = context
+
+    def partitions(self) -> set[TopicPartition]:
+        return {TopicPartition(record.topic, record.partition) for record in self._records}
+
+    def records(self, of: TopicPartition | str) -> list[ConsumerRecord]:
+        """Those of a partition or topic."""
+        return [record for record in self._records if of in (record.topic, (record.topic, record.partition))]
+
+    def count(self) -> int:
+        return len(self._records)
+
+    def is_empty(self) -> bool:
+        return not self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return iter(self._records)
+
+
+def _given(data: bytes | Keep | None) -> bytes | None:
+    assert not isinstance(data, Keep)
+    return data
+
+
+def _bytes(what: str, data: bytes | Keep | None) -> bytes | Keep | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    raise TypeError(f"the {what} of a record is {type(data).__name__}: give bytes or None")
+
+
+def _size(data: bytes | None) -> int:
+    return UNKNOWN if data is None else len(data)

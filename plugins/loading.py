@@ -1,0 +1,89 @@
+"""Finds the class of a plug-in: built in, an entry point's, by its module and name, or on a class path of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kafka_sidecar.plugins.class_path import ClassPath
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+P = TypeVar("P")
+_NAME = re.compile(r"[\w-]+")
+_CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[P]):
+    """One kind of plug-in: where its classes are looked for, and what they must be."""
+
+    noun: str  # "policy"
+    base: type[P]
+    entry_points: str  # the group in which other distributions offer theirs
+    built_in: Mapping[str, str]  # name -> module:Class, imported when first used: some bring libraries along
+    example: str  # "acme.policies:Orders"
+
+    def installed(self) -> dict[str, EntryPoint]:
+        """What other distributions offer, by name."""
+        from importlib.metadata import entry_points  # brings the parser of e-mails along: not before it is needed
+
+        return {point.name: point for point in entry_points(group=self.entry_points)}
+
+    def known(self) -> dict[str, str]:
+        """Every plug-in that has a name without configuration, and where its class is; built-ins win."""
+        return {name: point.value for name, point in self.installed().items()} | dict(self.built_in)
+
+    def find(self, name: str, class_path: str | None = None) -> type[P]:
+        """The class that is called ``name``.
+
+        Args:
+            name: of a built-in or entry point, or ``module:Class``, or ``module.Class``.
+            class_path: folders, zips and wheels, separated by ``:``; where given, ``name`` is a module and class,
+                searched here before the program's own modules.
+
+        Raises:
+            ValueError: there is none, or it is of another kind; one line that names what was looked for and where.
+        """
+        if class_path is not None:
+            return self._loaded(name, ClassPath(class_path).load, f"on the class path {class_path}")
+        if _NAME.fullmatch(name):
+            return self.by_name(name)
+        return self._loaded(name, import_module, "among the installed modules")
+
+    def by_name(self, name: str) -> type[P]:
+        """The class of a built-in or an entry point.
+
+        Raises:
+            ValueError: there is none of that name, or it cannot be loaded.
+        """
+        if name in self.built_in:
+            return self._loaded(self.built_in[name], import_module, "built in")
+        plug_ins = self.installed()
+        if name not in plug_ins:
+            names = ", ".join(sorted({*self.built_in, *plug_ins}))
+            raise ValueError(f"there is no {self.noun} {name!r}: set its type to module:Class, or to one of {names}")
+        return self._loaded(plug_ins[name].value, import_module, f"at the entry point {name} of {self.entry_points}")
+
+    def _loaded(self, name: str, load: Callable[[str], ModuleType], where: str) -> type[P]:
+        parts = _CLASS.fullmatch(name)
+        if parts is None:
+            raise ValueError(f"{name!r} names no class: write module:Class, such as {self.example}")
+        sought = f"{self.noun} class {parts['name']} of module {parts['module']}, {where}"
+        try:
+            found = getattr(load(parts["module"]), parts["name"], None)
+        except ImportError as error:
+            remedy = "; install it, or put it on the class_path" if isinstance(error, ModuleNotFoundError) else ""
+            raise ValueError(f"{sought}: cannot be imported: {error}{remedy}") from error
+        except (Exception, SystemExit) as error:
+            raise ValueError(f"{sought}: its module failed: {type(error).__name__}: {error}") from error
+        if found is None:
+            raise ValueError(f"{sought}: the module has no such class")
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            raise ValueError(f"{sought}: is no subclass of {self.base.__module__}.{self.base.__name__}")
+        return found

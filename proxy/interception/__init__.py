@@ -1,0 +1,1 @@
+"""Where interceptors hang in the proxy: Produce, Fetch, OffsetCommit and TxnOffsetCommit."""
