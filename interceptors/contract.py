@@ -102,7 +102,7 @@ class Hints:
     topics: tuple[str, ...] = ("*",)
     """Names of topics it is for, with * and ? as in a shell. The configuration may narrow this down."""
     wants_records: bool = True
-    """Whether it looks at records: if not, nothing is decompressed for it, and no `on_send` or `on_consume` is called."""
+    """Whether it looks at records: if not, nothing is decompressed for it; it gets no `on_send` and no `on_consume`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,8 +5,19 @@ walked once, and a record's key, value and headers are cut out when somebody rea
 """
 
 from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
-from kafka_sidecar.codec.records.build import KEEP, Change, Keep, NewRecord, built, rebuilt
+from kafka_sidecar.codec.records.build import (
+    KEEP,
+    Change,
+    Keep,
+    NewRecord,
+    built,
+    commit_marker,
+    edited,
+    rebuilt,
+    resealed,
+)
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
+from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
 from kafka_sidecar.codec.records.header import Header
 from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.walk import Records
@@ -26,5 +37,11 @@ __all__ = [
     "Records",
     "batches",
     "built",
+    "commit_marker",
+    "edited",
     "rebuilt",
+    "resealed",
+    "with_header",
+    "with_header_each",
+    "without_headers",
 ]
