@@ -1,0 +1,68 @@
+"""What interceptors are given: real batches, a context with a clock that stands still, and a report that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
+from kafka_sidecar.interceptors.contract import Context
+
+NOW = 1_700_000_000_000  # ms
+Pairs = Iterable[tuple[str, bytes | None]]
+
+
+class Told:
+    """A report that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, str, str]] = []  # interceptor, hook, error
+        self.slow_calls: list[tuple[str, str]] = []
+        self.out: list[tuple[str, int]] = []  # interceptor, failures in a row
+
+    def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
+        self.failures.append((interceptor, hook, f"{type(error).__name__}: {error}"))
+
+    def slow(self, interceptor: str, hook: str, seconds: float) -> None:
+        self.slow_calls.append((interceptor, hook))
+
+    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None:
+        self.out.append((interceptor, failures))
+
+
+def new(
+    value: bytes | None = b"",
+    key: bytes | None = None,
+    headers: Pairs = (),
+    timestamp: int = NOW,
+    offset: int | None = None,
+) -> NewRecord:
+    return NewRecord(value, key, [Header(*header) for header in headers], timestamp - NOW, offset)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def a_batch() -> Callable[..., Records]:
+    """The records of a batch, each given as the arguments of `new`."""
+
+    def of(*records: dict[str, Any], codec: int = 0) -> Records:
+        (read,) = batches(built([new(**record) for record in records], codec=codec, base_timestamp=NOW))
+        return read.records()
+
+    return of
+
+
+@pytest.fixture
+def context() -> Callable[..., Context]:
+    """A context whose clock says NOW, or what it is given as ``now`` (ms)."""
+
+    def of(now: int = NOW, **about: Any) -> Context:
+        return Context(clock=lambda: now, **about)
+
+    return of
