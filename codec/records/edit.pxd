@@ -19,10 +19,10 @@ cdef Py_ssize_t _edit(
 @cython.locals(begin=Py_ssize_t, raw=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t)
 cdef (Py_ssize_t, Py_ssize_t) _put_others(
     bytes room, Py_ssize_t to, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, list without
-) except *
+) noexcept
 
 @cython.locals(name=bytes)
-cdef bint _is_among(list names, bytes data, Py_ssize_t at, Py_ssize_t size) except -1
+cdef bint _is_among(list names, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
 
 cdef Py_ssize_t _put_header(bytes room, Py_ssize_t at, bytes key, bytes value) except -1
 cdef Py_ssize_t _put_varint(bytes room, Py_ssize_t at, Py_ssize_t raw) noexcept

@@ -66,6 +66,8 @@ def with_header_each(
 
 def without_headers(records: Records, keys: Collection[bytes]) -> bytes:
     """The payload without any header of these keys; if there is none it is the payload itself, the same object."""
+    if not all(isinstance(key, bytes) for key in keys):  # the loop in C has no way to say so
+        raise TypeError("the key of a header is bytes")
     return _edited(records, list(keys), b"", KEEP, None, False, LARGEST)
 
 

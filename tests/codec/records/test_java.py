@@ -11,7 +11,22 @@ import pytest
 from fuzz.batches import sample_batch
 from golden.batches.make import FILE, judged, made
 
-from kafka_sidecar.codec.records import Batch, Change, Codec, Header, NewRecord, Record, batches, built, rebuilt
+from kafka_sidecar.codec.records import (
+    KEEP,
+    Batch,
+    Change,
+    Codec,
+    Header,
+    NewRecord,
+    Record,
+    batches,
+    built,
+    rebuilt,
+    resealed,
+    with_header,
+    with_header_each,
+    without_headers,
+)
 
 CASES = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 LONGEST_SHOWN = 100  # bytes; as in Kafka4BatchJudge.java
@@ -90,6 +105,7 @@ def test_java_reads_in_our_batches_what_we_read() -> None:
         for batch in batches(bytes.fromhex(case["hex"]))
         if batch.magic == 2 and batch.header.count > 3
     ]
+    ours += [edited(data) for data in ours]
     ours += [data for data in (sample_batch(random) for _ in range(200)) if _java_can_tell(data)]
     ours += [data[:22] + bytes((data[22] ^ 0x10,)) + data[23:] for data in ours[:1]]  # a wrong checksum
 
@@ -99,6 +115,16 @@ def test_java_reads_in_our_batches_what_we_read() -> None:
     assert told == [{"batches": [described(batch) for batch in batches(data)]} for data in ours[:-1]]
     assert "is_valid" not in refused
     assert "error" in refused
+
+
+def edited(data: bytes) -> bytes:
+    """The batch with a header removed from all its records, one added, and another in every second one."""
+    (batch,) = batches(data)
+    records = batch.records()
+    records = records.changed(without_headers(records, [b"trace"]))
+    records = records.changed(with_header(records, "Bücher-Ω".encode(), None))
+    values = [(KEEP, b"", None, b"x" * 9000)[index % 4] for index in range(len(records))]
+    return resealed(batch, records.changed(with_header_each(records, b"each", values)))
 
 
 def _java_can_tell(data: bytes) -> bool:

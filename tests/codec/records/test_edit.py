@@ -1,0 +1,265 @@
+"""What edits the headers of all records at once does what editing them one by one does, and touches nothing else."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from fuzz.batches import sample_batch, spoilt
+from hypothesis import given
+from hypothesis import strategies as some
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import (
+    KEEP,
+    BatchTooLargeError,
+    Change,
+    Codec,
+    Header,
+    Keep,
+    NewRecord,
+    Record,
+    Records,
+    batches,
+    built,
+    rebuilt,
+    resealed,
+    with_header,
+    with_header_each,
+    without_headers,
+)
+
+with warnings.catch_warnings():  # kafka-python reads its resources in a deprecated way
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
+
+KEYS = some.sampled_from([b"", b"a", b"b", b"ab", b"\xff\xfe", b"x" * 70])
+VALUES = some.one_of(some.none(), some.binary(max_size=3), some.sampled_from([b"v" * 63, b"v" * 64, b"v" * 9000]))
+HEADERS = some.lists(some.builds(Header, KEYS, VALUES), max_size=6) | some.just([Header("a", b"1")] * 64)
+NEW = some.builds(NewRecord, VALUES, VALUES, HEADERS, timestamp_delta=some.integers(-(2**63), 2**63 - 1))
+BATCHES = some.lists(NEW, max_size=5)
+
+
+def records_of(new: Sequence[NewRecord]) -> Records:
+    return batches(built(new, max_timestamp=0))[0].records()
+
+
+def one_by_one(new: Sequence[NewRecord], headers: Callable[[Record], Sequence[Header]]) -> bytes:
+    """The payload as it is when each record is written anew on its own."""
+    (batch,) = batches(built(new, max_timestamp=0))
+    changes = {record.index: Change(headers=headers(record)) for record in batch.records()}
+    return batches(rebuilt(batch, changes))[0].records().payload
+
+
+@given(new=BATCHES, key=KEYS, value=VALUES)
+def test_a_header_is_added_at_the_end_of_every_record(new: list[NewRecord], key: bytes, value: bytes | None) -> None:
+    found = with_header(records_of(new), key, value)
+
+    assert found == one_by_one(new, lambda record: (*record.headers, Header(key, value)))
+
+
+@given(new=BATCHES, key=KEYS, value=VALUES)
+def test_a_header_is_added_where_it_is_absent(new: list[NewRecord], key: bytes, value: bytes | None) -> None:
+    found = with_header(records_of(new), key, value, only_if_absent=True)
+
+    added = (Header(key, value),)
+    assert found == one_by_one(new, lambda one: one.headers + (() if one.header(key) else added))
+
+
+@given(new=BATCHES, key=KEYS, only_if_absent=some.booleans(), data=some.data())
+def test_each_record_can_have_a_value_of_its_own_or_be_left_alone(
+    new: list[NewRecord], key: bytes, only_if_absent: bool, data: some.DataObject
+) -> None:
+    values = data.draw(some.lists(VALUES | some.just(KEEP), min_size=len(new), max_size=len(new)))
+
+    found = with_header_each(records_of(new), key, values, only_if_absent=only_if_absent)
+
+    def expected(record: Record) -> Sequence[Header]:
+        value = values[record.index]
+        skipped = isinstance(value, Keep) or (only_if_absent and record.header(key) is not None)
+        return record.headers if skipped else (*record.headers, Header(key, value))  # type: ignore[arg-type]
+
+    assert found == one_by_one(new, expected)
+
+
+@given(new=BATCHES, keys=some.sets(KEYS))
+def test_all_headers_of_a_name_are_removed(new: list[NewRecord], keys: set[bytes]) -> None:
+    found = without_headers(records_of(new), keys)
+
+    assert found == one_by_one(new, lambda one: [header for header in one.headers if header.key_bytes not in keys])
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record as its bytes stand, with the lengths at its edges written longer than needed by some bytes."""
+
+    fields: bytes  # all between its length and the number of its headers
+    headers: tuple[tuple[bytes, bytes], ...]  # key; key and value as they are written
+    longer: int = 0
+
+    def __bytes__(self) -> bytes:
+        body = self.fields + number(len(self.headers), self.longer) + b"".join(written for _, written in self.headers)
+        return number(len(body), self.longer) + body
+
+
+def number(value: int, longer: int = 0) -> bytes:
+    """A varint, as someone would write it who has read nothing but the definition; ``longer`` by so many bytes."""
+    raw = (value << 1 ^ value >> 31) & 0xFFFFFFFF
+    digits = max(1, (raw.bit_length() + 6) // 7)
+    size = min(5, digits + longer)
+    return bytes(raw >> 7 * digit & 127 | (128 if digit < size - 1 else 0) for digit in range(size))
+
+
+def sized(data: bytes | None, longer: int) -> bytes:
+    return number(-1) if data is None else number(len(data), longer) + data
+
+
+LONGER = some.integers(0, 4)
+RAW_HEADERS = some.builds(
+    lambda key, value, longer: (key, sized(key, longer) + sized(value, longer)), KEYS, VALUES, LONGER
+)
+RAW = some.builds(
+    lambda key, value, longer, headers: Written(
+        b"\x07" + number(-5, longer) + number(9, longer) + sized(key, longer) + sized(value, longer), headers, longer
+    ),
+    VALUES, VALUES, LONGER, some.lists(RAW_HEADERS, max_size=5).map(tuple),
+)  # fmt: skip
+
+
+@given(before=some.lists(RAW, max_size=4), key=KEYS, value=VALUES)
+def test_of_a_record_with_a_new_header_only_length_and_number_are_written_anew(
+    before: list[Written], key: bytes, value: bytes | None
+) -> None:
+    records = Records(b"".join(map(bytes, before)), len(before))
+
+    found = with_header(records, key, value, only_if_absent=True)
+
+    added = ((key, sized(key, 0) + sized(value, 0)),)
+    assert found == b"".join(
+        bytes(one if key in dict(one.headers) else Written(one.fields, one.headers + added)) for one in before
+    )
+
+
+@given(before=some.lists(RAW, max_size=4), keys=some.sets(KEYS, max_size=3))
+def test_of_a_record_with_a_header_less_only_length_and_number_are_written_anew(
+    before: list[Written], keys: set[bytes]
+) -> None:
+    records = Records(b"".join(map(bytes, before)), len(before))
+
+    found = without_headers(records, keys)
+
+    left = [replace(one, headers=tuple(pair for pair in one.headers if pair[0] not in keys)) for one in before]
+    assert found == b"".join(
+        bytes(one if one == old else replace(one, longer=0)) for one, old in zip(left, before, strict=True)
+    )
+
+
+def test_records_that_nobody_would_write_are_edited_all_the_same() -> None:
+    edited = 0
+    for seed in range(1000):
+        try:
+            (batch,) = batches(spoilt(Random(seed), sample_batch(Random(seed))))
+            records = batch.records(1 << 14)
+        except (CodecError, ValueError):  # most cannot be read
+            continue
+        shorter = records.changed(without_headers(records, [b"trace", b""]))
+        longer = shorter.changed(with_header(shorter, b"trace", b"new"))
+
+        for old, new in zip(records, longer, strict=True):
+            left = tuple(header for header in old.headers if header.key_bytes not in (b"trace", b""))
+            assert new.headers == (*left, Header("trace", b"new"))
+            assert (new.key, new.value, new.attributes) == (old.key, old.value, old.attributes)
+            assert (new.timestamp, new.offset_delta) == (old.timestamp, old.offset_delta)
+            edited += 1
+    assert edited > 300
+
+
+def test_if_nothing_changes_it_is_the_very_payload() -> None:
+    records = records_of([NewRecord(b"v", headers=[Header("a", None)])] * 3)
+
+    assert with_header(records, b"a", b"v", only_if_absent=True) is records.payload
+    assert with_header_each(records, b"b", [KEEP] * 3) is records.payload
+    assert without_headers(records, [b"", b"b", b"aa"]) is records.payload
+    assert without_headers(records, []) is records.payload
+    nothing = records_of([])
+    assert with_header(nothing, b"a", b"v") is nothing.payload
+
+
+def test_a_new_headers_null_is_not_empty() -> None:
+    records = records_of([NewRecord(b"v")] * 2)
+
+    found = records.changed(with_header_each(records, b"", [None, b""]))
+
+    assert [record.headers for record in found] == [(Header("", None),), (Header("", b""),)]
+
+
+@pytest.mark.parametrize("values", [[], [b"1"], [b"1", b"2", b"3"]])
+def test_there_is_one_value_for_each_record(values: list[bytes]) -> None:
+    with pytest.raises(CodecError, match=f"{len(values)} values of a header for 2 records"):
+        with_header_each(records_of([NewRecord(b"v")] * 2), b"a", values)
+
+
+def test_a_result_may_be_as_large_as_the_limit_and_no_larger() -> None:
+    records = records_of([NewRecord(b"v" * 100)] * 10)
+    size = len(with_header(records, b"key", b"value"))
+
+    assert len(with_header(records, b"key", b"value", limit=size)) == size
+    for edit in (
+        lambda: with_header(records, b"key", b"value", limit=size - 1),
+        lambda: with_header_each(records, b"key", [b"value"] * 10, limit=size - 1),
+    ):
+        with pytest.raises(BatchTooLargeError, match=f"more than {size - 1} bytes"):
+            edit()
+
+
+@pytest.mark.parametrize("limit", [100 << 20, 2**62])
+def test_what_would_be_too_large_is_known_before_there_is_room_for_it(limit: int) -> None:
+    records = records_of([NewRecord(b"v")] * 100_000)
+    value = bytes(4 << 20)  # all in all 400 GB
+    tracemalloc.start()
+    try:
+        with pytest.raises(BatchTooLargeError):
+            with_header(records, b"key", value, limit=limit)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 1 << 20
+
+
+@pytest.mark.parametrize("wrong", [None, "text"])
+def test_a_name_is_bytes(wrong: object) -> None:
+    records = records_of([NewRecord(b"v", headers=[Header("text", b"")])])
+
+    with pytest.raises(TypeError):
+        with_header(records, wrong, b"v")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        without_headers(records, [wrong])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("client", [AiokafkaRecords, KafkaPythonRecords])
+def test_clients_read_what_was_added_and_not_what_was_removed(
+    client: type[AiokafkaRecords] | type[KafkaPythonRecords], codec: Codec
+) -> None:
+    kept, gone = ("kept", b"1"), ("gone", None)
+    new = [NewRecord(b"%d" % number, b"key", [Header(*kept), Header(*gone)] * 2) for number in range(200)]
+    (batch,) = batches(built(new, codec=codec, base_offset=40, producer_id=7, producer_epoch=1, base_sequence=3))
+    records = batch.records()
+
+    records = records.changed(without_headers(records, [b"gone"]))
+    records = records.changed(with_header(records, b"null", None))
+    records = records.changed(with_header_each(records, b"number", [b"%d" % number for number in range(200)]))
+    theirs = client(resealed(batch, records)).next_batch()
+
+    assert theirs.validate_crc()
+    assert (theirs.producer_id, theirs.base_sequence, theirs.compression_type) == (7, 3, codec)
+    assert [(one.offset, one.key, one.value, list(one.headers)) for one in theirs] == [
+        (40 + number, b"key", b"%d" % number, [kept, kept, ("null", None), ("number", b"%d" % number)])
+        for number in range(200)
+    ]
