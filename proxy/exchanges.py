@@ -39,8 +39,19 @@ class Hold:
 Step = bytes | Answer | Last | Hold
 
 
+class Client(Protocol):
+    """Whose request it is, as far as the session knows."""
+
+    number: int  # of the connection, as in log lines
+    client_id: str | None
+    client_software: str | None  # name and version (KIP-511)
+    principal: str | None  # "User:alice", where it has authenticated by name
+
+
 class Exchange(Protocol):
     """One request and its response. Frames begin with their length."""
+
+    __slots__ = ()
 
     def request(self, frame: bytes) -> Step:
         """What becomes of the client's frame. Called once. Raises CodecError."""
@@ -55,6 +66,10 @@ class Exchange(Protocol):
         """What becomes of the broker's frame; a Hold must end in bytes. Called once. Raises CodecError."""
         ...
 
+    def lost(self, why: str) -> None:
+        """The connection has ended before the response came."""
+        return
+
 
 # Is shown the request of ``size`` bytes that begins at data[at], as much of it as is here: who takes it in hand?
-Begin = Callable[[bytes, int, int], Exchange | None]
+Begin = Callable[[bytes, int, int, Client], Exchange | None]

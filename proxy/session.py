@@ -72,8 +72,8 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "requests", "taken_requests",
-        "taken_responses",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "number", "principal", "requests",
+        "taken_requests", "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -88,8 +88,10 @@ class Session:
         self._before_acks = b""  # of the last Produce request: from its client id to its acks
         self._produced: Route | None = None
         self.due = 0  # bytes of answers of our own in _waiting
+        self.number = 0  # of the connection
         self.client_id: str | None = None
         self.client_software: str | None = None
+        self.principal: str | None = None
         self.closing: Closing | None = None
         self.requests = 0
         self.taken_responses = TakenResponses(self._broker_frames)
@@ -149,6 +151,11 @@ class Session:
         if not self.responses and (sentence := diagnose(self._broker_frames.unjudged)) is not None:
             self._fail(CodecError(sentence), "unreadable_response")
 
+    def lost(self, why: str) -> None:
+        """The connection has ended: tell those who have taken requests in hand that no answer comes."""
+        self.taken_requests.lost(why)
+        self.taken_responses.lost(why)
+
     def to_client(self) -> bytes:
         """Answers of our own whose turn has come."""
         return b"".join(self._own_answers()) if self.due and self._broker_frames.between_frames else b""
@@ -187,7 +194,7 @@ class Session:
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        if route.exchange is not None and (exchange := route.exchange(data, at, size)) is not None:
+        if route.exchange is not None and (exchange := route.exchange(data, at, size, self)) is not None:
             self.taken_requests.take(route, exchange, correlation_id if waits is not None else None)
         elif waits is not None:
             self._waiting.append((route, waits, self._now))

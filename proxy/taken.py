@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -30,19 +31,20 @@ class Takes(Protocol):
 class TakenRequests:
     """The client's direction."""
 
-    __slots__ = ("_frames", "_responses", "_session", "_settle", "held", "in_hand")
+    __slots__ = ("_exchange", "_frames", "_responses", "_session", "_settle", "held", "in_hand")
 
     def __init__(self, frames: Frames, responses: TakenResponses, session: Takes) -> None:
         self._frames = frames
         self._responses = responses
         self._session = session
         self._settle: Callable[[Step], bytes] = _nothing
+        self._exchange: Exchange | None = None  # has the request in hand
         self.held: Hold | None = None  # what the client's direction waits for
         self.in_hand = 0  # 1: a request has begun, and it is not decided what becomes of it
 
     def take(self, route: Route, exchange: Exchange, correlation_id: int | None) -> None:
         """Give the frame that begins now to the exchange once it is whole."""
-        self.in_hand = 1
+        self.in_hand, self._exchange = 1, exchange
         self._frames.edit = Collected(partial(self._whole, route, exchange, correlation_id))
 
     def decided(self) -> bytes:
@@ -50,6 +52,12 @@ class TakenRequests:
         hold, self.held = self.held, None
         decided = self._settle(hold.then()) if hold else b""
         return b"" if self.held is not None else self._frames.go_on(decided)
+
+    def lost(self, why: str) -> None:
+        """The connection has ended."""
+        if self._exchange is not None:
+            exchange, self._exchange = self._exchange, None
+            exchange.lost(why)
 
     def _whole(self, route: Route, exchange: Exchange, correlation_id: int | None, frame: bytes) -> bytes:
         self._settle = partial(self._settled, route, exchange, correlation_id, len(frame))
@@ -59,7 +67,7 @@ class TakenRequests:
         if isinstance(step, Hold):
             self.held, self._frames.held = step, True
             return b""
-        self.in_hand, self._settle = 0, _nothing  # which would keep the frame until the next one
+        self.in_hand, self._exchange, self._settle = 0, None, _nothing  # which would keep the frame until the next one
         match step:
             case Answer():
                 self._session.own_answer(route, step.frame, size)
@@ -78,11 +86,12 @@ class TakenRequests:
 class TakenResponses:
     """The broker's direction."""
 
-    __slots__ = ("_counts", "_frames", "_settle", "held")
+    __slots__ = ("_counts", "_expecting", "_frames", "_settle", "held")
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
         self._counts: ApiCounts | None = None  # of the response that is held
+        self._expecting: deque[Exchange] = deque()  # whose response has not come, oldest first
         self._settle: Callable[[Step], bytes] = _nothing
         self.held: Hold | None = None  # what the broker's direction waits for
 
@@ -98,9 +107,16 @@ class TakenResponses:
 
     def rewrite(self, exchange: Exchange, route: Route) -> Rewrite:
         """How the response to a request is edited that was in hand: by the exchange, then as all responses are."""
+        self._expecting.append(exchange)
         return Rewrite(partial(Collected, partial(self._whole, exchange, route)))
 
+    def lost(self, why: str) -> None:
+        """The connection has ended."""
+        while self._expecting:
+            self._expecting.popleft().lost(why)
+
     def _whole(self, exchange: Exchange, route: Route, frame: bytes) -> bytes:
+        self._expecting.popleft()
         self._settle, self._counts = partial(self._settled, route.rewrite), route.counts
         return self._settle(exchange.response(frame))
 

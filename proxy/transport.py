@@ -156,6 +156,7 @@ class Connection:
     ) -> None:
         self.number = number
         self.session = session
+        session.number = number
         self.listener = listener  # "bootstrap" or "node N"
         self.window = window
         self.client = ClientSide(self)
@@ -266,6 +267,7 @@ class Connection:
 
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
         self._open_sides -= 1
+        self.session.lost(detail)
         self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))
         if not self._open_sides and self._closing is not None:
             self._observer.ended(self, self._closing)

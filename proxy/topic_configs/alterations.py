@@ -15,7 +15,7 @@ from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, changed
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
-from kafka_sidecar.proxy.exchanges import Answer, Hold, Step
+from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Step
 from kafka_sidecar.proxy.topic_configs.bodies import Body, request_in, response_frame, response_in
 from kafka_sidecar.proxy.topic_configs.described import DYNAMIC_TOPIC_CONFIG
 from kafka_sidecar.proxy.topic_configs.entries import NO_ID
@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.topic_configs.own import Refusal
 from kafka_sidecar.proxy.topic_configs.shapes import TOPIC, Identity, Shape
 
 
-class Alteration:
+class Alteration(Exchange):
     """One request that sets topic configs, and its response."""
 
     __slots__ = ("_asked", "_changes", "_keeper", "_refused", "_shape", "_validate_only", "_version")

@@ -107,7 +107,7 @@ class TopicConfigs:
         make = self._exchanges.get(key)
         if make is None or version < APIS[key].min_version:
             return None
-        return lambda data, at, size: make(version)
+        return lambda data, at, size, client: make(version)
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""

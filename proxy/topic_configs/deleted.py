@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from kafka_sidecar.proxy.exchanges import Hold
+from kafka_sidecar.proxy.exchanges import Exchange, Hold
 from kafka_sidecar.proxy.topic_configs.bodies import request_in, response_in
 from kafka_sidecar.proxy.topic_configs.entries import NO_ID, Entry
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 
 
-class Deletion:
+class Deletion(Exchange):
     """One request that deletes topics, and its response."""
 
     __slots__ = ("_entries", "_keeper", "_version")

@@ -13,6 +13,7 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafka_sidecar.proxy.exchanges import Exchange
 from kafka_sidecar.proxy.topic_configs.bodies import request_in, response_in
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 from kafka_sidecar.proxy.topic_configs.own import OwnConfig
@@ -23,7 +24,7 @@ DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 STRING = 2
 
 
-class Description:
+class Description(Exchange):
     """One request that asks for configs, and its response.
 
     The request passes as it came: a name that the broker does not know adds nothing to its answer.

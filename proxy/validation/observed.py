@@ -10,11 +10,11 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.proxy.seldom import Seldom, told
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +23,6 @@ OTHER = "(other)"
 KEPT = 100  # last refusals
 A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
 LOGGED_EVERY_S = 10.0  # for one kind of refusal
-
-
-class Withheld(Exception):  # noqa: N818 - stands in a traceback for an error, of which it has the name
-    """The text of an error is not logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,10 @@ class Observed:
     batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
     records: int = 0
     recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _logged: dict[tuple[str, ...], tuple[float, int]] = field(default_factory=dict)
+    _lines: Seldom = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = Seldom(LOGGED_EVERY_S, self.clock)
 
     def judged(self, batch: Batch, contents: bool) -> None:
         """Policies have seen a batch, with its contents decompressed or not."""
@@ -93,10 +92,10 @@ class Observed:
         """As `failed`; mode "open": the policy is configured to let records pass when it fails."""
         self.failures[policy, mode] += 1
         kind = ("", policy, type(error).__name__)
-        if (left_out := self._due(kind)) is not None:
+        if (left_out := self._lines.due(kind)) is not None:
             log.error(
                 "a policy failed",
-                exc_info=error if log.isEnabledFor(logging.DEBUG) else _untold(error),
+                exc_info=told(log, error),
                 extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
             )
 
@@ -116,7 +115,7 @@ class Observed:
         self.refusals[key] += 1
 
     def _log(self, seen: Seen) -> None:
-        if (left_out := self._due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
+        if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
             log.warning(
                 "records are refused",
                 extra={
@@ -132,20 +131,3 @@ class Observed:
                     "left_out": left_out,
                 },
             )
-
-    def _due(self, kind: tuple[str, ...]) -> int | None:
-        """How many lines of this kind were left out since the last one; None: this one is left out too."""
-        now = self.clock()
-        last, left_out = self._logged.get(kind, (float("-inf"), 0))
-        if now - last < LOGGED_EVERY_S:
-            self._logged[kind] = (last, left_out + 1)
-            return None
-        if len(self._logged) >= MOST_SERIES:
-            self._logged.clear()
-        self._logged[kind] = (now, 0)
-        return left_out
-
-
-def _untold(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """Where an error was raised, and of which kind; its text may quote a record, as that of ``int(record.value)``."""
-    return type(error), Withheld(type(error).__name__), error.__traceback__

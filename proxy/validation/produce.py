@@ -5,7 +5,6 @@ One partition's batch is refused or let pass as a whole; the partitions beside i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,10 +21,11 @@ from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRe
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting, told
-from kafka_sidecar.proxy.exchanges import Answer, Hold, Last, Step
+from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.memory import give_back
+from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, takes_long
+from kafka_sidecar.proxy.pace import Pace
 from kafka_sidecar.proxy.validation.observed import Observed
-from kafka_sidecar.proxy.validation.pace import Pace
 from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
@@ -35,10 +35,6 @@ LENGTH = Struct(">i")
 NO_ID = bytes(16)
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 FIRST_WITH_IDS = 13
-# Compressed bytes from which on a batch is judged in a thread: there the hop costs little beside the work. By codec;
-# one that there is not is told at once.
-OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
-INFLATED_AT_ONCE = 1 << 20  # bytes; a small batch that holds more is begun again in a thread
 
 Outcome = list[Refusal] | PolicyFailedError | Refused  # of asking about a batch; Refused: it cannot be read
 ALL_GOOD: Outcome = []
@@ -73,7 +69,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class ProduceExchange:
+class ProduceExchange(Exchange):
     """One Produce request and its response."""
 
     rules: Rules
@@ -275,12 +271,6 @@ class ProduceExchange:
     def _with_body(self, body: bytes) -> bytes:
         header = self._frame[LENGTH.size : self._body]
         return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
-
-
-def takes_long(batch: Batch, records_at_once: int) -> bool:
-    """Whether to look into the batch would hold up all others."""
-    header = batch.header
-    return header.count > records_at_once or len(batch.data) >= OFFLOADED.get(header.codec, sys.maxsize)
 
 
 def _bare(error: E) -> E:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -15,7 +13,8 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import uvarint
 from kafka_sidecar.proxy.acks import acks_at
 from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin, Exchange
+from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
+from kafka_sidecar.proxy.offload import in_thread
 from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.validation.configured import rules
 from kafka_sidecar.proxy.validation.observed import Observed
@@ -26,8 +25,6 @@ from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
 FIRST_FLEXIBLE = 9
 BEFORE_TOPICS = 6  # acks int16 | timeout int32
 ID_SIZE = 16
-# So many batches are inflated at once, however many connections send large ones: each may come to the limit.
-JUDGES = ThreadPoolExecutor(2, "judge")
 LONGEST_WAIT_S = 10.0  # for topic configs; producers give a request 30 s
 
 
@@ -61,7 +58,7 @@ class Validator:
         self.observed = observed
         self._topic_configs = topic_configs
         self._around = Surroundings(
-            topics.known, topics.ask, _in_thread, Resolving().resolve, observed, config.validation.max_batch
+            topics.known, topics.ask, in_thread, Resolving().resolve, observed, config.validation.max_batch
         )
         self.apply(config)
 
@@ -87,7 +84,7 @@ class Validator:
         """Who takes Produce requests of this version in hand."""
         return partial(self._begin, version) if key == ApiKey.PRODUCE else None
 
-    def _begin(self, version: int, data: bytes, at: int, size: int) -> Exchange | None:
+    def _begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         in_force, kept = self.rules, self._topic_configs
         if kept is not None and not kept.ready:
             return ProduceExchange(in_force, replace(self._around, until_known=partial(_known, kept)), version)
@@ -115,10 +112,6 @@ async def _known(kept: KeptConfigs) -> str | None:
     except TimeoutError:
         return kept.trouble
     return None
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    await asyncio.get_running_loop().run_in_executor(JUDGES, work)
 
 
 def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | None:

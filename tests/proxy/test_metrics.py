@@ -53,7 +53,7 @@ def total(samples: Samples, name: str) -> float:
 @pytest.mark.parametrize("acks", [-1, 0])
 def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_those_that_pass(acks: int) -> None:
     judge = Judging()
-    talk = Dialogue(exchange=lambda key, version: lambda data, at, size: judge.exchange(9))
+    talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: judge.exchange(9))
     frames = [
         producing.asked(9, {"a": {0: GOOD}}, correlation_id=1), producing.asked(9, {"a": {0: BAD}}, correlation_id=2),
         producing.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),

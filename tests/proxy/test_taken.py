@@ -14,7 +14,7 @@ from oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.routes import RouteError
 
 TAKEN = ApiKey.DELETE_TOPICS  # any API that nobody rewrites
@@ -27,7 +27,7 @@ async def _wait() -> None:
 
 
 @dataclass
-class Scripted:
+class Scripted(Exchange):
     """Does with request and response what the test says."""
 
     asks: Callable[[bytes], Step]
@@ -57,7 +57,7 @@ def dialogue(*exchanges: Scripted | None, key: int = TAKEN) -> Dialogue:
     """The requests of one API are taken by these, one after the other; None: that one is not taken."""
     left = list(exchanges)
 
-    def begin(data: bytes, at: int, size: int) -> Exchange | None:
+    def begin(data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         return left.pop(0)
 
     return Dialogue(exchange=lambda api, version: begin if api == key else None)
@@ -285,7 +285,7 @@ def test_own_answers_without_end_end_the_connection() -> None:
 def test_rows_that_are_forgotten_are_made_anew_for_open_sessions() -> None:
     wanted = False
     hand = Scripted(answers)
-    talk = Dialogue(exchange=lambda api, version: (lambda data, at, size: hand) if wanted else None)
+    talk = Dialogue(exchange=lambda api, version: (lambda data, at, size, client: hand) if wanted else None)
     talk.client(taken(1))
     wanted = True
     assert talk.client(taken(2)).to_broker == taken(1) + taken(2)

@@ -12,6 +12,7 @@ import oracle
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_reader
+from somebody import SOMEBODY
 
 from kafka_sidecar.proxy.exchanges import Answer, Hold
 from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
@@ -123,7 +124,7 @@ async def _say(
     begin = configs.exchange(key, version)
     assert begin is not None
     frame = oracle.request_frame(oracle.request(key, version, **asked), CORRELATION_ID)
-    exchange = begin(frame, 0, len(frame))
+    exchange = begin(frame, 0, len(frame), SOMEBODY)
     assert exchange is not None
     step = exchange.request(frame)
     if isinstance(step, Answer):

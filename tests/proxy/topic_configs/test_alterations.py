@@ -10,6 +10,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from somebody import SOMEBODY
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
@@ -341,7 +342,7 @@ def test_any_bytes_are_a_request_or_a_codec_error(key: int, data: st.DataObject)
     spoilt = bytes(frame[: data.draw(st.integers(12, len(good)))])
     begin = TopicConfigs(NoStore(), no_ids, lambda text: None).exchange(key, version)
     assert begin is not None
-    exchange = begin(spoilt, 0, len(spoilt))
+    exchange = begin(spoilt, 0, len(spoilt), SOMEBODY)
     assert exchange is not None
     with suppress(CodecError):
         assert isinstance(exchange.request(spoilt), bytes | Answer)

@@ -6,6 +6,7 @@ from typing import Any
 
 import oracle
 import pytest
+from somebody import SOMEBODY
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges import Hold
@@ -55,7 +56,7 @@ async def test_what_is_set_for_a_topic_made_again_before_the_answer_is_here_stay
         answer = oracle.response_frame(oracle.response(DELETE, 6, responses=[{"name": "orders"}]), 1)
         begin = one.exchange(DELETE, 6)
         assert begin is not None
-        exchange = begin(asked, 0, len(asked))
+        exchange = begin(asked, 0, len(asked), SOMEBODY)
         assert exchange is not None
         assert exchange.request(asked) is asked
         await other.alter([Change("orders", {POLICY: "anew"}, topic_id=b"2" * 16)])

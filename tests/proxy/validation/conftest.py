@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kafka_sidecar.proxy.validation import pace
+from kafka_sidecar.proxy import pace
 
 
 @pytest.fixture(autouse=True)

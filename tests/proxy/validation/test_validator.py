@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from judges import Told
 from one_loop import config, connected, port_of, serving, until
 from producing import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
+from somebody import SOMEBODY
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
@@ -43,7 +44,7 @@ def started(kept: Any = None, **settings: Any) -> Validator:
 def begun(validator: Validator, version: int, frame: bytes, before: bytes = b"") -> Exchange | None:
     begin = validator.exchange(ApiKey.PRODUCE, version)
     assert begin is not None
-    return begin(before + frame, len(before), len(frame))
+    return begin(before + frame, len(before), len(frame), SOMEBODY)
 
 
 @each_version
@@ -66,7 +67,7 @@ def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
 def begun_in_part(validator: Validator, version: int, frame: bytes, end: int) -> Exchange | None:
     begin = validator.exchange(ApiKey.PRODUCE, version)
     assert begin is not None
-    return begin(frame[:end], 0, len(frame))
+    return begin(frame[:end], 0, len(frame), SOMEBODY)
 
 
 def test_an_id_that_is_not_known_is_taken_in_hand() -> None:

@@ -23,9 +23,9 @@ from producing import (
     topic_id,
 )
 
+from kafka_sidecar.proxy import pace
 from kafka_sidecar.proxy.exchanges import Answer, Hold
-from kafka_sidecar.proxy.validation import pace
-from kafka_sidecar.proxy.validation.produce import INFLATED_AT_ONCE, OFFLOADED
+from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, OFFLOADED
 from kafka_sidecar.proxy.validation.rules import TopicRule
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kafka_sidecar.proxy.validation import pace
-from kafka_sidecar.proxy.validation.pace import Pace
+from kafka_sidecar.proxy import pace
+from kafka_sidecar.proxy.pace import Pace
 
 
 async def test_whoever_has_judged_long_enough_rests_and_the_others_have_their_turn(

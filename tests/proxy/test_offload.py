@@ -1,0 +1,25 @@
+"""What is done in a thread."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.proxy import offload
+from kafka_sidecar.proxy.offload import in_thread, takes_long
+
+
+def test_a_batch_of_many_records_takes_long_and_so_do_many_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (small,) = batches(built([NewRecord(b"v")] * 10, codec=4))
+    assert not takes_long(small, 10)
+    assert takes_long(small, 9)
+    monkeypatch.setitem(offload.OFFLOADED, 4, len(small.data))
+    assert takes_long(small, 10)
+
+
+async def test_work_in_a_thread_leaves_the_loop_to_others() -> None:
+    threads: list[str] = []
+    await in_thread(lambda: threads.append(threading.current_thread().name))
+    assert threads[0].startswith("batches")

@@ -1,0 +1,18 @@
+"""The client of a request that no session has read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_sidecar.proxy.exchanges import Client
+
+
+@dataclass
+class Somebody(Client):
+    number: int = 7
+    client_id: str | None = "app"
+    client_software: str | None = "apache-kafka-java 4.3.1"
+    principal: str | None = None
+
+
+SOMEBODY = Somebody()
