@@ -3,10 +3,10 @@ cimport cython
 from kafka_sidecar.codec.records.record cimport Record
 from kafka_sidecar.codec.records.walk cimport Records
 
-cdef Py_ssize_t NULL
+cdef Py_ssize_t NULL, LARGEST
 
 @cython.locals(size=Py_ssize_t, room=bytes)
-cdef bytes _edited(Records records, list without, bytes key, value, list values, bint only_if_absent, limit)
+cdef bytes _edited(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
 
 @cython.locals(
     data=bytes, record=Record, at=Py_ssize_t, copied=Py_ssize_t, index=Py_ssize_t, adds=bint, raw=Py_ssize_t,

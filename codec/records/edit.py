@@ -80,13 +80,12 @@ def _edited(
     only_if_absent: bool,
     limit: int,
 ) -> bytes:
-    limit = min(limit, LARGEST)
-    size = _edit(None, records, without, key, value, values, only_if_absent, limit)
+    size = _edit(None, records, without, key, value, values, only_if_absent, min(limit, LARGEST))
     if not size:
         return records.payload
     room = _room(size)
-    _edit(room, records, without, key, value, values, only_if_absent, limit)
-    return bytes(room)  # compiled it is the room itself
+    _edit(room, records, without, key, value, values, only_if_absent, size)
+    return room if cython.compiled else bytes(room)  # type: ignore[return-value]
 
 
 def _edit(
@@ -124,8 +123,10 @@ def _edit(
         if adds:
             at = _put_header(room, at, key, wanted)  # type: ignore[arg-type]
         copied = record._end
-        if at + len(data) - copied > limit:
-            raise too_large(limit)
+        if at > limit:
+            break
+    if copied and at + len(data) - copied > limit:
+        raise too_large(limit)
     return _put(room, at, data, copied, len(data)) if copied else 0
 
 

@@ -217,6 +217,17 @@ def test_a_result_may_be_as_large_as_the_limit_and_no_larger() -> None:
             edit()
 
 
+def test_what_shrinks_later_counts_for_the_limit() -> None:
+    short, long = Written(bytes(5), ()), Written(bytes(5), (), longer=4)
+    records = Records(bytes(short) + bytes(long), 2)
+    size = len(with_header(records, b"", b""))
+
+    assert size < len(records.payload)
+    assert len(with_header(records, b"", b"", limit=size)) == size
+    with pytest.raises(BatchTooLargeError):
+        with_header(records, b"", b"", limit=size - 1)
+
+
 @pytest.mark.parametrize("limit", [100 << 20, 2**62])
 def test_what_would_be_too_large_is_known_before_there_is_room_for_it(limit: int) -> None:
     records = records_of([NewRecord(b"v")] * 100_000)
