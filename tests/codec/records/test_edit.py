@@ -204,17 +204,17 @@ def test_there_is_one_value_for_each_record(values: list[bytes]) -> None:
         with_header_each(records_of([NewRecord(b"v")] * 2), b"a", values)
 
 
-def test_a_result_may_be_as_large_as_the_limit_and_no_larger() -> None:
+@pytest.mark.parametrize("last", [b"value", KEEP], ids=["all", "all but the last"])
+def test_a_result_may_be_as_large_as_the_limit_and_no_larger(last: bytes | Keep) -> None:
     records = records_of([NewRecord(b"v" * 100)] * 10)
-    size = len(with_header(records, b"key", b"value"))
+    values = [b"value"] * 9 + [last]
+    size = len(with_header_each(records, b"key", values))
 
-    assert len(with_header(records, b"key", b"value", limit=size)) == size
-    for edit in (
-        lambda: with_header(records, b"key", b"value", limit=size - 1),
-        lambda: with_header_each(records, b"key", [b"value"] * 10, limit=size - 1),
-    ):
-        with pytest.raises(BatchTooLargeError, match=f"more than {size - 1} bytes"):
-            edit()
+    assert len(with_header_each(records, b"key", values, limit=size)) == size
+    with pytest.raises(BatchTooLargeError, match=f"more than {size - 1} bytes"):
+        with_header_each(records, b"key", values, limit=size - 1)
+    with pytest.raises(BatchTooLargeError):
+        with_header(records, b"key", b"value", limit=size - 1)
 
 
 def test_what_shrinks_later_counts_for_the_limit() -> None:
