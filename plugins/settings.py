@@ -97,7 +97,8 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"{key} is not a setting; the settings are {', '.join(model.model_fields) or 'none'}"
+        names = ", ".join(about.alias or name for name, about in model.model_fields.items())
+        return f"{key} is not a setting; the settings are {names or 'none'}"
     remedy = _WRITE.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{key}: {remedy}" if key else remedy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import Field
 
 from kafka_sidecar.plugins.settings import Milliseconds, Settings, Size, described, read
 from kafka_sidecar.policies.loading import POLICIES
@@ -13,6 +14,16 @@ class Example(Settings):
     """How large."""
     time: Milliseconds | None = None
     """How long."""
+
+
+class Named(Settings):
+    with_: str = Field(default="x", alias="with")
+    """A word of Python."""
+
+
+def test_a_setting_whose_name_is_a_word_of_python_is_told_as_it_is_written() -> None:
+    with pytest.raises(ValueError, match=r"the settings are with$"):
+        read(Named, {"wiht": "y"})
 
 
 def test_sizes_and_times_are_written_with_units() -> None:
