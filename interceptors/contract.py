@@ -103,6 +103,8 @@ class Hints:
     """Names of topics it is for, with * and ? as in a shell. The configuration may narrow this down."""
     wants_records: bool = True
     """Whether it looks at records: if not, nothing is decompressed for it; it gets no `on_send` and no `on_consume`."""
+    never_left_out: bool = False
+    """Whether it is called however often it fails or is slow: for those that hide something."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

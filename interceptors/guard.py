@@ -41,7 +41,7 @@ class Limits:
     pause_s: float = 60.0  # how long; then one more failure is enough
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Guard:
     """Calls one interceptor."""
 
@@ -100,7 +100,7 @@ class Guard:
 
     def _count_failure(self) -> None:
         self._in_a_row += 1
-        if 0 < self.limits.failures <= self._in_a_row:
+        if 0 < self.limits.failures <= self._in_a_row and not self.hints.never_left_out:
             self.out_until = self.clock() + self.limits.pause_s
             self.report.taken_out(self.name, self._in_a_row, self.limits.pause_s)
 
