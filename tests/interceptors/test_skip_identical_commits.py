@@ -1,0 +1,161 @@
+"""Commits that are left out, and those that must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+FIVE, SIX = OffsetAndMetadata(5), OffsetAndMetadata(6)
+Given = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass
+class Group:
+    """Commits through a chain, and what a broker would have stored in the end."""
+
+    catalog: Catalog
+    now: int = 1_700_000_000_000
+    stored: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+
+    def asks(self, offsets: Given, **about: Any) -> Offsets:
+        """The request as it leaves for the broker."""
+        context = Context(clock=lambda: self.now, **{"group_id": "g", "session": 1, "member_id": "m", **about})
+        return self.catalog.committers.before(Offsets(offsets, context))
+
+    def succeeds(self, sent: Offsets) -> None:
+        self.stored |= sent
+        self.catalog.committers.after(sent)
+
+    def commits(self, offsets: Given, **about: Any) -> Given:
+        """What is sent, and succeeds."""
+        sent = self.asks(offsets, **about)
+        self.succeeds(sent)
+        return sent
+
+
+def chain(told: Any, *types: str, **settings: Any) -> Catalog:
+    named = [
+        InterceptorSettings(one, one, settings=settings if one == "skip_identical_commits" else {}) for one in types
+    ]
+    return Catalog(named, told)
+
+
+@pytest.fixture
+def group(told: Any) -> Group:
+    return Group(chain(told, "skip_identical_commits"))
+
+
+def test_an_offset_that_was_committed_just_so_is_left_out(group: Group) -> None:
+    group.commits({P0: FIVE, P1: FIVE})
+    assert group.commits({P0: FIVE, P1: SIX}) == {P1: SIX}
+    assert group.commits({P0: FIVE, P1: SIX}) == {}
+
+
+@pytest.mark.parametrize("other", [SIX, OffsetAndMetadata(5, "x"), OffsetAndMetadata(5, "", 7), OffsetAndMetadata(4)])
+def test_another_offset_metadata_or_leader_epoch_goes_through(other: OffsetAndMetadata, group: Group) -> None:
+    group.commits({P0: FIVE})
+    assert group.commits({P0: other}) == {P0: other}
+
+
+def test_what_failed_is_not_remembered(group: Group) -> None:
+    group.asks({P0: FIVE})
+    assert group.commits({P0: FIVE}) == {P0: FIVE}
+
+
+def test_a_commit_that_is_under_way_makes_the_one_before_it_forgotten(group: Group) -> None:
+    group.commits({P0: FIVE})
+    back = group.asks({P0: OffsetAndMetadata(3)})
+    again = group.asks({P0: FIVE})
+    assert again == {P0: FIVE}
+    group.succeeds(back)
+    group.succeeds(again)
+    assert group.stored == {P0: FIVE}
+
+
+def test_the_answer_to_an_older_commit_does_not_vouch_for_a_newer_one(group: Group) -> None:
+    first, second = group.asks({P0: FIVE}), group.asks({P0: OffsetAndMetadata(5, "x")})
+    group.succeeds(first)
+    assert second == {P0: OffsetAndMetadata(5, "x")}  # and fails
+    assert group.commits({P0: OffsetAndMetadata(5, "x")}) == {P0: OffsetAndMetadata(5, "x")}
+
+
+def test_after_some_time_a_commit_goes_through_though_nothing_changed(group: Group) -> None:
+    group.commits({P0: FIVE})
+    group.now += 59_999
+    assert group.commits({P0: FIVE}) == {}
+    group.now += 1
+    assert group.commits({P0: FIVE}) == {P0: FIVE}
+    group.now += 59_999
+    assert group.commits({P0: FIVE}) == {}
+
+
+def test_a_clock_that_goes_back_lets_commits_through(group: Group) -> None:
+    group.commits({P0: FIVE})
+    group.now -= 1
+    assert group.commits({P0: FIVE}) == {P0: FIVE}
+
+
+@pytest.mark.parametrize("about", [{"session": 2}, {"member_id": "n"}, {"group_instance_id": "i"}, {"group_id": "h"}])
+def test_somebody_else_s_commit_goes_through(about: dict[str, Any], group: Group) -> None:
+    group.commits({P0: FIVE})
+    assert group.commits({P0: FIVE}, **about) == {P0: FIVE}
+
+
+def test_the_first_after_somebody_else_committed_goes_through(group: Group) -> None:
+    group.commits({P0: FIVE})
+    group.commits({P0: SIX}, session=2)
+    assert group.commits({P0: FIVE}) == {P0: FIVE}
+
+
+def test_commits_in_transactions_go_through_and_make_the_last_one_forgotten(group: Group) -> None:
+    group.commits({P0: FIVE})
+    assert group.commits({P0: FIVE}, transactional_id="t") == {P0: FIVE}
+    assert group.commits({P0: FIVE}, transactional_id="t") == {P0: FIVE}
+    assert group.commits({P0: FIVE}) == {P0: FIVE}
+
+
+def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(told: Any) -> None:
+    group = Group(chain(told, "skip_identical_commits", remember=2))
+    group.commits({P0: FIVE})
+    group.commits({P1: FIVE})
+    group.commits({P0: FIVE})
+    group.commits({TopicPartition("orders", 2): FIVE})
+    assert group.commits({P0: FIVE}) == {}
+    assert group.commits({P1: FIVE}) == {P1: FIVE}
+
+
+@pytest.mark.parametrize(
+    "order", [("skip_identical_commits", "commit_metadata"), ("commit_metadata", "skip_identical_commits")]
+)
+def test_what_is_said_about_a_commit_makes_it_no_other_if_it_is_said_afterwards(
+    order: tuple[str, str], told: Any
+) -> None:
+    group = Group(chain(told, *order))
+    group.commits({P0: FIVE})
+    group.now += 10
+    assert bool(group.commits({P0: FIVE})) == (order[0] == "commit_metadata")
+
+
+def test_it_looks_at_no_records_and_counts_what_it_leaves_out(group: Group) -> None:
+    group.commits({P0: FIVE, P1: FIVE})
+    group.commits({P0: FIVE, P1: FIVE})
+    (guard,) = group.catalog.guards
+    (figures,) = guard.interceptor.figures()
+    assert not guard.hints.wants_records
+    assert dict(figures.counters) == {(): 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"remember": 0}, "remember: "), ({"at_least_every": 60}, "at_least_every: write a duration with its unit")],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str, told: Any) -> None:
+    with pytest.raises(ValueError, match=f"interceptor skip_identical_commits: {message}"):
+        chain(told, "skip_identical_commits", **settings)
