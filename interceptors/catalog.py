@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
@@ -37,20 +38,27 @@ class Catalog:
     """Configured interceptors, in order."""
 
     def __init__(
-        self, settings: Sequence[InterceptorSettings], report: Report, largest_metadata: int = LARGEST_METADATA
+        self,
+        settings: Sequence[InterceptorSettings],
+        report: Report,
+        largest_metadata: int = LARGEST_METADATA,
+        previous: Catalog | None = None,
     ) -> None:
         """Load and configure everything that the configuration names.
+
+        Those of the ``previous`` one whose settings have not changed go on as they are, with all that they know.
 
         Raises:
             ValueError: a class or a setting is wrong; one line with the interceptor's name and the remedy.
         """
-        self.guards: list[Guard] = []
-        try:
-            for setting in settings:
-                self.guards.append(_opened(setting, report))
-        except ValueError:
-            self.close()
-            raise
+        known = list(previous._opened) if previous is not None else []
+        self._opened: list[tuple[InterceptorSettings, Guard]] = []
+        for setting in settings:
+            same = next((one for one in known if one[0] == setting), None)
+            if same is not None:
+                known.remove(same)
+            self._opened.append(same or (setting, _opened(setting, report)))
+        self.guards = tuple(guard for _, guard in self._opened)
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
         self.committers = Committers(tuple(self._of(ConsumerInterceptor)), largest_metadata)
@@ -78,14 +86,6 @@ class Catalog:
     @property
     def intercept_commits(self) -> bool:
         return bool(self.committers.changes or self.committers.told)
-
-    def close(self) -> None:
-        """Close every interceptor once; what fails is reported."""
-        for guard in self.guards:
-            try:
-                guard.interceptor.close()
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are to be closed all the same
-                guard.report.failed(guard.name, "close", error)
 
     def _of(self, kind: type[Interceptor]) -> Iterator[Guard]:
         return (guard for guard in self.guards if isinstance(guard.interceptor, kind))
@@ -123,7 +123,16 @@ def _opened(setting: InterceptorSettings, report: Report) -> Guard:
         raise ValueError(f"interceptor {setting.name}: {failed}") from error
     if fault := _no_interceptor(interceptor, hints):
         raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
-    return Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
+    guard = Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
+    weakref.finalize(guard, _close, setting.name, interceptor, report)  # once the last request that it serves is done
+    return guard
+
+
+def _close(name: str, interceptor: Interceptor, report: Report) -> None:
+    try:
+        interceptor.close()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises must not reach others
+        report.failed(name, "close", error)
 
 
 def _no_interceptor(interceptor: Interceptor, hints: object) -> str | None:

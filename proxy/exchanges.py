@@ -46,6 +46,7 @@ class Client(Protocol):
     client_id: str | None
     client_software: str | None  # name and version (KIP-511)
     principal: str | None  # "User:alice", where it has authenticated by name
+    notes: dict[str, object]  # what those who take its requests in hand have to remember
 
 
 class Exchange(Protocol):

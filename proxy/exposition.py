@@ -64,6 +64,10 @@ class _Collector:
         )
         if m.validation is not None:
             yield from _validation(m.validation)
+        if m.interception is not None:
+            from kafka_sidecar.proxy.interception import exposition as interception
+
+            yield from interception.exposed(m.interception, PREFIX, _histogram)
         build = GaugeMetricFamily(
             PREFIX + "build_info", "Version of the sidecar, always 1", labels=["version", "python"]
         )

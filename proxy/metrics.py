@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafka_sidecar.proxy.interception.observed import Observed as Interceptions
     from kafka_sidecar.proxy.validation.observed import Observed
 
 LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
@@ -56,6 +57,7 @@ class Metrics:
     nodes: int = 0
     cluster_reached: bool = False
     validation: Observed | None = None  # None: nothing is validated
+    interception: Interceptions | None = None  # None: nothing is intercepted
 
     def api(self, key: int, name: str) -> ApiCounts:
         counts = self.apis.get(key)

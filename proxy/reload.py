@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 LOOKED_AT_EVERY_S = 1.0
 # What takes effect without a restart.
-RELOADED = frozenset({"policies", "topics", "validation"})
+RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception"})
 
 Mark = tuple[int, int, int]  # changes when the file is written, or when a link to it is turned (ConfigMaps)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy import remembered
+from kafka_sidecar.proxy import principals, remembered
 from kafka_sidecar.proxy.addresses import Addresses, Node
 from kafka_sidecar.proxy.cluster import Address, Cluster, Servers, describe
 from kafka_sidecar.proxy.config import Config, ConfigError
@@ -26,6 +26,7 @@ from kafka_sidecar.proxy.transport import BrokerUnreachableError, Connection, Di
 from kafka_sidecar.proxy.values import host_port
 
 if TYPE_CHECKING:
+    from kafka_sidecar.proxy.interception.interception import Interception
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
 
@@ -71,6 +72,7 @@ class Server:
         )
         self.topics = TopicNames(self._cluster.topic_names)
         self.validator: Validator | None = None
+        self.interception: Interception | None = None
         self.topic_configs: TopicConfigs | None = None
         self._routes = Routes(
             metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self._exchange
@@ -101,10 +103,28 @@ class Server:
         self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
 
     def apply(self, config: Config) -> None:
-        """Judge requests that begin from now on by the rules of this configuration; its other settings stay.
+        """Judge and intercept requests that begin from now on as this configuration says; its other settings stay.
 
-        Raises ConfigError where a rule is wrong; the old ones stay then.
+        Raises ConfigError where a rule or an interceptor is wrong; what was in force before stays then.
         """
+        put_interceptors_in_force = self._interceptors(config)
+        self._apply_rules(config)
+        put_interceptors_in_force()
+
+    def _interceptors(self, config: Config) -> Callable[[], None]:
+        """Load them. Raises ConfigError."""
+        if self.interception is None and not config.interceptors:
+            return lambda: None
+        from kafka_sidecar.proxy.interception.interception import Interception
+
+        if self.interception is None:
+            self.interception = Interception(self.topics, self._cluster.topic_ids)
+            self.metrics.interception = self.interception.observed
+        put_in_force = self.interception.loaded(config)
+        self._routes.forget()
+        return put_in_force
+
+    def _apply_rules(self, config: Config) -> None:
         if self.validator is None and not config.wants_validation:
             return  # what validation needs is imported, and takes memory, once there is something to validate
         from kafka_sidecar.proxy.validation import validator
@@ -136,7 +156,10 @@ class Server:
 
     def _exchange(self, key: int, version: int) -> Begin | None:
         begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
-        return begin or (self.validator.exchange(key, version) if self.validator is not None else None)
+        begin = begin or (self.validator.exchange(key, version) if self.validator is not None else None)
+        if self.interception is None:
+            return begin
+        return self.interception.exchange(key, version, begin) or principals.exchange(key, version)
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""

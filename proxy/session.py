@@ -17,6 +17,7 @@ from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.acks import CLIENT_ID, acks_at
+from kafka_sidecar.proxy.counted import Counted
 from kafka_sidecar.proxy.diagnosis import diagnose
 from kafka_sidecar.proxy.frames import Edit, Frames, Swallowed
 from kafka_sidecar.proxy.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
@@ -41,28 +42,6 @@ class Closing:
     detail: str  # one sentence for a person
 
 
-class _Counted:
-    """Count by how much an edited frame grows, and how long it is held."""
-
-    __slots__ = ("_clock", "_counts", "_edit", "_since", "skip")
-
-    def __init__(self, edit: Edit, route: Route, clock: Callable[[], float]) -> None:
-        self.skip = 0
-        self._edit = edit
-        self._counts = route.counts
-        self._clock = clock
-        self._since = clock()
-
-    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
-        new = self._edit.feed(data, start, end, last)
-        if new is not None:
-            self._counts.rewritten_bytes += len(new) - (end - start)
-        if last:
-            self._counts.held += 1
-            self._counts.held_us += int((self._clock() - self._since) * 1e6)
-        return new
-
-
 class Session:
     """One client's conversation with one broker.
 
@@ -72,8 +51,8 @@ class Session:
 
     __slots__ = (
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "number", "principal", "requests",
-        "taken_requests", "taken_responses",
+        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "notes", "number", "principal",
+        "requests", "taken_requests", "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -92,6 +71,7 @@ class Session:
         self.client_id: str | None = None
         self.client_software: str | None = None
         self.principal: str | None = None
+        self.notes: dict[str, object] = {}
         self.closing: Closing | None = None
         self.requests = 0
         self.taken_responses = TakenResponses(self._broker_frames)
@@ -267,7 +247,7 @@ class Session:
             return rewrite.stream()
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
-        return _Counted(rewrite.edit(), route, self._clock)
+        return Counted(rewrite.edit(), route, self._clock)
 
     def _unusual_request(self, data: bytes, length: int, key_version: int) -> Route:
         """A pair seen for the first time, or no request at all."""

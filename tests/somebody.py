@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_sidecar.proxy.exchanges import Client
 
@@ -13,6 +13,7 @@ class Somebody(Client):
     client_id: str | None = "app"
     client_software: str | None = "apache-kafka-java 4.3.1"
     principal: str | None = None
+    notes: dict[str, object] = field(default_factory=dict)
 
 
 SOMEBODY = Somebody()

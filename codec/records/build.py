@@ -108,7 +108,7 @@ def resealed(batch: Batch, records: Records) -> bytes:
     """
     header = bytearray(batch.data[: HEADER.size])
     header[COUNT_AT:] = len(records).to_bytes(4, "big")
-    return _sealed(bytes(header), records.payload)
+    return _sealed(header, records.payload)
 
 
 def commit_marker(like: Batch, base_offset: int) -> bytes:
@@ -161,16 +161,16 @@ def built(
         base_offset, 0, leader_epoch, MAGIC, 0, attributes & ~CODEC_BITS | codec, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, len(new),
     )  # fmt: skip
-    return _sealed(header, payload)
+    return _sealed(bytearray(header), payload)
 
 
-def _sealed(header: bytes | memoryview, payload: bytes) -> bytes:
+def _sealed(header: bytearray, payload: bytes) -> bytes:
     """Header and records as a batch: compressed as the header says, with the right length and checksum."""
-    codec = header[ATTRIBUTES_AT + 1] & CODEC_BITS
-    batch = bytearray(header) + compressed(codec, payload)
-    batch[LENGTH_AT:LENGTH_FROM] = (len(batch) - LENGTH_FROM).to_bytes(4, "big")
-    batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
-    return bytes(batch)
+    records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload)
+    header[LENGTH_AT:LENGTH_FROM] = (HEADER.size - LENGTH_FROM + len(records)).to_bytes(4, "big")
+    crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
+    header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
+    return b"".join((header, records))
 
 
 def _changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafka_sidecar.policies.catalog import Catalog, PolicySettings
 from kafka_sidecar.policies.plans import Report
-from kafka_sidecar.proxy.config import Config, Policy
+from kafka_sidecar.proxy.config import Config
+from kafka_sidecar.proxy.sections import Policy
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig, TopicRule
 
 

@@ -1,0 +1,64 @@
+"""From a Produce response, or the lack of one, to what became of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
+from kafka_sidecar.codec.headers import ResponseHeader
+from kafka_sidecar.codec.message import decode
+from kafka_sidecar.codec.messages.produce import PartitionProduceResponse, ProduceResponse
+from kafka_sidecar.interceptors.contract import UNKNOWN, Acknowledged, Context, SendError
+from kafka_sidecar.interceptors.producing import Details, Producers
+
+# Kafka's RetriableException, as far as a Produce may be answered with one.
+RETRIABLE = frozenset({2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 51, 56, 74, 75, 76, 89, 100, 103})
+HEADER_AT = 4
+
+Place = tuple[str | bytes, int]  # the topic's name or id as the request has it, partition
+Answers = Mapping[Place, PartitionProduceResponse]
+
+
+@dataclass(slots=True)
+class Sent:
+    """One batch of a request, until it is known what became of it."""
+
+    topic: str
+    partition: int
+    chain: Producers
+    count: int  # of records; what its header says, where nobody has looked inside
+    most: int  # records that it can hold, if its header is not to be believed
+    sent_at: int  # ms since 1970
+    details: Details | None = None
+
+    def acknowledge(self, context: Context, answer: PartitionProduceResponse | None) -> None:
+        """Tell its interceptors; None: there is no answer, as with acks=0."""
+        if answer is None:
+            self._tell(context, self.count, None, UNKNOWN, UNKNOWN)
+        elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            # A duplicate has been written before; Kafka's clients take that for success too.
+            self._tell(context, self.count, None, answer.base_offset, answer.log_append_time_ms)
+        else:
+            message = answer.error_message or f"the broker answers with error code {answer.error_code}"
+            self.fail(context, SendError(message, answer.error_code, answer.error_code in RETRIABLE))
+
+    def fail(self, context: Context, error: SendError) -> None:
+        """Tell its interceptors that it was not written, or that nobody knows."""
+        count = self.count if self.details is not None else min(self.count, self.most)
+        self._tell(context, count, error, UNKNOWN, UNKNOWN)
+
+    def _tell(self, context: Context, count: int, error: SendError | None, base: int, time: int) -> None:
+        batch = Acknowledged(self.topic, self.partition, count, context, self.sent_at, base, time)
+        self.chain.acknowledged(batch, self.details, error)
+
+
+def answers(frame: bytes, version: int, by_id: bool) -> Answers:
+    """What a Produce response says of each partition. Raises CodecError."""
+    _, at = decode(ResponseHeader, frame, response_header_version(ApiKey.PRODUCE, version), HEADER_AT)
+    response, _ = decode(ProduceResponse, frame, version, at)
+    return {
+        (topic.topic_id if by_id else topic.name, one.index): one
+        for topic in response.responses
+        for one in topic.partition_responses
+    }

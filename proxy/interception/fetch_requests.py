@@ -1,0 +1,90 @@
+"""A look at a Fetch request that costs little: which topics it names, and whether its session may bring others.
+
+A client that keeps a fetch session (KIP-227) names its topics once; what it reads is only seen in the responses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.headers import decode_request_header
+from kafka_sidecar.codec.message import Skipper, skipper
+from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic
+from kafka_sidecar.codec.wire import uvarint
+
+FIRST_WITH_SESSIONS, FIRST_FLEXIBLE, FIRST_WITH_IDS = 7, 12, 13
+OLDEST = 4  # which interceptors can read: what is older carries no headers (KIP-82)
+SESSION = Struct(">ii")
+ID_SIZE = 16
+NO_SESSION = -1  # an epoch: the request stands for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a request says of what is wanted."""
+
+    session_epoch: int  # 0: a session begins; -1: none; more: it goes on
+    topics: tuple[str | bytes, ...]  # names, or since v13 ids
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the response may hold topics that this request does not name."""
+        return self.session_epoch > 0
+
+
+@cache
+def _steps(version: int) -> tuple[Skipper | None, Skipper, Skipper]:
+    """From the start of the body to the session id, from there to the topics, over a topic behind its name."""
+    to_session = skipper(FetchRequest, version, before="session_id") if version >= FIRST_WITH_SESSIONS else None
+    to_topics = skipper(FetchRequest, version, "session_epoch" if to_session else None, before="topics")
+    named = "topic_id" if version >= FIRST_WITH_IDS else "topic"
+    return to_session, to_topics, skipper(FetchTopic, version, after=named)
+
+
+def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
+    """The request of ``size`` bytes at data[at]; None: not all of it is here, or it cannot be read."""
+    if len(data) < at + size:
+        return None
+    try:
+        to_session, to_topics, over_topic = _steps(version)
+        here = _body(data, at)
+        epoch = NO_SESSION
+        if to_session is not None:
+            here = to_session(data, here)
+            _, epoch = SESSION.unpack_from(data, here)
+            here += SESSION.size
+        here = to_topics(data, here)
+        if version >= FIRST_FLEXIBLE:
+            count, here = uvarint(data, here)
+            count -= 1
+        else:
+            count, here = int.from_bytes(data[here : here + 4], "big", signed=True), here + 4
+        topics: list[str | bytes] = []
+        for _ in range(count):
+            name, here = _named(version, data, here)
+            topics.append(name)
+            here = over_topic(data, here)
+    except (CodecError, IndexError, ValueError):
+        return None
+    return Glance(epoch, tuple(topics))
+
+
+def _body(data: bytes, at: int) -> int:
+    """Where the body of the request at data[at] begins, behind its length."""
+    return decode_request_header(data, at + 4)[1]
+
+
+def _named(version: int, data: bytes, at: int) -> tuple[str | bytes, int]:
+    if version >= FIRST_WITH_IDS:
+        if len(data) < at + ID_SIZE:
+            raise IndexError
+        return bytes(data[at : at + ID_SIZE]), at + ID_SIZE
+    if version >= FIRST_FLEXIBLE:
+        length, at = uvarint(data, at)
+        length -= 1
+    else:
+        length, at = int.from_bytes(data[at : at + 2], "big"), at + 2
+    return data[at : at + length].decode(), at + length

@@ -1,0 +1,111 @@
+"""Whether a request has to be intercepted at all, and by whom: what a running sidecar asks first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.interceptors.catalog import Catalog
+from kafka_sidecar.proxy.config import Config, ConfigError
+from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
+from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
+from kafka_sidecar.proxy.interception.configured import catalog
+from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
+from kafka_sidecar.proxy.interception.fetch_requests import OLDEST, glance
+from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.proxy.interception.produce import InterceptedProduce
+from kafka_sidecar.proxy.interception.surroundings import Surroundings
+from kafka_sidecar.proxy.routes import RouteError
+from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.validation.validator import only_topic
+
+SESSION = "fetch session"  # a note about a client: the catalog that was asked, and whether it wants any of its topics
+
+TopicIds = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]  # raises OSError, CodecError
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Interception:
+    """The interceptors in force. A request that has begun is intercepted by those that were in force then."""
+
+    def __init__(self, topics: TopicNames, topic_ids: TopicIds) -> None:
+        self.observed = Observed(time.monotonic)
+        self.catalog = Catalog((), self.observed)
+        self._around = Surroundings(topics.known, topics.ask, topic_ids, self.observed, _now, 0, 0)
+
+    def loaded(self, config: Config) -> Callable[[], None]:
+        """Load the interceptors of a configuration; what is given back puts them in force.
+
+        Raises ConfigError where one is wrong.
+        """
+        try:
+            new = catalog(config, self.observed, self.catalog)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return partial(self._put_in_force, new, config)
+
+    def _put_in_force(self, new: Catalog, config: Config) -> None:
+        self.catalog = new
+        self.observed.guards = new.guards
+        self._around = replace(
+            self._around,
+            limit=config.validation.max_batch,
+            message_max_bytes=config.interception.message_max_bytes,
+            hold_for=tuple(config.interception.hold_for),
+        )
+
+    def exchange(self, key: int, version: int, inner: Begin | None) -> Begin | None:
+        """Who takes requests of this kind in hand; ``inner``: who does so already, to validate them."""
+        if key == ApiKey.PRODUCE:
+            return partial(self._produce, version, inner)
+        if key == ApiKey.FETCH:
+            return partial(self._fetch, version)
+        if key in SHAPES and version >= SHAPES[ApiKey(key)].oldest:
+            return partial(self._commit, SHAPES[ApiKey(key)], version)
+        return inner
+
+    def _produce(
+        self, version: int, inner: Begin | None, data: bytes, at: int, size: int, client: Client
+    ) -> Exchange | None:
+        validated = inner(data, at, size, client) if inner is not None else None
+        if not self.catalog.intercept_producers:
+            return validated
+        topic = only_topic(version, data, at, size)
+        name = self._around.name_of(topic) if isinstance(topic, bytes) else topic
+        if name is not None and self.catalog.producers(name) is None:
+            return validated
+        return InterceptedProduce(self.catalog.producers, self._around, client, version, validated)
+
+    def _fetch(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
+        if not self.catalog.intercept_consumers:
+            return None
+        if version < OLDEST:
+            raise RouteError(
+                "unsupported_version", f"Fetch version {version} is not relayed where interceptors look at what is read"
+            )
+        if not self._may_be_wanted(self.catalog, version, data, at, size, client):
+            return None
+        return InterceptedFetch(self.catalog.consumers, self._around, client, version)
+
+    def _may_be_wanted(self, in_force: Catalog, version: int, data: bytes, at: int, size: int, client: Client) -> bool:
+        """Whether the response may hold records of a topic that is intercepted; if not, it need not be collected."""
+        seen = glance(version, data, at, size)
+        if seen is None:
+            client.notes.pop(SESSION, None)  # it may be a session's beginning
+            return True
+        names = (self._around.name_of(one) if isinstance(one, bytes) else one for one in seen.topics)
+        hit = any(name is None or in_force.consumers(name) is not None for name in names)
+        if seen.session_epoch == 0 or hit:
+            client.notes[SESSION] = (in_force, hit)
+        return hit or (seen.goes_on and client.notes.get(SESSION) != (in_force, False))
+
+    def _commit(self, shape: Shape, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
+        if not self.catalog.intercept_commits:
+            return None
+        return InterceptedCommit(shape, self.catalog.committers, self._around, client, version)
