@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
-from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.contract import Batch, Context
+from kafka_sidecar.interceptors.loading import INTERCEPTORS
 
 NOW = 1_700_000_000_000  # ms
 Pairs = Iterable[tuple[str, bytes | None]]
@@ -64,5 +65,28 @@ def context() -> Callable[..., Context]:
 
     def of(now: int = NOW, **about: Any) -> Context:
         return Context(clock=lambda: now, **about)
+
+    return of
+
+
+@pytest.fixture
+def configured() -> Callable[..., Any]:
+    """A built-in interceptor with its settings."""
+
+    def of(kind: str, **settings: Any) -> Any:
+        interceptor = INTERCEPTORS.find(kind, None)()
+        interceptor.configure(settings)
+        return interceptor
+
+    return of
+
+
+@pytest.fixture
+def sent(a_batch: Callable[..., Records], context: Callable[..., Context]) -> Callable[..., list[list[Any]]]:
+    """The headers of records, given as for `a_batch`, after an interceptor has seen them on their way to a broker."""
+
+    def of(interceptor: Any, *records: dict[str, Any], **about: Any) -> list[list[Any]]:
+        left = interceptor.on_send_batch(Batch("orders", 3, a_batch(*records), context(**about)))
+        return [[(header.key, header.value) for header in record.headers] for record in left]
 
     return of

@@ -1,0 +1,57 @@
+"""Headers that go no further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Batch, Context
+
+Made = Callable[..., Any]
+THERE = {"headers": [("a", b"1"), ("secret", b"2"), ("b", None), ("secret", None), ("token", b"")]}
+
+
+def test_all_headers_of_the_keys_are_removed_and_the_others_keep_their_order(configured: Made, sent: Made) -> None:
+    removing = configured("remove_header", keys=["secret", "token"])
+    assert sent(removing, THERE, {"headers": [("secrets", b"")]}) == [[("a", b"1"), ("b", None)], [("secrets", b"")]]
+
+
+def test_consumers_do_not_see_them_either(
+    configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    removing = configured("remove_header", keys=["secret"])
+    left = removing.on_consume_batch(Batch("orders", 0, a_batch(THERE), context()))
+    assert [header.key for header in left[0].headers] == ["a", "b", "token"]
+
+
+def test_records_without_them_are_the_very_same(
+    configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    records = a_batch({"headers": [("a", b"")]}, {})
+    assert configured("remove_header", keys=["secret"]).on_send_batch(Batch("o", 0, records, context())) is records
+
+
+@pytest.mark.parametrize(
+    ("hooks", "producers", "consumers"),
+    [(["on_send"], True, False), (["on_consume"], False, True), (["on_send", "on_consume"], True, True)],
+)
+def test_only_the_hooks_of_the_settings_look_inside(
+    hooks: list[str], producers: bool, consumers: bool, told: Any
+) -> None:
+    settings = InterceptorSettings("remove_header", "it", settings={"keys": ["secret"], "hooks": hooks})
+    catalog = Catalog([settings], told)
+    assert (catalog.producers("orders") is not None, catalog.consumers("orders") is not None) == (producers, consumers)
+
+
+def test_it_is_never_left_out_for_nobody_is_to_see_what_it_removes(configured: Made) -> None:
+    assert configured("remove_header", keys=["secret"]).hints().never_left_out
+
+
+@pytest.mark.parametrize("wrong", [{}, {"keys": ["a"], "hooks": []}])
+def test_one_that_removes_nothing_is_told(configured: Made, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^removes nothing: set keys, and at least one of the hooks"):
+        configured("remove_header", **wrong)
