@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Lock, Thread, main_thread
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -74,8 +74,11 @@ class Spans:
         yield Figures("dropped_spans", about, (), counters={(): self._dropped})
 
     def close(self) -> None:
-        """Export what there is, in a thread that the program waits for when it ends: at most `TIMEOUT_S`."""
-        Thread(target=self._processor.shutdown, name=LAST).start()
+        """Export what there is, which takes at most `TIMEOUT_S`, in a thread that the program waits for at its end."""
+        if main_thread().is_alive():
+            Thread(target=self._processor.shutdown, name=LAST).start()
+        else:  # the program is at its end: nobody is held up, and no thread would be waited for
+            self._processor.shutdown()
 
     def _ended(
         self, span: Span, batch: Acknowledged, began: int, ended: int, exception: Exception | None

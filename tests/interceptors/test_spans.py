@@ -184,6 +184,19 @@ def test_what_is_never_acknowledged_does_not_fill_the_memory(
     assert [figures.counters for figures in tracing.figures()] == [{(): 3}]
 
 
+def test_a_program_at_its_end_waits_for_the_last_spans(
+    tracing: Any,
+    collector: Collector,
+    a_batch: Callable[..., Records],
+    context: Callable[..., Context],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    produced(tracing, a_batch({}), context())
+    monkeypatch.setattr(spans, "main_thread", threading.Thread)  # one that is not alive, as when Python ends
+    tracing.close()
+    assert len(collector.spans()) == 1
+
+
 def test_a_collector_that_is_not_there_holds_nobody_up(
     configured: Made,
     a_batch: Callable[..., Records],
