@@ -1,6 +1,7 @@
 """A cluster, a sidecar in front of it, a producer and a consumer through it: watch records pass, read what was seen.
 
 Then good and bad records for a topic that is validated: which are stored, and what the producer is told of the others.
+And a record that interceptors change: a header more on the way in, a field masked on the way out.
 
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, three brokers of it.
 DEMO_SECONDS says for how long records are sent. Exit code 1: something that had to be seen was not.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import mock_cluster
 from confluent_kafka import Consumer, Producer
+from customers import Customers
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
 from refusals import BATCHES, KINDS, Payments, answer_on_the_wire, reasons_table
 from rich.console import Console, Group
@@ -127,6 +129,8 @@ def run(console: Console, folder: Path) -> int:
         payments = Payments(sidecar.listen)
         payments.send()
         console.print(reasons_table(answer_on_the_wire(sidecar.listen)))
+        customers = Customers(sidecar.listen, bootstrap_servers)
+        console.print(customers.table())
         refused = sidecar.refused_records()
         traffic = sidecar.traffic()
         began = time.monotonic()
@@ -140,6 +144,7 @@ def run(console: Console, folder: Path) -> int:
                 refused == REFUSED,
                 f"{refused} records refused, by the sidecar's own count: these, and {BAD_KINDS} of the batch above",
             ),
+            *customers.findings(),
             *relay_findings(traffic.opened, passed),
             *address_findings(brokers, own, told),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),

@@ -137,4 +137,4 @@ def runs(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: str) -> t
 
 def overrides(interceptor: object, base: type, hook: str) -> bool:
     """Whether its class has a hook of its own in place of the base's, which does nothing."""
-    return getattr(type(interceptor), hook, None) is not getattr(base, hook)
+    return getattr(type(interceptor), hook, None) is not getattr(base, hook, None)

@@ -16,6 +16,7 @@ import typer
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import build
 from kafka_sidecar.proxy.config import Config, ConfigError, load
+from kafka_sidecar.proxy.interceptor_commands import interceptor_app
 from kafka_sidecar.proxy.policy_commands import policy_app
 from kafka_sidecar.proxy.reload import Reload
 from kafka_sidecar.proxy.tasks import spawn
@@ -28,6 +29,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 config_app = typer.Typer(no_args_is_help=True, help="About the configuration file.")
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
+app.add_typer(interceptor_app, name="interceptor")
 log = logging.getLogger("kafka_sidecar")
 
 DEFAULT_ADMIN = "127.0.0.1:9190"
@@ -98,12 +100,20 @@ def version() -> None:
 
 
 def check(config: Config, path: Path | None) -> None:
-    """Load and configure the policies, where there are any. Raises ConfigError."""
+    """Load and configure policies and interceptors, where there are any. Raises ConfigError."""
     if config.wants_validation:
         from kafka_sidecar.proxy.validation.configured import rules
 
         try:
             rules(config, lambda policy, error: None, None)
+        except ValueError as error:
+            raise ConfigError(f"{path or 'environment'}: {error}") from error
+    if config.interceptors:
+        from kafka_sidecar.proxy.interception.configured import catalog
+        from kafka_sidecar.proxy.interceptor_commands import Untold
+
+        try:
+            catalog(config, Untold())
         except ValueError as error:
             raise ConfigError(f"{path or 'environment'}: {error}") from error
 

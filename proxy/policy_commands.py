@@ -6,17 +6,16 @@ Exit codes: 0 every record may pass, 1 some may not, 2 the configuration, a flag
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_sidecar.proxy.config import Config, ConfigError, load
+from kafka_sidecar.proxy.listing import listed, loaded, refuse
 
 if TYPE_CHECKING:
     from kafka_sidecar.policies.contract import Hints
@@ -56,11 +55,9 @@ def show(config: ConfigFile = None) -> None:
     """List the policies that topics can name, where they come from and their settings."""
     from kafka_sidecar.policies.loading import POLICIES
 
-    lines = {name: _about(name, name, _origin(name)) for name in POLICIES.known()}
-    for name, one in (_loaded(config).policies if config else {}).items():
-        kind = one.type or name
-        lines[name] = _about(name, kind, f"configured in {config} as {kind}", one.class_path)
-    typer.echo("\n".join(line for name in sorted(lines) for line in lines[name]))
+    entries = loaded(config).policies if config else {}
+    own = [(name, one.type or name, one.class_path) for name, one in entries.items()]
+    typer.echo("\n".join(listed(POLICIES, own, config)))
 
 
 @policy_app.command("explain")
@@ -93,22 +90,22 @@ def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
     if policy is not None:
         wrong = f"{config}: policies"
         try:
-            policies = catalog(_loaded(config), _ignore) if config else Catalog({})
+            policies = catalog(loaded(config), _ignore) if config else Catalog({})
             wrong = "--policy"
             return policies.plan(policy)
         except ValueError as error:
-            _refuse(f"{wrong}: {error}")
+            refuse(f"{wrong}: {error}")
     if config is None or topic is None:
-        _refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
+        refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
     applied = _rules(config).of(topic, NO_TOPIC_ID)
     if applied is None:
-        _refuse(f"{topic}: {_why_not(config, topic)}; name one with --policy")
+        refuse(f"{topic}: {_why_not(config, topic)}; name one with --policy")
     return applied.plan
 
 
 def _why_not(config: Path, topic: str) -> str:
     """Why no policy holds for a topic."""
-    entry = next((entry for entry in _loaded(config).topics if fnmatchcase(topic, entry.name)), None)
+    entry = next((entry for entry in loaded(config).topics if fnmatchcase(topic, entry.name)), None)
     if entry is None:
         return f"no entry of topics: in {config} fits its name"
     return f"topics: {entry.name} in {config} has " + ("no policy" if entry.policy is None else "mode off")
@@ -153,27 +150,9 @@ def _examples(file: str) -> Iterator[tuple[int, Example]]:
                 if line.strip():
                     yield number, example(line)
     except OSError as error:
-        _refuse(f"{file}: cannot be read: {error.strerror}")
+        refuse(f"{file}: cannot be read: {error.strerror}")
     except BadExampleError as error:
-        _refuse(f"{file}:{number}: {error}")
-
-
-def _about(name: str, kind: str, origin: str, class_path: str | None = None) -> list[str]:
-    from kafka_sidecar.plugins.settings import described
-    from kafka_sidecar.policies.loading import POLICIES
-
-    try:
-        found = POLICIES.find(kind, class_path)
-    except ValueError as error:
-        return [f"{name}: {origin}; cannot be used: {error}"]
-    summary = (found.__doc__ or "nothing is said about it").strip().partition("\n")[0]
-    return [f"{name}: {origin}; {summary}", *(f"    {line}" for line in described(found))]
-
-
-def _origin(name: str) -> str:
-    from kafka_sidecar.policies.loading import POLICIES
-
-    return "built in" if name in POLICIES.built_in else f"entry point {POLICIES.known()[name]}"
+        refuse(f"{file}:{number}: {error}")
 
 
 def _looks_at(hints: Hints) -> str:
@@ -186,26 +165,14 @@ def _looks_at(hints: Hints) -> str:
     return ", ".join(parts) or "the batch's own header, which is never decompressed"
 
 
-def _loaded(config: Path) -> Config:
-    try:
-        return load(config, os.environ, {})
-    except ConfigError as error:
-        _refuse(str(error))
-
-
 def _rules(config: Path) -> Rules:
     from kafka_sidecar.proxy.validation.configured import rules
 
     try:
-        return rules(_loaded(config), _ignore, None)
+        return rules(loaded(config), _ignore, None)
     except ValueError as error:
-        _refuse(f"{config}: {error}")
+        refuse(f"{config}: {error}")
 
 
 def _ignore(policy: str, error: BaseException) -> None:
     typer.echo(f"kafka-sidecar: policy {policy} failed and lets pass: {type(error).__name__}: {error}", err=True)
-
-
-def _refuse(message: str) -> NoReturn:
-    typer.echo(f"kafka-sidecar: {message}", err=True)
-    raise typer.Exit(2)

@@ -61,6 +61,9 @@ def test_the_demo_shows_records_pass_and_says_what_was_seen(runs: Runs) -> None:
     assert "30 cut off records to 'payments': 30 INVALID_RECORD" in text
     assert "62 records refused, by the sidecar's own count" in text
     assert "requires records to" in text
+    assert re.search(r"in the log +written-by=demo-customers +\{.*4111111111111111", text)
+    assert re.search(r"consumed +written-by=demo-customers +\{.*\*\*\*1111", text)
+    assert "its consumer got the card number masked" in text
     assert "a broker's own address told to a client: never" in text
     assert '"message": "connection ended"' in text
     assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)

@@ -1,0 +1,24 @@
+"""pre_commit: a group does not go backwards because of one member that is late."""
+
+from __future__ import annotations
+
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
+
+
+class NoRewind(ConsumerInterceptor):
+    """Leaves out offsets that are lower than the last one that this sidecar committed for the group."""
+
+    def __init__(self) -> None:
+        self.reached: dict[tuple[str | None, TopicPartition], int] = {}
+
+    def pre_commit(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        group = offsets.context.group_id
+        return {
+            partition: offset
+            for partition, offset in offsets.items()
+            if offset.offset >= self.reached.get((group, partition), 0)
+        }
+
+    def on_commit(self, offsets: Offsets) -> None:
+        for partition, offset in offsets.items():
+            self.reached[offsets.context.group_id, partition] = offset.offset

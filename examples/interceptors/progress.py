@@ -1,0 +1,23 @@
+"""on_commit: how far each group has come, for /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Offsets
+from kafka_sidecar.interceptors.figures import Figures
+
+
+class Progress(ConsumerInterceptor):
+    """Shows the last committed offset of each group and partition."""
+
+    def __init__(self) -> None:
+        self.reached: dict[tuple[str, ...], float] = {}
+
+    def on_commit(self, offsets: Offsets) -> None:
+        for (topic, partition), offset in offsets.items():
+            self.reached[offsets.context.group_id or "", topic, str(partition)] = offset.offset
+
+    def figures(self) -> Iterable[Figures]:
+        labels = ("group", "topic", "partition")
+        yield Figures("committed_offset", "The offset that a group has committed", labels, gauges=self.reached)
