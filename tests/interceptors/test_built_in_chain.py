@@ -1,0 +1,45 @@
+"""Several built-in interceptors in one chain: each sees what the one before it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Acknowledged, Context
+
+CHAIN = [
+    InterceptorSettings("remove_header", "no-secrets", settings={"keys": ["secret"], "hooks": ["on_send"]}),
+    InterceptorSettings("create_timestamp", "created"),
+    InterceptorSettings("add_header", "tenant", settings={"headers": {"tenant": "acme", "secret": "ours"}}),
+    InterceptorSettings("add_header", "again", settings={"headers": {"tenant": "other", "app": {"from": "client_id"}}}),
+    InterceptorSettings("trace_context", "traces"),
+    InterceptorSettings("latency", "latency"),
+    InterceptorSettings("counting", "counting"),
+]
+
+
+def test_each_sees_what_the_one_before_it_has_left(
+    a_batch: Callable[..., Records], context: Callable[..., Context], told: Any
+) -> None:
+    catalog, here = Catalog(CHAIN, told), context(client_id="app")
+    chain = catalog.producers("orders")
+    assert chain is not None
+    given = a_batch({"key": b"k", "value": b"v", "headers": [("secret", b"theirs"), ("a", None)]}, {})
+    left = chain.send(here, "orders", 0, given)
+    names = ["_t", "tenant", "secret", "app", "traceparent"]
+    assert [[header.key for header in record.headers] for record in left] == [["a", *names], names]
+    assert [(header.key, header.value) for header in left[1].headers][1:4] == [
+        ("tenant", b"acme"), ("secret", b"ours"), ("app", b"app"),
+    ]  # fmt: skip
+    assert [(record.key, record.value, record.timestamp) for record in left] == [
+        (record.key, record.value, record.timestamp) for record in given
+    ]
+
+    chain.acknowledged(Acknowledged("orders", 0, 2, here, here.clock(), 40), chain.details(left), None)
+    figures = {one.name: one for guard in catalog.guards for one in guard.interceptor.figures()}
+    assert figures["written_records"].counters == {("orders", "app"): 2}
+    assert figures["sent_record_bytes"].counters == {("orders", "app"): len(left.payload)}
+    assert sum(figures["produce_latency_seconds"].histograms["orders",].counts) == 2
+    assert told.failures == []
