@@ -78,7 +78,7 @@ class Spans:
         if main_thread().is_alive():
             Thread(target=self._processor.shutdown, name=LAST).start()
         else:  # the program is at its end: nobody is held up, and no thread would be waited for
-            self._processor.shutdown()
+            self._processor.shutdown()  # type: ignore[no-untyped-call]
 
     def _ended(
         self, span: Span, batch: Acknowledged, began: int, ended: int, exception: Exception | None
