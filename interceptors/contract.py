@@ -128,6 +128,7 @@ class Acknowledged:
     sent_at: int  # ms since 1970, by the context's clock: when the sidecar let it go to the broker
     base_offset: int = UNKNOWN
     log_append_time: int = UNKNOWN  # ms since 1970
+    took_us: int = UNKNOWN  # microseconds since it was sent, by a clock that is never set
 
 
 class Interceptor:

@@ -72,9 +72,8 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
     def _acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
         if exception is not None or batch.base_offset == UNKNOWN:  # acks=0: nobody acknowledged anything
             return
-        took = batch.context.clock() - batch.sent_at
         with self._lock:
-            self._produce.of((batch.topic,)).add(took * US_PER_MS, batch.count)
+            self._produce.of((batch.topic,)).add(batch.took_us, batch.count)
 
     def _consumed(self, batch: Batch) -> Records:
         now = batch.context.clock()

@@ -32,6 +32,7 @@ TESTED_IN = {
     "proxy/endpoints.py": "tests/proxy/test_rewrites.py",
     "proxy/exchanges.py": "tests/proxy/test_taken.py",
     "proxy/exposition.py": "tests/proxy/test_metrics.py",
+    "proxy/sections.py": "tests/proxy/test_config.py",
     "proxy/topic_configs/bodies.py": "tests/proxy/topic_configs/test_alterations.py",
     "proxy/topic_configs/kafka_clients.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/keeper.py": "tests/proxy/topic_configs/test_alterations.py",
@@ -59,7 +60,18 @@ FRONT_DOORS = {
     },
     "plugins": {"loading", "settings"},
     "policies": {"catalog", "contract", "loading", "plans", "testing"},
-    "interceptors": {"catalog", "chains", "contract", "headers", "loading", "records"},
+    "interceptors": {
+        "catalog",
+        "committing",
+        "consuming",
+        "contract",
+        "figures",
+        "guard",
+        "headers",
+        "loading",
+        "producing",
+        "records",
+    },
 }
 
 

@@ -12,10 +12,12 @@ from pages import Page, all_pages, modules, page, settings, tree
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
-from kafka_sidecar.proxy.config import Config, Policy, Topic
+from kafka_sidecar.proxy.config import Config
 from kafka_sidecar.proxy.exposition import exposed
+from kafka_sidecar.proxy.interception.observed import Observed as Interceptions
 from kafka_sidecar.proxy.logs import KEYS
 from kafka_sidecar.proxy.metrics import Metrics
+from kafka_sidecar.proxy.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.validation.observed import Observed
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
@@ -27,8 +29,9 @@ def defaults(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[tu
         field = section.model_fields[name]
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from defaults(field.annotation, f"{prefix}{name}.")
-        elif about.get("default") is not None:
-            yield prefix + name, written(about["default"])
+        elif about.get("default") not in (None, []):
+            is_size = "string" in about.get("type", ())
+            yield prefix + name, written(about["default"]) if is_size else str(about["default"])
 
 
 def written(value: object) -> str:
@@ -43,7 +46,7 @@ def test_every_setting_has_its_heading_and_no_other_is_there() -> None:
     assert sorted(headings) == sorted(settings())
 
 
-@pytest.mark.parametrize(("section", "kind"), [("policies", Policy), ("topics", Topic)])
+@pytest.mark.parametrize(("section", "kind"), [("policies", Policy), ("topics", Topic), ("interceptors", Interceptor)])
 def test_every_key_of_an_entry_has_its_row_and_no_other_is_there(section: str, kind: type[BaseModel]) -> None:
     assert set(page("docs/reference/configuration.md").first_column(section)) == set(kind.model_fields)
 
@@ -56,7 +59,8 @@ def test_every_default_is_told(setting: str, default: str) -> None:
 
 def metric_names() -> set[str]:
     """The names that Prometheus sees."""
-    families = text_string_to_metric_families(exposed(Metrics(validation=Observed(time.time))).decode())
+    metrics = Metrics(validation=Observed(time.time), interception=Interceptions(time.time))
+    families = text_string_to_metric_families(exposed(metrics).decode())
     return {family.name + ("_total" if family.type == "counter" else "") for family in families}
 
 

@@ -21,11 +21,11 @@ except ImportError:
     from kafka_sidecar.codec import uncompiled as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import _stands, _uvarint
+    from kafka_sidecar.codec.records.record import stands, uvarint
     from kafka_sidecar.codec.records.walk import Records
 else:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.kafka_sidecar.codec.records.record import _stands, _uvarint  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import stands, uvarint  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.records.walk import Records  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcpy
 
@@ -107,7 +107,7 @@ def _edit(
         record._read()
         wanted = value if values is None else values[index]
         adds = wanted is not KEEP and not (only_if_absent and record._find(key) >= 0)
-        raw, first = _uvarint(data, record._headers_at)
+        raw, first = uvarint(data, record._headers_at)
         size, left = _put_others(None, 0, data, first, record._end, raw >> 1, without)
         if not adds and left == raw >> 1:
             continue
@@ -139,9 +139,9 @@ def _put_others(
     left = 0
     for _ in range(count):
         begin = at
-        raw, at = _uvarint(data, at)
+        raw, at = uvarint(data, at)
         size = raw >> 1
-        raw, end = _uvarint(data, at + size)
+        raw, end = uvarint(data, at + size)
         end += raw >> 1
         if not _is_among(without, data, at, size):
             to = _put(room, to, data, begin, end)
@@ -153,7 +153,7 @@ def _put_others(
 def _is_among(names: list[bytes], data: bytes, at: int, size: int) -> bool:
     """Whether the ``size`` bytes at this place are one of the names."""
     for name in names:  # noqa: SIM110 - a generator would be an object for each header
-        if len(name) == size and _stands(name, data, at):
+        if len(name) == size and stands(name, data, at):
             return True
     return False
 

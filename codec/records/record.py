@@ -53,7 +53,7 @@ class Record:
     @property
     def timestamp_delta(self) -> int:
         """Milliseconds since the batch's base timestamp."""
-        value, _ = _varlong(self._data, self._start + 1)
+        value, _ = varlong(self._data, self._start + 1)
         return value
 
     @property
@@ -67,8 +67,8 @@ class Record:
     @property
     def offset_delta(self) -> int:
         """The distance from the batch's base offset; those between may be gone (compaction)."""
-        _, at = _varlong(self._data, self._start + 1)
-        value, _ = _varlong(self._data, at)
+        _, at = varlong(self._data, self._start + 1)
+        value, _ = varlong(self._data, at)
         return value
 
     @property
@@ -112,13 +112,13 @@ class Record:
         """In the order in which they were added; one name may be there several times."""
         self._read()
         data = self._data
-        raw, at = _uvarint(data, self._headers_at)
+        raw, at = uvarint(data, self._headers_at)
         found = []
         for _ in range(raw >> 1):
-            raw, at = _uvarint(data, at)
+            raw, at = uvarint(data, at)
             end = at + (raw >> 1)
             key = _cut(data, at, end)
-            raw, at = _uvarint(data, end)
+            raw, at = uvarint(data, end)
             end = at + (raw >> 1)
             found.append(header_of(key, None if raw == NULL else _cut(data, at, end)))
             at = end
@@ -130,22 +130,22 @@ class Record:
         at = self._find(key)
         if at < 0:
             return None
-        raw, at = _uvarint(self._data, at)
+        raw, at = uvarint(self._data, at)
         return header_of(key, None if raw == NULL else _cut(self._data, at, at + (raw >> 1)))
 
     def edges(self) -> tuple[int, int, int, int, int, int]:
         """Where in the payload its length is, its attributes, the key's length, the value's length, the number of
         headers, and where it ends. For those who change it and keep the rest byte for byte."""
         self._read()
-        _, at = _varlong(self._data, self._start + 1)
-        _, keys_at = _varlong(self._data, at)
+        _, at = varlong(self._data, self._start + 1)
+        _, keys_at = varlong(self._data, at)
         values_at = self._key_at + max(self._key_size, 0)
         return self._begin, self._start, keys_at, values_at, self._headers_at, self._end
 
     def _advance(self) -> None:
         """Become the record behind this one."""
         self._begin = self._end
-        raw, at = _uvarint(self._data, self._begin)
+        raw, at = uvarint(self._data, self._begin)
         self._index += 1
         self._start = at
         self._end = at + (raw >> 1)
@@ -174,10 +174,10 @@ class Record:
         at += 1
         while data[at] > 127:
             at += 1
-        raw, at = _uvarint(data, at + 1)
+        raw, at = uvarint(data, at + 1)
         self._key_size = -1 if raw == NULL else raw >> 1
         self._key_at = at
-        raw, at = _uvarint(data, at + (raw >> 1))
+        raw, at = uvarint(data, at + (raw >> 1))
         self._value_size = -1 if raw == NULL else raw >> 1
         self._value_at = at
         self._headers_at = at + (raw >> 1)
@@ -186,14 +186,14 @@ class Record:
         """Where the value's length of the last header of that name is; -1: nowhere."""
         self._read()
         data = self._data
-        count, at = _uvarint(data, self._headers_at)
+        count, at = uvarint(data, self._headers_at)
         found = -1
         for _ in range(count >> 1):
-            raw, at = _uvarint(data, at)
+            raw, at = uvarint(data, at)
             end = at + (raw >> 1)
-            if raw >> 1 == len(name) and _stands(name, data, at):
+            if raw >> 1 == len(name) and stands(name, data, at):
                 found = end
-            raw, at = _uvarint(data, end)
+            raw, at = uvarint(data, end)
             at += raw >> 1
         return found
 
@@ -207,7 +207,7 @@ def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
     size = len(name)
     end = 0
     for index in range(count):
-        raw, at = _uvarint(data, end)
+        raw, at = uvarint(data, end)
         end = at + (raw >> 1)
         at += 1
         while data[at] > 127:
@@ -215,15 +215,15 @@ def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
         at += 1
         while data[at] > 127:
             at += 1
-        raw, at = _uvarint(data, at + 1)
-        raw, at = _uvarint(data, at + (raw >> 1))
-        left, at = _uvarint(data, at + (raw >> 1))
+        raw, at = uvarint(data, at + 1)
+        raw, at = uvarint(data, at + (raw >> 1))
+        left, at = uvarint(data, at + (raw >> 1))
         while left > 1:
-            raw, at = _uvarint(data, at)
+            raw, at = uvarint(data, at)
             raw >>= 1
-            if raw == size and _stands(name, data, at):
+            if raw == size and stands(name, data, at):
                 break
-            raw, at = _uvarint(data, at + raw)
+            raw, at = uvarint(data, at + raw)
             at += raw >> 1
             left -= 2
         else:
@@ -233,7 +233,7 @@ def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
     return found
 
 
-def _uvarint(data: bytes, at: int) -> tuple[int, int]:
+def uvarint(data: bytes, at: int) -> tuple[int, int]:
     """A varint before its zigzag coding is undone, and the position after it."""
     raw = data[at]
     at += 1
@@ -250,7 +250,7 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
     return raw | byte << shift, at + 1
 
 
-def _varlong(data: bytes, at: int) -> tuple[int, int]:
+def varlong(data: bytes, at: int) -> tuple[int, int]:
     """A varlong's value and the position after it."""
     raw = 0
     shift = 0
@@ -264,7 +264,7 @@ def _varlong(data: bytes, at: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), at + 1
 
 
-def _stands(name: bytes, data: bytes, at: int) -> bool:
+def stands(name: bytes, data: bytes, at: int) -> bool:
     """Whether ``name`` is at this place, where there are bytes enough."""
     if cython.compiled:
         one, other = cython.cast(cython.p_char, data) + at, cython.cast(cython.p_char, name)

@@ -17,9 +17,9 @@ except ImportError:
     from kafka_sidecar.codec import uncompiled as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import Record, _varlong, lacking
+    from kafka_sidecar.codec.records.record import Record, lacking, varlong
 else:
-    from cython.cimports.kafka_sidecar.codec.records.record import Record, _varlong, lacking  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import Record, lacking, varlong  # type: ignore[no-redef]
 
 
 class Records:
@@ -115,7 +115,7 @@ class Records:
         base = self._base_timestamp
         for index in range(self._count):
             record._advance()
-            delta, _ = _varlong(record._data, record._start + 1)
+            delta, _ = varlong(record._data, record._start + 1)
             _set(found, index, _sum(base, delta))
         return found
 

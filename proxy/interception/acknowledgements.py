@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.headers import ResponseHeader
@@ -29,7 +30,8 @@ class Sent:
     chain: Producers
     count: int  # of records; what its header says, where nobody has looked inside
     most: int  # records that it can hold, if its header is not to be believed
-    sent_at: int  # ms since 1970
+    sent_at: int = UNKNOWN  # ms since 1970
+    began: float = field(default_factory=perf_counter)  # the same moment, in seconds of a clock that is never set
     details: Details | None = None
 
     def acknowledge(self, context: Context, answer: PartitionProduceResponse | None) -> None:
@@ -49,7 +51,8 @@ class Sent:
         self._tell(context, count, error, UNKNOWN, UNKNOWN)
 
     def _tell(self, context: Context, count: int, error: SendError | None, base: int, time: int) -> None:
-        batch = Acknowledged(self.topic, self.partition, count, context, self.sent_at, base, time)
+        took_us = int((perf_counter() - self.began) * 1e6)
+        batch = Acknowledged(self.topic, self.partition, count, context, self.sent_at, base, time, took_us)
         self.chain.acknowledged(batch, self.details, error)
 
 

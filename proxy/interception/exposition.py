@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -11,6 +12,7 @@ from kafka_sidecar.interceptors.figures import Figures, Histogram
 from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.proxy.interception.observed import Observed
 
+Family = Any  # one of the three kinds of prometheus_client
 Buckets = Callable[[list[int], float], tuple[list[tuple[str, float]], float]]
 
 
@@ -28,14 +30,19 @@ def exposed(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
         commits.add_metric([result], number)
     yield from (batches, commits)
     yield from _guards(seen.guards, prefix, buckets)
+    yield from _own(seen, prefix, buckets)
+
+
+def _own(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
+    """What interceptors have counted themselves; several of one type share a family."""
+    families: dict[str, Family] = {}
     for guard in seen.guards:
         try:
-            figures = list(guard.interceptor.figures())
+            for figures in guard.interceptor.figures():
+                _add(families, figures, guard.name, prefix, buckets)
         except Exception as error:  # noqa: BLE001 - /metrics must not break for one of them
             seen.failed(guard.name, "figures", error)
-            continue
-        for one in figures:
-            yield from _figures(one, guard.name, prefix, buckets)
+    yield from families.values()
 
 
 def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterator[Metric]:
@@ -59,23 +66,15 @@ def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterato
     yield from (failures, slow, calls, out)
 
 
-def _figures(one: Figures, interceptor: str, prefix: str, buckets: Buckets) -> Iterator[Metric]:
+def _add(families: dict[str, Family], one: Figures, interceptor: str, prefix: str, buckets: Buckets) -> None:
     labels = ["interceptor", *one.labels]
-    if one.counters:
-        counter = CounterMetricFamily(prefix + one.name, one.about, labels=labels)
-        for values, number in list(one.counters.items()):
-            counter.add_metric([interceptor, *values], number)
-        yield counter
-    if one.gauges:
-        gauge = GaugeMetricFamily(prefix + one.name, one.about, labels=labels)
-        for values, number in list(one.gauges.items()):
-            gauge.add_metric([interceptor, *values], number)
-        yield gauge
-    if one.histograms:
-        histogram = HistogramMetricFamily(prefix + one.name, one.about, labels=labels)
-        for values, counts in list(one.histograms.items()):
-            histogram.add_metric([interceptor, *values], *_buckets(counts, buckets))
-        yield histogram
+    for kind, values in ((CounterMetricFamily, one.counters), (GaugeMetricFamily, one.gauges)):
+        for of, number in list(values.items()):
+            family = families.setdefault(one.name, kind(prefix + one.name, one.about, labels=labels))
+            family.add_metric([interceptor, *of], number)
+    for of, histogram in list(one.histograms.items()):
+        empty = HistogramMetricFamily(prefix + one.name, one.about, labels=labels)
+        families.setdefault(one.name, empty).add_metric([interceptor, *of], *_buckets(histogram, buckets))
 
 
 def _buckets(histogram: Histogram, buckets: Buckets) -> tuple[list[tuple[str, float]], float]:

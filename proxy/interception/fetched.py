@@ -71,6 +71,8 @@ def consumed(
     first_hidden: Batch | None = None
     changed = False
     for batch, visible in seen:
+        if batch.magic != MAGIC:
+            reading.observed.left_alone(API, "old_format", reading.topic)
         new = _consumed(reading, batch, inflated.get(id(batch))) if visible else batch.data
         changed = changed or new is not batch.data
         if new:

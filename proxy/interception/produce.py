@@ -102,7 +102,7 @@ class InterceptedProduce(Exchange):
         for part in self._wanted(self._request):
             if part.chain.acknowledge:
                 count, most = part.batch.header.count, len(part.batch.data)
-                self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count, most, self.around.clock())
+                self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count, most)
         return self._judged(self._frame if self.inner is None else self.inner.request(self._frame))
 
     async def _learn(self, topic_ids: list[bytes]) -> None:
@@ -188,9 +188,10 @@ class InterceptedProduce(Exchange):
         new = {id(part.data): part.new for part in self._parts if part.new is not None}
         frame = self._with(new) if new else self._frame
         step = self._finish(frame)
-        now, going = self.around.clock(), {part.place for part in self._wanted(self._request)}
+        now, began = self.around.clock(), perf_counter()
+        going = {part.place for part in self._wanted(self._request)}
         for place, sent in self._sent.items():
-            sent.sent_at = now
+            sent.sent_at, sent.began = now, began
             if isinstance(step, Last) and place not in going:
                 sent.fail(self._told, SendError(step.detail))
             elif not self._request.acks:

@@ -31,8 +31,9 @@ def test_the_time_until_records_are_acknowledged_is_counted_for_each(
     configured: Made, context: Callable[..., Context]
 ) -> None:
     latency = configured("latency", end_to_end=False)
-    for topic, count, sent_at in ("orders", 3, NOW - 20), ("orders", 1, NOW - 500), ("customers", 2, NOW + 5):
-        latency.on_acknowledgement_batch(Acknowledged(topic, 0, count, context(), sent_at, base_offset=7), None)
+    for topic, count, took_us in ("orders", 3, 20_000), ("orders", 1, 500_000), ("customers", 2, 0):
+        done = Acknowledged(topic, 0, count, context(), NOW, base_offset=7, took_us=took_us)
+        latency.on_acknowledgement_batch(done, None)
     found = {"orders": expected(20, 20, 20, 500), "customers": expected(0, 0)}
     assert histograms(latency) == {"produce_latency_seconds": found}
 
