@@ -68,10 +68,12 @@ def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterat
                 journal.clear()
             if not left:
                 break
-        yield from _changes(some, left)
+        yield from _changes(some, left, place._replace(journal=None))
 
 
-def _changes(records: Sequence[Record], left: ConsumerRecords) -> Iterator[tuple[Record, Change | None]]:
+def _changes(
+    records: Sequence[Record], left: ConsumerRecords, place: Place
+) -> Iterator[tuple[Record, Change | None]]:
     remaining = iter(left)
     after = next(remaining, None)
     for record in records:
@@ -80,7 +82,7 @@ def _changes(records: Sequence[Record], left: ConsumerRecords) -> Iterator[tuple
             continue
         if (change := after.change()) is not None:
             yield record, change
-        after.seal()
+        after.seal(place)
         after = next(remaining, None)
 
 

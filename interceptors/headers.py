@@ -27,8 +27,15 @@ class Headers:
     def __init__(
         self, headers: Iterable[Header | tuple[str, bytes | None]] = (), journal: Journal | None = None
     ) -> None:
-        self._headers = tuple(one if isinstance(one, Header) else _header(*one) for one in headers)
+        self._headers = tuple(_whole(one) if isinstance(one, Header) else _header(*one) for one in headers)
         self._journal = journal
+
+    @classmethod
+    def of(cls, read: tuple[Header, ...], journal: Journal | None) -> Headers:
+        """Those of a record of a batch; `to_tuple` gives this very tuple back until they are changed."""
+        headers = cls.__new__(cls)
+        headers._headers, headers._journal = read, journal
+        return headers
 
     def add(self, key: str | Header, value: bytes | None = None) -> Headers:
         """Put a header at the end, behind those of the same key.
@@ -41,7 +48,7 @@ class Headers:
             ReadOnlyError: the chain has run.
             TypeError: the key is no text, or the value no bytes.
         """
-        self._change((*self._headers, key if isinstance(key, Header) else _header(key, value)))
+        self._change((*self._headers, _whole(key) if isinstance(key, Header) else _header(key, value)))
         return self
 
     def remove(self, key: str) -> Headers:
@@ -101,6 +108,12 @@ def undo(journal: Journal) -> None:
     while journal:
         headers, before = journal.pop()
         headers._headers = before
+
+
+def _whole(header: Header) -> Header:
+    if not isinstance(header.key_bytes, bytes) or not isinstance(header.value, bytes | None):
+        raise TypeError("the key of a header is text or bytes, and its value bytes or None")
+    return header
 
 
 def _header(key: str, value: bytes | None) -> Header:

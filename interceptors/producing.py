@@ -102,6 +102,7 @@ def _one_by_one(guards: Sequence[Guard], place: Place, records: Records) -> Iter
     """What those change that look at records one by one."""
     journal: Journal = place.journal if place.journal is not None else []
     calls = [(guard, partial(_sent, guard.interceptor.on_send)) for guard in guards]  # type: ignore[attr-defined]
+    closed = place._replace(journal=None)
     for record in records:
         sent = ProducerRecord.of(place, record)
         for guard, call in calls:
@@ -113,7 +114,7 @@ def _one_by_one(guards: Sequence[Guard], place: Place, records: Records) -> Iter
                 journal.clear()
         if (change := sent.change()) is not None:
             yield record, change
-        sent.seal()
+        sent.seal(closed)
 
 
 def _sent(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerRecord) -> ProducerRecord:
@@ -139,7 +140,7 @@ def as_many(hook: Callable[[Batch], Records], batch: Batch) -> Records:
 def _tell(guards: Sequence[Guard], batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
     for metadata, sent in zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True):
-        headers = Headers(sent)
+        headers = Headers.of(sent, None)
         for guard, hook in hooks:
             guard.ask(ON_ACKNOWLEDGEMENT, hook, metadata, error, headers)
 

@@ -49,8 +49,8 @@ class _Record:
     ) -> None:
         self._place = Place(topic, partition, context, [])
         self._record: Record | None = None
-        self._key: bytes | Keep | None = key
-        self._value: bytes | Keep | None = value
+        self._key = _bytes("key", key)
+        self._value = _bytes("value", value)
         self._timestamp = timestamp
         self._headers: Headers | None = Headers(headers, self._place.journal)
         self._as_read: tuple[Header, ...] | None = None  # the headers, if the record has others now
@@ -97,7 +97,7 @@ class _Record:
         if self._headers is None:
             assert self._record is not None
             self._as_read = self._record.headers
-            self._headers = Headers(self._as_read, self._place.journal)
+            self._headers = Headers.of(self._as_read, self._place.journal)
         return self._headers
 
     def replace(
@@ -130,13 +130,20 @@ class _Record:
         return Change(self._key, self._value, headers)
 
     def adopt(self, other: Self) -> None:
-        """Take the place of ``other`` in its batch; a record that was made from nothing has none."""
+        """Take the place of ``other`` in its batch; a record that was made from nothing has none.
+
+        Raises:
+            ValueError: this one was made of another record, or has taken another's place before.
+        """
         if self._record is None:
             self._record, self._place = other._record, other._place
             self._headers = Headers(self.headers, other._place.journal)
+        elif self._record is not other._record:
+            raise ValueError("a record was given back in another's place: make a new one for each")
 
-    def seal(self) -> None:
-        """The chain has run: the headers are read-only from now on (KIP-82)."""
+    def seal(self, place: Place) -> None:
+        """The chain has run: the headers are read-only from now on (KIP-82). ``place``: its own, without a journal."""
+        self._place = place
         if self._headers is not None:
             self._headers.close()
 

@@ -1,0 +1,148 @@
+"""Headers as KIP-82 has them: what is found, added and removed, and when no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.codec.records import Header
+from kafka_sidecar.interceptors.headers import Headers, Journal, ReadOnlyError, undo
+
+MANY = [("a", b"1"), ("b", b"2"), ("a", None), ("", b""), ("a", b"1")]
+
+
+def pairs(headers: Headers) -> list[tuple[str, bytes | None]]:
+    return [(header.key, header.value) for header in headers]
+
+
+def test_order_and_duplicates_are_kept() -> None:
+    assert pairs(Headers(MANY)) == MANY
+
+
+def test_add_puts_a_header_at_the_end() -> None:
+    assert pairs(Headers(MANY, []).add("a", b"3").add("c", b"")) == [*MANY, ("a", b"3"), ("c", b"")]
+
+
+def test_a_header_can_be_added_as_one() -> None:
+    assert pairs(Headers((), []).add(Header(b"\xff", b"x"))) == [("\udcff", b"x")]
+
+
+def test_remove_takes_all_of_a_key_away() -> None:
+    assert pairs(Headers(MANY, []).remove("a")) == [("b", b"2"), ("", b"")]
+
+
+def test_the_last_header_of_a_key_is_found_or_none() -> None:
+    headers = Headers([*MANY, ("a", b"3")])
+    assert headers.last_header("a") == Header("a", b"3")
+    assert headers.last_header("c") is None
+
+
+def test_all_headers_of_a_key_are_found_in_their_order() -> None:
+    assert Headers(MANY).headers("a") == (Header("a", b"1"), Header("a", None), Header("a", b"1"))
+    assert Headers(MANY).headers("c") == ()
+
+
+def test_a_value_may_be_null_which_is_not_empty() -> None:
+    headers = Headers([("a", None), ("a", b"")], [])
+    assert [header.value for header in headers.headers("a")] == [None, b""]
+    assert Headers([("a", None)]) != Headers([("a", b"")])
+
+
+def test_a_key_may_be_empty() -> None:
+    assert Headers(MANY).last_header("") == Header("", b"")
+
+
+def test_keys_that_are_not_utf_8_are_kept_byte_for_byte_and_can_be_found() -> None:
+    headers = Headers([Header(b"\xfc", b"1"), Header("ü", b"2")], [])
+    assert headers.last_header("\udcfc") == Header(b"\xfc", b"1")
+    headers.add("\udcfc", b"3")
+    assert [header.key_bytes for header in headers] == [b"\xfc", "ü".encode(), b"\xfc"]
+    assert [header.key_bytes for header in headers.remove("ü")] == [b"\xfc", b"\xfc"]
+
+
+@pytest.mark.parametrize("key", [None, b"a", 1])
+def test_a_key_that_is_no_text_is_an_error_of_the_caller(key: Any) -> None:
+    headers = Headers(MANY, [])
+    for use in (headers.add, headers.remove, headers.last_header, headers.headers):
+        with pytest.raises(TypeError, match="the key of a header is"):
+            use(key)
+    assert pairs(headers) == MANY
+
+
+@pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), memoryview(b"x")])
+def test_a_value_that_is_no_bytes_is_an_error_of_the_caller(value: Any) -> None:
+    with pytest.raises(TypeError, match="the value of header 'a' is"):
+        Headers(MANY, []).add("a", value)
+    with pytest.raises(TypeError, match="the value of header 'a' is"):
+        Headers([("a", value)])
+
+
+def test_a_ready_made_header_without_a_key_is_an_error_of_the_caller() -> None:
+    nameless = Header(None, b"")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the key of a header"):
+        Headers(MANY, []).add(nameless)
+    with pytest.raises(TypeError, match="the key of a header"):
+        Headers([nameless])
+
+
+def test_once_the_chain_has_run_headers_can_only_be_read() -> None:
+    headers = Headers(MANY, [])
+    headers.close()
+    with pytest.raises(ReadOnlyError, match="the interceptors have run"):
+        headers.add("c", b"")
+    for key in ("a", "not there"):
+        with pytest.raises(ReadOnlyError, match="the interceptors have run"):
+            headers.remove(key)
+    assert pairs(headers) == MANY
+    assert headers.last_header("b") == Header("b", b"2")
+
+
+def test_nothing_can_be_changed_by_way_of_what_is_read() -> None:
+    headers = Headers(MANY, [])
+    assert isinstance(headers.to_tuple(), tuple)
+    assert isinstance(headers.headers("a"), tuple)
+    assert not hasattr(iter(headers), "remove")
+    assert len(headers) == len(MANY)
+
+
+def test_what_is_only_read_is_the_very_same_and_not_noted() -> None:
+    read = (Header("a", b"1"),)
+    journal: Journal = []
+    headers = Headers.of(read, journal)
+    headers.remove("b")
+    assert headers.last_header("a") == read[0]
+    assert headers.to_tuple() is read
+    assert journal == []
+
+
+def test_headers_are_equal_if_what_they_hold_is() -> None:
+    assert Headers(MANY) == Headers(MANY, [])
+    assert Headers(MANY) != MANY
+    assert "('a', b'1')" in repr(Headers(MANY))
+
+
+steps = st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.none() | st.binary(max_size=2)), max_size=8)
+
+
+@given(steps, steps, st.integers(0, 8))
+def test_all_changes_since_the_journal_was_empty_can_be_undone(one: Any, other: Any, upto: int) -> None:
+    journal: Journal = []
+    both = Headers(MANY, journal), Headers((), journal)
+    expected: list[list[tuple[str, bytes | None]]] = [list(MANY), []]
+    before = [list(each) for each in expected]
+    for at, (which, (add, key, value)) in enumerate([*((0, step) for step in one), *((1, step) for step in other)]):
+        if at == upto:
+            journal.clear()
+            before = [list(each) for each in expected]
+        if add:
+            both[which].add(key, value)
+            expected[which].append((key, value))
+        else:
+            both[which].remove(key)
+            expected[which] = [pair for pair in expected[which] if pair[0] != key]
+    assert [pairs(each) for each in both] == expected
+    undo(journal)
+    assert [pairs(each) for each in both] == before

@@ -1,0 +1,137 @@
+"""Records as interceptors see them: lazy, never changed in place but for their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.records import KEEP, Change, Header, Records
+from kafka_sidecar.interceptors.contract import Context, TopicPartition
+from kafka_sidecar.interceptors.headers import ReadOnlyError
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, Place, ProducerRecord
+
+NOW = 1_700_000_000_000
+Batches = Callable[..., Records]
+H = ("h", b"1")
+
+
+@pytest.fixture
+def place(context: Callable[[], Context]) -> Place:
+    return Place("orders", 3, context(), [], base_offset=40, leader_epoch=7)
+
+
+@pytest.fixture
+def record(a_batch: Batches, place: Place) -> ProducerRecord:
+    records = a_batch({}, {"key": b"k", "value": b"v", "headers": [H], "timestamp": NOW + 5})
+    return ProducerRecord.of(place, records[1])
+
+
+def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: Place) -> None:
+    assert (record.topic, record.partition, record.index, record.timestamp) == ("orders", 3, 1, NOW + 5)
+    assert (record.key, record.value, list(record.headers)) == (b"k", b"v", [Header(*H)])
+    assert record.context is place.context
+
+
+def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place: Place) -> None:
+    records = a_batch({"value": None, "offset": 0}, {"value": b"four", "key": b"", "offset": 5})
+    first, second = (ConsumerRecord.of(place, record) for record in records)
+    assert (first.offset, second.offset, second.leader_epoch, second.has_log_append_time) == (40, 45, 7, False)
+    assert (first.serialized_key_size, first.serialized_value_size) == (-1, -1)
+    assert (second.serialized_key_size, second.serialized_value_size) == (0, 4)
+    assert second.replace(value=b"longer than it came").serialized_value_size == 4
+    assert ConsumerRecord.of(place._replace(append_time=True), records[0]).has_log_append_time
+
+
+def test_what_is_not_changed_is_not_written_anew(record: ProducerRecord) -> None:
+    assert record.change() is None
+    assert list(record.headers)
+    record.headers.remove("not there")
+    assert record.change() is None
+    assert record.replace().change() is None
+
+
+def test_replace_makes_another_record_and_leaves_this_one(record: ProducerRecord) -> None:
+    other = record.replace(key=None, value=b"w")
+    assert (other.key, other.value, list(other.headers)) == (None, b"w", [Header(*H)])
+    assert (record.key, record.value) == (b"k", b"v")
+    assert other.change() == Change(None, b"w", KEEP)
+    assert record.change() is None
+
+
+def test_headers_can_be_replaced_as_a_whole(record: ProducerRecord) -> None:
+    other = record.replace(headers=[("x", None), Header(b"\xff", b"")])
+    other.headers.add("y", b"")
+    assert other.change() == Change(headers=(Header("x", None), Header(b"\xff", b""), Header("y", b"")))
+    assert list(record.headers) == [Header(*H)]
+    assert record.replace(headers=()).change() == Change(headers=())
+
+
+def test_headers_are_changed_in_place(record: ProducerRecord) -> None:
+    record.headers.add("x", b"2").remove("h")
+    assert record.change() == Change(headers=(Header("x", b"2"),))
+    assert record.replace(value=b"w").change() == Change(value=b"w", headers=(Header("x", b"2"),))
+
+
+@pytest.mark.parametrize("wrong", ["text", 1, bytearray(b"x"), [b"x"]])
+@pytest.mark.parametrize("what", ["key", "value"])
+def test_a_key_or_value_that_is_no_bytes_is_an_error_of_the_caller(
+    what: str, wrong: Any, record: ProducerRecord
+) -> None:
+    with pytest.raises(TypeError, match=f"the {what} of a record is {type(wrong).__name__}: give bytes or None"):
+        record.replace(**{what: wrong})
+    with pytest.raises(TypeError, match=f"the {what} of a record is"):
+        ProducerRecord("orders", 3, **{what: wrong})
+    with pytest.raises(TypeError, match=f"the {what} of a record is"):
+        ConsumerRecord("orders", 3, 7, **{what: wrong})
+
+
+@pytest.mark.parametrize("name", ["key", "value", "headers", "topic", "partition", "timestamp"])
+def test_nothing_can_be_assigned(name: str, record: ProducerRecord) -> None:
+    with pytest.raises(AttributeError):
+        setattr(record, name, None)
+
+
+def test_a_record_made_from_nothing_is_complete(context: Callable[[], Context]) -> None:
+    record = ConsumerRecord("orders", 3, 7, b"k", None, [H], NOW, context())
+    assert (record.topic, record.partition, record.offset, record.index) == ("orders", 3, 7, -1)
+    assert (record.timestamp, record.serialized_key_size, record.serialized_value_size) == (NOW, 1, -1)
+    record.headers.add("x", None)
+    assert record.change() == Change(b"k", None, (Header(*H), Header("x", None)))
+
+
+def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerRecord, a_batch: Batches) -> None:
+    made = ProducerRecord("orders", 3, value=b"new")
+    made.adopt(record)
+    assert (made.index, made.timestamp, made.context) == (1, NOW + 5, record.context)
+    assert made.change() == Change(None, b"new", ())
+    with pytest.raises(ValueError, match="a record was given back in another's place"):
+        made.adopt(ProducerRecord.of(Place("orders", 3, record.context, []), a_batch({})[0]))
+
+
+def test_after_the_chain_headers_are_read_only_whether_anybody_has_looked_at_them_or_not(
+    record: ProducerRecord, place: Place, a_batch: Batches
+) -> None:
+    seen = ProducerRecord.of(place, a_batch({"headers": [H]})[0])
+    assert len(seen.headers) == 1
+    for one in (seen, record):
+        one.seal(place._replace(journal=None))
+        with pytest.raises(ReadOnlyError):
+            one.headers.add("x", b"")
+        assert list(one.headers) == [Header(*H)]
+
+
+def test_what_stands_in_a_log_shows_no_contents(record: ProducerRecord) -> None:
+    assert repr(record) == "ProducerRecord(topic='orders', partition=3)"
+
+
+def test_records_are_asked_for_as_in_kafka(context: Callable[[], Context]) -> None:
+    made = [ConsumerRecord("orders", partition, 7) for partition in (0, 1, 0)]
+    records = ConsumerRecords(made, own := context())
+    assert records.partitions() == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    assert records.records(TopicPartition("orders", 0)) == [made[0], made[2]]
+    assert records.records("orders") == made
+    assert records.records("other") == []
+    assert (records.count(), len(records), records.is_empty(), records.context) == (3, 3, False, own)
+    assert ConsumerRecords(()).is_empty()
