@@ -10,6 +10,7 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMe
 from kafka_sidecar.interceptors.guard import Guard, overrides
 
 PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"
+LONGEST_TOPIC = 249  # characters, as in Kafka
 LARGEST_METADATA = 4096  # characters: the default of the brokers' offset.metadata.max.bytes
 Given = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -45,21 +46,25 @@ class Committers:
         """These have been committed."""
         for guard in self.told:
             if own := _of(guard, offsets):
+                own = Offsets(own, offsets.context)  # a copy: it may change it
                 guard.ask(ON_COMMIT, guard.interceptor.on_commit, own)  # type: ignore[attr-defined]
 
     def _changed(self, pre_commit: Callable[[Offsets], Given], offsets: Offsets) -> Given:
         answer = pre_commit(Offsets(offsets, offsets.context))  # a copy: one that fails may have changed it
         if not isinstance(answer, Mapping):
             raise TypeError(f"pre_commit() gave {type(answer).__name__} back: give the offsets to commit")
-        for place, offset in answer.items():
+        left = dict(answer)
+        for place, offset in left.items():
             if offsets.get(place) != offset:
                 self._check(place, offset)
-        return answer
+        return {TopicPartition(*place): offset for place, offset in left.items()}
 
     def _check(self, place: object, offset: object) -> None:
         match place, offset:
             case (str(topic), int(partition)), OffsetAndMetadata(int(number), str(metadata), int(epoch)):
-                topic.encode()  # what cannot be written must not get as far as the request
+                # What cannot be written must not get as far as the request.
+                if len(topic.encode()) > LONGEST_TOPIC:
+                    raise ValueError(f"pre_commit() gave a topic of more than {LONGEST_TOPIC} characters")
                 if not (0 <= partition < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
                     raise ValueError("pre_commit() gave a partition, offset or leader epoch that cannot be")
                 if len(metadata.encode("utf-16-le")) // 2 > self.largest_metadata:  # brokers count as Java does

@@ -1,0 +1,252 @@
+"""Commits through a chain: KIP-547 before, KIP-42 after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.interceptors.committing import LARGEST_METADATA, Committers
+from kafka_sidecar.interceptors.contract import (
+    ConsumerInterceptor,
+    Context,
+    Hints,
+    Interceptor,
+    OffsetAndMetadata,
+    Offsets,
+    ProducerInterceptor,
+    TopicPartition,
+)
+from kafka_sidecar.interceptors.guard import Guard, Limits
+
+P0, P1, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
+FIVE, SIX, SEVEN = OffsetAndMetadata(5), OffsetAndMetadata(6, "m", 2), OffsetAndMetadata(7)
+Edit = Callable[[Offsets], Any]
+Committed = Callable[..., dict[TopicPartition, OffsetAndMetadata]]
+
+
+class Edits(ConsumerInterceptor):
+    """Does with offsets what it is told to, and remembers what it saw."""
+
+    def __init__(self, edit: Edit = lambda offsets: offsets) -> None:
+        self.edit = edit
+        self.asked, self.told = list[dict[Any, Any]](), list[dict[Any, Any]]()
+
+    def pre_commit(self, offsets: Offsets) -> Any:
+        self.asked.append(dict(offsets))
+        return self.edit(offsets)
+
+    def on_commit(self, offsets: Offsets) -> None:
+        self.told.append(dict(offsets))
+
+
+def without(place: TopicPartition) -> Edit:
+    return lambda offsets: {one: offset for one, offset in offsets.items() if one != place}
+
+
+def also(place: Any, offset: Any) -> Edit:
+    return lambda offsets: {**offsets, place: offset}
+
+
+def fails(offsets: Offsets) -> Offsets:
+    offsets.clear()
+    offsets[OTHER] = FIVE
+    raise ValueError("bug")
+
+
+@pytest.fixture
+def committers(told: Any) -> Callable[..., Committers]:
+    def of(*interceptors: Interceptor, topics: Mapping[int, tuple[str, ...]] | None = None) -> Committers:
+        return Committers(
+            tuple(
+                Guard(str(at), one, one.hints(), told, (topics or {}).get(at, ("*",)), Limits(failures=0))
+                for at, one in enumerate(interceptors)
+            )
+        )
+
+    return of
+
+
+@pytest.fixture
+def committed(committers: Callable[..., Committers], context: Callable[[], Context]) -> Committed:
+    """What of these offsets is committed after a chain."""
+
+    def of(interceptors: list[Interceptor], offsets: Any = None, **about: Any) -> dict[TopicPartition, Any]:
+        given_in = Offsets({P0: FIVE, P1: SIX} if offsets is None else offsets, context())
+        left = committers(*interceptors, **about).before(given_in)
+        assert left.context is given_in.context
+        return dict(left)
+
+    return of
+
+
+def test_the_default_changes_nothing(committers: Any, context: Any) -> None:
+    given_in = Offsets({P0: FIVE}, context())
+    assert committers(Edits(), Edits(lambda offsets: dict(offsets))).before(given_in) is given_in
+
+
+def test_offset_metadata_and_leader_epoch_can_be_changed(committed: Committed) -> None:
+    changed = OffsetAndMetadata(3, "grüße \U0001f600", 9)
+    assert committed([Edits(also(P0, changed))]) == {P0: changed, P1: SIX}
+
+
+def test_entries_can_be_left_out(committed: Committed) -> None:
+    assert committed([Edits(without(P0))]) == {P1: SIX}
+
+
+def test_entries_can_be_added_of_other_topics_too(committed: Committed) -> None:
+    assert committed([Edits(also(OTHER, SEVEN))]) == {P0: FIVE, P1: SIX, OTHER: SEVEN}
+
+
+def test_nothing_may_be_left_and_the_next_one_is_asked_all_the_same(committed: Committed) -> None:
+    second = Edits(also(OTHER, SEVEN))
+    assert committed([Edits(lambda offsets: {}), second]) == {OTHER: SEVEN}
+    assert second.asked == [{}]
+
+
+def test_it_runs_for_a_commit_of_nothing_too(committed: Committed) -> None:
+    assert committed([Edits(also(P0, FIVE))], {}) == {P0: FIVE}
+
+
+def test_each_gets_what_the_one_before_it_left(committed: Committed) -> None:
+    first, second, third = Edits(without(P0)), Edits(also(OTHER, SEVEN)), Edits()
+    committed([first, second, third])
+    assert [one.asked for one in (first, second, third)] == [
+        [{P0: FIVE, P1: SIX}],
+        [{P1: SIX}],
+        [{P1: SIX, OTHER: SEVEN}],
+    ]
+
+
+def test_after_an_exception_the_last_good_offsets_go_on_whatever_it_did_to_them(
+    committed: Committed, told: Any
+) -> None:
+    assert committed([Edits(without(P0)), Edits(fails), Edits(also(OTHER, SEVEN))]) == {P1: SIX, OTHER: SEVEN}
+    assert told.failures == [("1", "pre_commit", "ValueError: bug")]
+
+
+WRONG: dict[str, Edit] = {
+    "nothing": lambda offsets: None,
+    "a list": list,
+    "a number for an offset": also(P0, 7),
+    "an offset below zero": also(P0, OffsetAndMetadata(-1)),
+    "an offset of 64 bits": also(P0, OffsetAndMetadata(1 << 63)),
+    "a leader epoch below -1": also(P0, OffsetAndMetadata(5, "", -2)),
+    "a partition below zero": also(TopicPartition("orders", -1), FIVE),
+    "a partition of 32 bits": also(TopicPartition("orders", 1 << 31), FIVE),
+    "a topic for a partition": also("orders", FIVE),
+    "a topic that is no text": also(TopicPartition(b"orders", 0), FIVE),  # type: ignore[arg-type]
+    "a topic that cannot be written": also(TopicPartition("\udcff", 0), FIVE),
+    "a topic longer than any": also(TopicPartition("x" * 250, 0), FIVE),
+    "no metadata": also(P0, OffsetAndMetadata(5, None)),  # type: ignore[arg-type]
+    "metadata that is no text": also(P0, OffsetAndMetadata(5, b"x")),  # type: ignore[arg-type]
+    "metadata that cannot be written": also(P0, OffsetAndMetadata(5, "\ud800")),
+    "metadata longer than brokers take": also(P0, OffsetAndMetadata(5, "x" * (LARGEST_METADATA + 1))),
+    "metadata longer in units of UTF-16": also(P0, OffsetAndMetadata(5, "\U0001f600" * (LARGEST_METADATA // 2) + "x")),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_could_not_be_committed_is_an_exception(wrong: str, committed: Committed, told: Any) -> None:
+    assert committed([Edits(WRONG[wrong]), Edits(without(P0))]) == {P1: SIX}
+    assert [failure[:2] for failure in told.failures] == [("0", "pre_commit")]
+
+
+@pytest.mark.parametrize("metadata", ["x" * LARGEST_METADATA, "\U0001f600" * (LARGEST_METADATA // 2)])
+def test_metadata_may_be_as_long_as_brokers_take(metadata: str, committed: Committed) -> None:
+    assert committed([Edits(also(P0, OffsetAndMetadata(5, metadata)))])[P0].metadata == metadata
+
+
+def test_what_the_client_itself_commits_is_the_brokers_to_judge(committed: Committed, told: Any) -> None:
+    odd = {P0: OffsetAndMetadata(-1, "x" * 5000), TopicPartition("x" * 300, -1): FIVE}
+    assert committed([Edits(), Edits(also(OTHER, SEVEN))], odd) == {**odd, OTHER: SEVEN}
+    assert told.failures == []
+
+
+def test_a_plain_tuple_is_as_good_as_a_topic_partition(committed: Committed, told: Any) -> None:
+    last = Edits()
+    left = committed([Edits(also(("payments", 0), SEVEN)), Edits(lambda offsets: {("orders", 0): FIVE}), last])
+    assert left == {P0: FIVE}
+    assert all(isinstance(place, TopicPartition) for place in [*left, *last.asked[0]])
+    assert told.failures == []
+
+
+def test_each_sees_the_topics_that_it_is_for_and_the_others_stay(committed: Committed) -> None:
+    orders, none = Edits(lambda offsets: {}), Edits(lambda offsets: {})
+    left = committed([orders, none], {P0: FIVE, OTHER: SEVEN}, topics={0: ("ord*",), 1: ("nothing",)})
+    assert left == {OTHER: SEVEN}
+    assert (orders.asked, none.asked) == ([{P0: FIVE}], [])
+
+
+def test_on_commit_is_told_what_pre_commit_left(committers: Any, context: Any) -> None:
+    first, second = Edits(without(P0)), Edits(also(OTHER, SEVEN))
+    both = committers(first, second)
+    both.after(both.before(Offsets({P0: FIVE, P1: SIX}, context())))
+    assert first.told == second.told == [{P1: SIX, OTHER: SEVEN}]
+
+
+def test_on_commit_is_told_of_the_topics_that_one_is_for_and_never_of_nothing(committers: Any, context: Any) -> None:
+    one, other = Edits(), Edits()
+    both = committers(one, other, topics={0: ("payments",)})
+    both.after(Offsets({P0: FIVE}, context()))
+    both.after(Offsets({}, context()))
+    assert (one.told, other.told) == ([], [{P0: FIVE}])
+
+
+def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
+    committers: Any, context: Any, told: Any
+) -> None:
+    class Spoils(Edits):
+        def on_commit(self, offsets: Offsets) -> None:
+            offsets.clear()
+            raise SystemExit("bug")
+
+    last = Edits()
+    offsets = Offsets({P0: FIVE}, context())
+    committers(Spoils(), last).after(offsets)
+    assert last.told == [{P0: FIVE}]
+    assert offsets == {P0: FIVE}
+    assert told.failures == [("0", "on_commit", "SystemExit: bug")]
+
+
+def test_only_those_with_a_hook_of_their_own_have_a_part(committers: Any) -> None:
+    class Hears(ConsumerInterceptor):
+        def on_commit(self, offsets: Offsets) -> None:
+            """Hear."""
+
+    both = committers(ConsumerInterceptor(), ProducerInterceptor(), Hears(), Edits())
+    assert [guard.name for guard in both.changes] == ["3"]
+    assert [guard.name for guard in both.told] == ["2", "3"]
+
+
+def test_those_that_want_no_records_have_a_part_in_commits(committed: Committed) -> None:
+    class Refrains(Edits):
+        def hints(self) -> Hints:
+            return Hints(wants_records=False)
+
+    assert committed([Refrains(without(P0))]) == {P1: SIX}
+
+
+places = st.sampled_from([P0, P1, OTHER])
+offsets_to_commit = st.dictionaries(places, st.builds(OffsetAndMetadata, st.integers(0, 3)), max_size=3)
+
+
+@given(offsets_to_commit, st.lists(st.tuples(places, st.none() | st.integers(0, 3), st.booleans()), max_size=6))
+def test_a_chain_leaves_what_those_that_do_not_fail_make_of_it(first: Any, steps: list[Any]) -> None:
+    expected = dict(first)
+    guards = []
+    for place, number, failing in steps:
+        edit = without(place) if number is None else also(place, OffsetAndMetadata(number))
+        guards.append(Guard("it", Edits(fails if failing else edit), Hints(), _Silent(), limits=Limits(failures=0)))
+        if not failing:
+            expected = dict(edit(Offsets(expected, Context(lambda: 0))))
+    assert Committers(tuple(guards)).before(Offsets(first, Context(lambda: 0))) == expected
+
+
+class _Silent:
+    def failed(self, *told: object) -> None: ...
+    def slow(self, *told: object) -> None: ...
+    def taken_out(self, *told: object) -> None: ...
