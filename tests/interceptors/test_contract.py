@@ -1,0 +1,102 @@
+"""What an interceptor does that overrides nothing, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_sidecar.interceptors.contract import (
+    AcknowledgesBatches,
+    ConsumerInterceptor,
+    ConsumesBatches,
+    Context,
+    Hints,
+    Interceptor,
+    OffsetAndMetadata,
+    Offsets,
+    ProducerInterceptor,
+    RecordMetadata,
+    SendError,
+    SendsBatches,
+    TopicPartition,
+)
+from kafka_sidecar.interceptors.headers import Headers
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+
+PLACE = TopicPartition("orders", 3)
+
+
+def test_a_producer_interceptor_that_overrides_nothing_changes_nothing() -> None:
+    record = ProducerRecord("orders", 3)
+    assert ProducerInterceptor().on_send(record) is record
+
+
+def test_a_consumer_interceptor_that_overrides_nothing_changes_nothing(context: Callable[[], Context]) -> None:
+    records = ConsumerRecords([ConsumerRecord("orders", 3, 7)])
+    offsets = Offsets({PLACE: OffsetAndMetadata(5)}, context())
+    interceptor = ConsumerInterceptor()
+    assert interceptor.on_consume(records) is records
+    assert interceptor.pre_commit(offsets) is offsets
+    interceptor.on_commit(offsets)
+    assert offsets == {PLACE: OffsetAndMetadata(5)}
+
+
+def test_who_wants_no_headers_is_acknowledged_without_them() -> None:
+    class Sees(ProducerInterceptor):
+        def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+            self.seen = metadata, exception
+
+    interceptor = Sees()
+    metadata, error = RecordMetadata("orders", 3), SendError("no")
+    interceptor.on_acknowledgement_with_headers(metadata, error, Headers())
+    assert interceptor.seen == (metadata, error)
+
+
+def test_settings_and_figures_and_an_end_are_optional() -> None:
+    interceptor = Interceptor()
+    interceptor.configure({})
+    assert interceptor.hints() == Hints(topics=("*",), wants_records=True, never_left_out=False)
+    assert list(interceptor.figures()) == []
+    interceptor.close()
+
+
+def test_the_second_form_is_known_by_its_method() -> None:
+    class Whole:
+        on_send_batch = on_consume_batch = on_acknowledgement_batch = lambda self: None
+
+    for form in (SendsBatches, ConsumesBatches, AcknowledgesBatches):
+        assert isinstance(Whole(), form)
+        assert not isinstance(ProducerInterceptor(), form)
+
+
+def test_metadata_of_which_nothing_is_known_is_minus_one_and_never_none() -> None:
+    metadata = RecordMetadata("orders", 3)
+    assert metadata.topic_partition == PLACE
+    assert metadata[2:6] == (-1, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "key", "value", "data"),
+    [(1_700_000_000_000, 3, 1024, "0000018bcfe56800 00000003 00000400"), (-1, -1, -1, "ff" * 16)],
+)
+def test_the_checksum_is_crc_32c_of_time_and_sizes_as_in_kafka(timestamp: int, key: int, value: int, data: str) -> None:
+    crc = 0xFFFFFFFF
+    for byte in bytes.fromhex(data):
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    assert RecordMetadata("orders", 3, 7, timestamp, key, value).checksum == crc ^ 0xFFFFFFFF
+
+
+def test_an_error_tells_kafkas_code_and_whether_the_record_may_come_again() -> None:
+    error = SendError("not leader", 6, retriable=True)
+    assert (str(error), error.code, error.retriable) == ("not leader", 6, True)
+    assert (SendError("lost").code, SendError("lost").retriable) == (-1, False)
+
+
+def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Context]) -> None:
+    own = context(group_id="g")
+    offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)
+    assert offsets["orders", 3] == OffsetAndMetadata(5, "", -1)  # type: ignore[index]
+    assert offsets.context.group_id == "g"

@@ -1,0 +1,196 @@
+"""One interceptor at work: what is caught, measured and counted, and when it is left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata
+from kafka_sidecar.interceptors.guard import Guard, Limits, overrides, runs
+from kafka_sidecar.interceptors.records import ProducerRecord
+
+LIMITS = Limits(budget_s=0.5, failures=3, pause_s=60)
+
+
+class Works:
+    """A guard, a clock that goes on as a call takes, and calls that succeed, fail or take long."""
+
+    def __init__(self, report: Any, limits: Limits = LIMITS, hints: Hints | None = None) -> None:
+        self.now, self.asked = 1000.0, 0
+        self.guard = Guard("it", Interceptor(), hints or Hints(), report, limits=limits, clock=lambda: self.now)
+
+    def succeeds(self, takes: float = 0) -> object:
+        def call() -> str:
+            self.asked += 1
+            self.now += takes
+            return "answer"
+
+        return self.guard.ask("on_send", call)
+
+    def fails(self, error: BaseException | None = None) -> object:
+        def call() -> None:
+            self.asked += 1
+            raise error or ValueError("bug")
+
+        return self.guard.ask("on_send", call)
+
+
+def test_what_the_interceptor_answers_is_passed_on(told: Any) -> None:
+    works = Works(told)
+    assert works.guard.ask("on_send", lambda one, other: one + other, 1, 2) == 3
+
+
+def test_an_exception_is_caught_counted_and_told(told: Any) -> None:
+    works = Works(told)
+    assert works.fails() is None
+    assert works.guard.failures == {"on_send": 1}
+    assert told.failures == [("it", "on_send", "ValueError: bug")]
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), GeneratorExit(), BaseException("panic")])
+def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(error: BaseException, told: Any) -> None:
+    assert Works(told).fails(error) is None
+    assert len(told.failures) == 1
+
+
+def test_an_interrupt_of_the_person_at_the_keyboard_is_none(told: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Works(told).fails(KeyboardInterrupt())
+    assert told.failures == []
+
+
+def test_after_so_many_failures_in_a_row_it_is_left_out_for_a_while(told: Any) -> None:
+    works = Works(told)
+    for _ in range(3):
+        assert not works.guard.is_out
+        works.fails()
+    assert works.guard.is_out
+    assert told.out == [("it", 3)]
+    works.now += 59.9
+    assert works.succeeds() is None
+    assert works.asked == 3
+
+
+def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(told: Any) -> None:
+    works = Works(told)
+    for _ in range(3):
+        works.fails()
+    works.now += 60
+    assert works.succeeds() == "answer"
+    works.fails()
+    works.fails()
+    assert not works.guard.is_out
+
+
+def test_after_the_pause_one_more_failure_is_enough(told: Any) -> None:
+    works = Works(told)
+    for _ in range(3):
+        works.fails()
+    works.now += 60
+    works.fails()
+    assert works.guard.is_out
+    assert told.out == [("it", 3), ("it", 4)]
+
+
+def test_only_failures_in_a_row_count(told: Any) -> None:
+    works = Works(told)
+    for _ in range(10):
+        works.fails()
+        works.fails()
+        works.succeeds()
+    assert told.out == []
+    assert works.guard.failures == {"on_send": 20}
+
+
+def test_with_a_limit_of_zero_it_is_never_left_out(told: Any) -> None:
+    works = Works(told, Limits(failures=0))
+    for _ in range(1000):
+        works.fails()
+    assert works.succeeds() == "answer"
+    assert told.out == []
+
+
+def test_one_that_hides_something_is_never_left_out(told: Any) -> None:
+    works = Works(told, hints=Hints(never_left_out=True))
+    for _ in range(10):
+        works.fails()
+        works.succeeds(takes=0.6)
+    assert works.succeeds() == "answer"
+    assert told.out == []
+    assert len(told.failures) == len(told.slow_calls) == 10
+
+
+def test_what_a_slow_call_gave_back_is_used_but_it_counts_as_a_failure(told: Any) -> None:
+    works = Works(told)
+    for _ in range(3):
+        assert works.succeeds(takes=0.6) == "answer"
+    assert works.guard.over_budget == {"on_send": 3}
+    assert works.guard.failures == {}
+    assert told.slow_calls == [("it", "on_send")] * 3
+    assert works.guard.is_out
+
+
+def test_a_call_may_take_as_long_as_its_budget(told: Any) -> None:
+    works = Works(told)
+    works.succeeds(takes=0.5)
+    assert told.slow_calls == []
+
+
+def test_the_time_of_every_call_is_counted_by_hook(told: Any) -> None:
+    works = Works(told)
+    works.succeeds(takes=0.25)
+    works.guard.ask("on_commit", lambda: None)
+    assert {hook: (sum(one.counts), one.total_us) for hook, one in works.guard.calls.items()} == {
+        "on_send": (1, 250_000),
+        "on_commit": (1, 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("configured", "hinted", "topic", "expected"),
+    [
+        (("*",), ("*",), "orders", True),
+        (("orders", "pay*"), ("*",), "payments", True),
+        (("orders", "pay*"), ("*",), "Payments", False),
+        (("*",), ("order?",), "orders", True),
+        (("pay*",), ("order?",), "orders", False),
+        ((), ("*",), "orders", False),
+    ],
+)
+def test_it_is_for_topics_that_both_the_configuration_and_its_hints_name(
+    configured: tuple[str, ...], hinted: tuple[str, ...], topic: str, expected: bool, told: Any
+) -> None:
+    assert Guard("it", Interceptor(), Hints(topics=hinted), told, configured).is_for(topic) is expected
+
+
+class Sends(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+
+class SendsWhole(ProducerInterceptor):
+    on_send_batch: Callable[..., Any] = lambda self, batch: batch.records
+
+
+class Acknowledges(ProducerInterceptor):
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        """Not for sending."""
+
+
+def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_the_same_form(told: Any) -> None:
+    kinds = (Sends, Acknowledges, Sends, SendsWhole, Interceptor, SendsWhole, Sends)
+    guards = [Guard(str(at), kind(), Hints(), told) for at, kind in enumerate(kinds)]
+    found = runs(guards, ProducerInterceptor, "on_send_batch", "on_send")
+    assert [(run.by_batch, [guard.name for guard in run.guards]) for run in found] == [
+        (False, ["0", "2"]),
+        (True, ["3", "5"]),
+        (False, ["6"]),
+    ]
+
+
+def test_only_a_hook_of_its_own_overrides() -> None:
+    assert overrides(Sends(), ProducerInterceptor, "on_send")
+    assert not overrides(Acknowledges(), ProducerInterceptor, "on_send")
