@@ -103,12 +103,13 @@ class _PerTopic(Generic[T]):
         self._found: dict[str, T | None] = {}
 
     def of(self, topic: str) -> T | None:
-        if topic not in self._found:
-            if len(self._found) >= MOST_TOPICS:
-                self._found.clear()
+        found = self._found  # may be another dict in the next line, for another thread
+        if topic not in found:
+            if len(found) >= MOST_TOPICS:
+                self._found = found = {}
             own = tuple(guard for guard in self.guards if guard.is_for(topic))
-            self._found[topic] = self._kind(own) if own else None
-        return self._found[topic]
+            found[topic] = self._kind(own) if own else None
+        return found[topic]
 
 
 def _opened(setting: InterceptorSettings, report: Report) -> Guard:

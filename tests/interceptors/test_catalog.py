@@ -1,0 +1,288 @@
+"""What a configuration makes of interceptors: their order, their topics, and what is said where one is wrong."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.interceptors import catalog as catalog_module
+from kafka_sidecar.interceptors.catalog import HOOKS, Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import (
+    Batch,
+    ConsumerInterceptor,
+    Hints,
+    Interceptor,
+    Offsets,
+    ProducerInterceptor,
+    RecordMetadata,
+)
+from kafka_sidecar.interceptors.guard import Limits
+from kafka_sidecar.interceptors.records import ConsumerRecords, ProducerRecord
+
+HERE = f"{__name__}:"
+opened: list[Any] = []
+
+
+class Remembering:
+    """Says what it was given."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        opened.append(self.calls)
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        if "wrong" in configs:
+            raise ValueError("wrong: is not a setting")
+        self.calls.append(f"configure {dict(configs)}")
+        self.own = Hints(**configs.get("hints", {}))
+
+    def hints(self) -> Hints:
+        self.calls.append("hints")
+        return self.own
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class Sends(Remembering, ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+
+class Hears(Remembering, ProducerInterceptor):
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        """Hear."""
+
+
+class Consumes(Remembering, ConsumerInterceptor):
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        return records
+
+
+class Commits(Remembering, ConsumerInterceptor):
+    def on_commit(self, offsets: Offsets) -> None:
+        """Hear."""
+
+
+class Both(Sends, Consumes):
+    pass
+
+
+class Idle(Remembering, ProducerInterceptor, ConsumerInterceptor):
+    pass
+
+
+class FailsToStart(Sends):
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        raise KeyError("license")
+
+
+class LeavesAtStart(Sends):
+    def hints(self) -> Hints:
+        raise SystemExit("no license")
+
+
+class HintsAtNothing(Sends):
+    def hints(self) -> Any:
+        return None
+
+
+class FailsToEnd(Sends):
+    def close(self) -> None:
+        raise SystemExit("lock")
+
+
+class Neither(Remembering, Interceptor):
+    pass
+
+
+class Waits(Sends):
+    async def on_send(self, record: ProducerRecord) -> ProducerRecord:  # type: ignore[override]
+        return record
+
+
+class WaitsForBatches(Sends):
+    async def on_send_batch(self, batch: Batch) -> Any:
+        return batch.records
+
+
+class NoInterceptor:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _this_module_can_be_named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace(**globals()))
+    opened.clear()
+    yield
+    gc.collect()
+    opened.clear()
+
+
+def one(kind: str, name: str = "it", *topics: str, **settings: Any) -> InterceptorSettings:
+    return InterceptorSettings(f"{HERE}{kind}", name, topics or ("*",), settings=settings)
+
+
+@pytest.fixture
+def catalog(told: Any) -> Callable[..., Catalog]:
+    return lambda *settings, **options: Catalog(list(settings), told, **options)
+
+
+def names(found: Any) -> list[str]:
+    return [guard.name for guard in found.guards] if found else []
+
+
+def test_an_interceptor_is_configured_once_before_anything_else_and_closed_once(catalog: Any) -> None:
+    made = catalog(one("Sends", level=3))
+    assert opened == [["configure {'level': 3}", "hints"]]
+    del made
+    gc.collect()
+    assert opened == [["configure {'level': 3}", "hints", "close"]]
+
+
+def test_it_is_not_closed_while_a_request_is_with_it(catalog: Any) -> None:
+    made = catalog(one("Sends"))
+    serving = made.producers("orders")
+    del made
+    gc.collect()
+    assert "close" not in opened[0]
+    del serving
+    gc.collect()
+    assert opened[0][-1] == "close"
+
+
+def test_what_it_raises_at_its_end_is_told(catalog: Any, told: Any) -> None:
+    made = catalog(one("FailsToEnd"), one("Sends", "other"))
+    del made
+    gc.collect()
+    assert told.failures == [("it", "close", "SystemExit: lock")]
+    assert opened[1][-1] == "close"
+
+
+def test_interceptors_are_in_configured_order(catalog: Any) -> None:
+    made = catalog(one("Both", "a"), one("Sends", "b"), one("Consumes", "c"), one("Both", "d"))
+    assert names(made.producers("orders")) == ["a", "b", "d"]
+    assert names(made.consumers("orders")) == ["a", "c", "d"]
+    assert names(made) == ["a", "b", "c", "d"]
+
+
+def test_a_topic_has_those_that_both_the_configuration_and_their_hints_name(catalog: Any) -> None:
+    made = catalog(
+        one("Sends", "all"), one("Sends", "orders", "orders", "p*"), one("Sends", "hinted", hints={"topics": ("pay*",)})
+    )
+    assert names(made.producers("orders")) == ["all", "orders"]
+    assert names(made.producers("payments")) == ["all", "orders", "hinted"]
+    assert names(made.producers("other")) == ["all"]
+
+
+def test_a_topic_without_any_costs_nothing(catalog: Any) -> None:
+    made = catalog(one("Both", "a", "orders"), one("Idle", "b"))
+    assert made.producers("other") is None
+    assert made.consumers("other") is None
+    assert catalog().producers("orders") is None
+
+
+def test_what_a_topic_has_is_found_once_and_not_kept_for_ever(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_module, "MOST_TOPICS", 3)
+    made = catalog(one("Sends", "a", "t*"))
+    first = made.producers("t1")
+    assert made.producers("t1") is first
+    for number in range(10):
+        assert names(made.producers(f"t{number}")) == ["a"]
+        assert made.producers(f"x{number}") is None
+    assert len(made._producers._found) <= 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "producers", "consumers", "commits"),
+    [
+        ("Sends", True, False, False),
+        ("Hears", True, False, False),
+        ("Consumes", False, True, False),
+        ("Commits", False, False, True),
+        ("Both", True, True, False),
+        ("Idle", True, False, False),  # there is one for producers; no topic has it
+    ],
+)
+def test_only_what_somebody_wants_is_looked_at(
+    kind: str, producers: bool, consumers: bool, commits: bool, catalog: Any
+) -> None:
+    made = catalog(one(kind))
+    assert (made.intercept_producers, made.intercept_consumers, made.intercept_commits) == (
+        producers,
+        consumers,
+        commits,
+    )
+    if kind == "Idle":
+        assert made.producers("orders") is None
+
+
+def test_who_wants_no_records_consumes_none(catalog: Any) -> None:
+    made = catalog(one("Consumes", hints={"wants_records": False}))
+    assert not made.intercept_consumers
+    assert made.consumers("orders") is None
+
+
+def test_limits_are_those_of_the_configuration(catalog: Any) -> None:
+    limits = Limits(budget_s=1, failures=2, pause_s=3)
+    (guard,) = catalog(InterceptorSettings(f"{HERE}Sends", "it", limits=limits)).guards
+    assert guard.limits == limits
+
+
+def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None:
+    assert catalog(largest_metadata=7).committers.largest_metadata == 7
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (one("Sends", wrong=1), "interceptor it: wrong: is not a setting"),
+        (one("FailsToStart"), r"interceptor it: .*:FailsToStart failed to start: KeyError: 'license'"),
+        (one("LeavesAtStart"), r"interceptor it: .*:LeavesAtStart failed to start: SystemExit: no license"),
+        (one("HintsAtNothing"), r"interceptor it: .*:HintsAtNothing: hints\(\) gave no Hints"),
+        (one("Neither"), "is neither a ProducerInterceptor nor a ConsumerInterceptor"),
+        (one("Waits"), "has a hook that is a coroutine: an interceptor must not wait"),
+        (one("WaitsForBatches"), "has a hook that is a coroutine: an interceptor must not wait"),
+        (one("NoInterceptor"), r"is no subclass of .*\.Interceptor"),
+        (one("Missing"), "the module has no such class"),
+        (InterceptorSettings("missing", "it"), "interceptor it: there is no interceptor 'missing'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_interceptor_is_named_with_the_remedy(setting: InterceptorSettings, message: str, catalog: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        catalog(one("Sends", "good"), setting)
+    gc.collect()
+    assert opened[0][-1] == "close"  # the good one, which nobody will use
+
+
+def test_every_hook_is_held_against_waiting() -> None:
+    hooks = {
+        name for kind in (ProducerInterceptor, ConsumerInterceptor) for name in vars(kind) if name[:3] in ("on_", "pre")
+    }
+    assert hooks <= set(HOOKS)
+
+
+def test_after_a_reload_one_whose_settings_have_not_changed_goes_on_with_all_that_it_knows(catalog: Any) -> None:
+    before = catalog(one("Sends", "same", level=1), one("Sends", "other", level=1), one("Sends", "gone"))
+    after = catalog(one("Sends", "new"), one("Sends", "other", level=2), one("Sends", "same", level=1), previous=before)
+    assert names(after) == ["new", "other", "same"]
+    assert after.guards[2] is before.guards[0]
+    assert after.guards[1] is not before.guards[1]
+    assert len(opened) == 5
+    del before
+    gc.collect()
+    assert [calls[-1] for calls in opened] == ["hints", "close", "close", "hints", "hints"]
+
+
+def test_two_of_the_same_settings_stay_two(catalog: Any) -> None:
+    twice = [one("Sends"), one("Sends")]
+    before = catalog(*twice)
+    after = catalog(*twice, previous=before)
+    assert [*map(id, after.guards)] == [*map(id, before.guards)]
+    assert after.guards[0] is not after.guards[1]
