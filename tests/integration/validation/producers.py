@@ -35,6 +35,11 @@ HEADERS = [("h", b"1")]
 KEY = b"k"
 
 
+def clients(java_hosts: Mapping[str, ToolHost]) -> Mapping[str, Client]:
+    """By the library's name."""
+    return {"java": java(java_hosts), "librdkafka": librdkafka, "kafka-python": kafka_python, "aiokafka": aiokafka}
+
+
 def java(hosts: Mapping[str, ToolHost]) -> Client:
     def run(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence[Wave]) -> Outcome:
         settings = {

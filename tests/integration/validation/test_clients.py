@@ -79,12 +79,7 @@ SENDERS = tuple(Cell(client, kind, "lz4") for client in WAYS for kind in KINDS)
 
 @pytest.fixture(scope="session")
 def clients(java: Mapping[str, ToolHost]) -> Mapping[str, Client]:
-    python = {
-        "librdkafka": producers.librdkafka,
-        "kafka-python": producers.kafka_python,
-        "aiokafka": producers.aiokafka,
-    }
-    return {"java": producers.java(java), **python}
+    return producers.clients(java)
 
 
 def _parameter(cell: Cell) -> object:

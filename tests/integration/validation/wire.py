@@ -6,7 +6,7 @@ import datetime
 import itertools
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -44,14 +44,14 @@ class Wire:
         self, version: int, topics: Mapping[str, Mapping[int, bytes]], acks: int = -1
     ) -> dict[tuple[str, int], Answer]:
         """Send the records of each partition; what each is answered, in the order of the answer."""
-        ids = self._ids(topics) if version >= FIRST_WITH_IDS else {}
+        ids = self.ids(topics) if version >= FIRST_WITH_IDS else {}
         data = [
             {
                 "name": name, "topic_id": ids.get(name),
                 "partition_data": [{"index": index, "records": records} for index, records in partitions.items()],
             } for name, partitions in topics.items()
         ]  # fmt: skip
-        said = self._ask(ApiKey.PRODUCE, version, acks=acks, timeout=TIMEOUT, topic_data=data)
+        said = self.ask(ApiKey.PRODUCE, version, acks=acks, timeout=TIMEOUT, topic_data=data)
         names = {uuid.UUID(bytes=topic_id): name for name, topic_id in ids.items()}
         return {
             (names[topic.topic_id] if ids else topic.name, partition.index): _answer(version, partition)
@@ -62,14 +62,16 @@ class Wire:
     def produce_to_no_topic(self, records: bytes) -> int:
         """The error code for a topic whose id is zero."""
         data = [{"topic_id": None, "partition_data": [{"index": 0, "records": records}]}]
-        said = self._ask(ApiKey.PRODUCE, FIRST_WITH_IDS, acks=-1, timeout=TIMEOUT, topic_data=data)
+        said = self.ask(ApiKey.PRODUCE, FIRST_WITH_IDS, acks=-1, timeout=TIMEOUT, topic_data=data)
         return int(said.responses[0].partition_responses[0].error_code)
 
-    def _ids(self, topics: Mapping[str, object]) -> dict[str, bytes]:
-        said = self._ask(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": name} for name in topics])
+    def ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        """The ids of topics, by their names."""
+        said = self.ask(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": name} for name in topics])
         return {topic.name: topic.topic_id.bytes for topic in said.topics}
 
-    def _ask(self, key: int, version: int, **values: Any) -> Any:
+    def ask(self, key: int, version: int, **values: Any) -> Any:
+        """Send a request; kio's message of the answer."""
         number = next(self._numbers)
         self._socket.sendall(oracle.request_frame(oracle.request(key, version, **values), number))
         length = self._exactly(4)

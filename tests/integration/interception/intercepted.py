@@ -1,0 +1,80 @@
+"""A broker with a sidecar in front that intercepts, and what its interceptors have told."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from harness.tool_host import ToolHost
+from harness.versions import NEWEST
+from integration.front import Front
+from integration.interception.reads import Partition
+from integration.scenarios.target import LIMIT_S, SILENT
+
+PLUGGED = Path(__file__).with_name("plugged")
+
+# Topics are named after what is done with their records and commits.
+RULES = """
+interceptors:
+  - {type: "hooks:Marks", name: marks, topics: ["marks-*"], class_path: "PLUGGED"}
+  - {type: "add_header", name: ours, topics: ["marks-*"], headers: {ours: "ключ"}}
+  - {type: "hooks:Chosen", name: chosen, topics: ["chosen-*"], class_path: "PLUGGED", events: "EVENTS"}
+  - {type: "hooks:Commits", name: filter, topics: ["filter-*"], class_path: "PLUGGED", events: "EVENTS", does: filter}
+  - {type: "hooks:Commits", name: annotate, topics: ["annotate-*"], class_path: "PLUGGED", events: "EVENTS",
+     does: annotate}
+  - {type: "hooks:Commits", name: generate, topics: ["generate-*"], class_path: "PLUGGED", events: "EVENTS",
+     does: generate}
+  - {type: "hooks:Commits", name: empty, topics: ["empty-*"], class_path: "PLUGGED", events: "EVENTS", does: empty}
+  - {type: "hooks:Commits", name: overflow, topics: ["overflow-*"], class_path: "PLUGGED", events: "EVENTS",
+     does: overflow}
+"""
+
+
+def rules(template: str, events: Path) -> str:
+    """A configuration file."""
+    return template.replace("PLUGGED", str(PLUGGED)).replace("EVENTS", str(events))
+
+
+@dataclass(frozen=True, slots=True)
+class Intercepted(Front):
+    java: Mapping[str, ToolHost] = field(default_factory=dict, hash=False)
+    told: Path = Path()
+
+    def events(self, hook: str, **about: object) -> list[dict[str, Any]]:
+        """What interceptors have told of one hook, in order."""
+        all_of_them = map(json.loads, self.told.read_text().splitlines()) if self.told.exists() else ()
+        return [
+            event for event in all_of_them
+            if event["hook"] == hook and all(event.get(key) == value for key, value in about.items())
+        ]  # fmt: skip
+
+    def committed(self, group: str) -> dict[Partition, tuple[int, str]]:
+        """Offset and metadata of each partition, asked of the broker directly."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.direct, "logger": SILENT})
+        answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(LIMIT_S)
+        return {(one.topic, one.partition): (one.offset, one.metadata or "") for one in answer.topic_partitions}
+
+    def lag(self, group: str) -> dict[Partition, int]:
+        """As kafka-consumer-groups.sh prints it, asked of the broker directly."""
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        args = ("--bootstrap-server", self.cluster.direct, "--describe", "--group", group)
+        out = self.java[NEWEST].run(tool, *args)
+        rows = re.findall(rf"^{re.escape(group)}\s+(\S+)\s+(\d+)\s+\d+\s+\d+\s+(\d+)\s", out, re.MULTILINE)
+        return {(topic, int(partition)): int(lag) for topic, partition, lag in rows}
+
+    def ends(self, *partitions: Partition) -> dict[Partition, int]:
+        """The log ends, asked of the broker directly."""
+        consumer = Consumer({
+            "bootstrap.servers": self.cluster.direct, "group.id": "judge", "logger": SILENT,
+            "isolation.level": "read_uncommitted",  # or it is told where the first open transaction begins
+        })  # fmt: skip
+        try:
+            return {one: consumer.get_watermark_offsets(TopicPartition(*one), LIMIT_S)[1] for one in partitions}
+        finally:
+            consumer.close()

@@ -1,0 +1,130 @@
+"""The interceptors of these tests, which the sidecar loads from its class path. They tell what they see in a file."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka_sidecar.interceptors.contract import (
+    ConsumerInterceptor,
+    OffsetAndMetadata,
+    Offsets,
+    ProducerInterceptor,
+    RecordMetadata,
+    TopicPartition,
+)
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+
+
+class Telling:
+    """Writes what it is told to a file that the settings name, one line each."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = configs
+        self._events = Path(configs["events"]).open("a", buffering=1) if "events" in configs else None  # noqa: SIM115
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+
+    def tell(self, **event: object) -> None:
+        if self._events is not None:
+            with self._lock:
+                self._events.write(json.dumps(event) + "\n")
+
+
+class Marks(Telling, ProducerInterceptor):
+    """Adds headers of every kind; the first one is the value again, so that none can be another record's."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        headers = record.headers.add("value", record.value)
+        headers.add("twice", b"1").add("twice", b"2").add("null", None).add("empty", b"").add("twice", None)
+        headers.add("ключ ✓ \U0001f511", bytes(range(256))).add("", b"of no name")
+        return record
+
+
+class Chosen(Telling, ConsumerInterceptor):
+    """Does with a record what its value says."""
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        for record in records:
+            self.tell(
+                hook="on_consume", topic=record.topic, partition=record.partition, offset=record.offset,
+                client=record.context.client_id, version=record.context.api_version,
+            )  # fmt: skip
+        return [self._done(record) for record in records if not (record.value or b"").startswith(b"drop")]
+
+    def _done(self, record: ConsumerRecord) -> ConsumerRecord:
+        value = record.value or b""
+        if not value.startswith(b"edit"):
+            return record
+        record.headers.add("edited", None).add("ключ", b"")
+        return record.replace(value=b"was " + value, key=None)
+
+
+class Commits(Telling, ConsumerInterceptor):
+    """Does with commits what its settings say: ``filter``, ``annotate``, ``generate``, ``empty``, ``overflow``."""
+
+    def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        done: Mapping[TopicPartition, OffsetAndMetadata] = getattr(self, f"_{self.settings['does']}")(offsets)
+        return done
+
+    def on_commit(self, offsets: Offsets) -> None:
+        context = offsets.context
+        told = sorted((*place, one.offset, one.metadata) for place, one in offsets.items())
+        self.tell(
+            hook="on_commit", group=context.group_id, version=context.api_version, offsets=told,
+            transactional_id=context.transactional_id, does=self.settings["does"],
+        )  # fmt: skip
+
+    def _filter(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {place: one for place, one in offsets.items() if place.partition % 2 == 0}
+
+    def _annotate(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            place: OffsetAndMetadata(one.offset, one.metadata + "+ключ", one.leader_epoch)
+            for place, one in offsets.items()
+        }
+
+    def _generate(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """One for a partition that is not committed, and one for another topic."""
+        added = {TopicPartition(place.topic, 1): OffsetAndMetadata(1, "made") for place in offsets}
+        other = {TopicPartition(f"{place.topic}-other", 0): OffsetAndMetadata(2, "made too") for place in offsets}
+        return {**added, **other, **offsets}
+
+    def _empty(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {}
+
+    def _overflow(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {place: OffsetAndMetadata(one.offset, "m" * 5000) for place, one in offsets.items()}
+
+
+class Link(Telling, ProducerInterceptor, ConsumerInterceptor):
+    """One of a chain: leaves its mark wherever it can."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        record.headers.add("sent", self._mark)
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        self.tell(hook="on_acknowledgement", offset=metadata.offset, error=repr(exception) if exception else None)
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        for record in records:
+            record.headers.add("consumed", self._mark)
+        return records
+
+    def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        mark = self._mark.decode()
+        return {p: OffsetAndMetadata(one.offset, one.metadata + mark, one.leader_epoch) for p, one in offsets.items()}
+
+    def on_commit(self, offsets: Offsets) -> None:
+        self.tell(hook="on_commit", offsets=[one.metadata for one in offsets.values()])
+
+    @property
+    def _mark(self) -> bytes:
+        return str(self.settings["mark"]).encode()
