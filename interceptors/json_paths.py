@@ -31,7 +31,17 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NAME, _LEAF, _OPENS, _CLOSES = 1, 2, 3, 4
-_QUOTE, _BACKSLASH = b'"', b"\\"
+_BACKSLASH = b"\\"
+
+
+def _whole(levels: int) -> bytes:
+    """An expression for an object or array with at most so many levels of others in it, as one step."""
+    inner = b"|" + _whole(levels - 1) if levels else b""
+    return rb"[\[{](?:[^\[\]{}\"]++|%b%b)*+[\]}]" % (_STRING, inner)
+
+
+_WHOLE = re.compile(_whole(3), re.DOTALL)
+_BEGINS = re.compile(rb"[ \t\r\n]*+[\[{]")
 Span = tuple[int, int]
 
 
@@ -57,6 +67,7 @@ class _State:
     """What the paths make of a value's members and elements."""
 
     named: bool  # the value itself is meant
+    ends: bool  # nothing within the value is
     to: dict[bytes | int, _State] = field(default_factory=dict)
     other: _State = None  # type: ignore[assignment] # of all that are not in ``to``; filled in at once
 
@@ -71,7 +82,8 @@ class JsonPaths:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Raises ValueError for a text that is no such path."""
-        self._first = _automaton([_steps(path) for path in paths])
+        first = _automaton([_steps(path) for path in paths])
+        self._around = _State(named=False, ends=False, other=first)  # the value is the only element of this
 
     def spans(self, text: bytes) -> list[Span]:
         """Where the values begin and end that the paths name, in order; of one within another the outer alone.
@@ -79,33 +91,32 @@ class JsonPaths:
         Raises:
             NotReadableError: the text is not one well-formed JSON object or array, or deeper than 512 levels.
         """
-        if fault(text, 0, len(text), DEEPEST) is not None:
+        if _BEGINS.match(text) is None or fault(text, 0, len(text), DEEPEST) is not None:
             raise NotReadableError
         found: list[Span] = []
         outer: list[tuple[_State, int, int]] = []
-        here, index, began = self._first, 0, -1  # what we are in, how many elements are behind us, where it begins
-        for token in _TOKEN.finditer(text):
-            kind = token.lastindex
+        here, index, began = self._around, 0, 0  # what we are in, how much of it is behind us, where it begins
+        at = 0
+        while (token := _TOKEN.match(text, at)) is not None:
+            at, kind = token.end(), token.lastindex
             if kind == _CLOSES:
                 if here.named:
-                    found.append((began, token.end()))
+                    found.append((began, at))
                 here, index, began = outer.pop()
                 continue
             name = token[_NAME]
-            if name is not None:
-                value = here.to.get(_plain(name), here.other)
-            elif outer:
-                value = here.to.get(index, here.other)
-                index += 1
-            elif kind == _OPENS:
-                value = here
+            value = here.to.get(index if name is None else _plain(name), here.other)
+            index += 1
+            if kind == _LEAF:
+                if value.named:
+                    found.append(token.span(_LEAF))
+            elif value.ends and (whole := _WHOLE.match(text, at - 1)) is not None:
+                at = whole.end()
+                if value.named:
+                    found.append(whole.span())
             else:
-                raise NotReadableError
-            if kind == _OPENS:
                 outer.append((here, index, began))
-                here, index, began = value, 0, token.start(_OPENS)
-            elif value.named:
-                found.append(token.span(_LEAF))
+                here, index, began = value, 0, at - 1
         return found
 
 
@@ -135,14 +146,14 @@ def _automaton(paths: Sequence[_Path]) -> _State:
     """All paths followed at once: from each state one step leads to one other (the powerset construction)."""
     places = {step.to for path in paths for step in path if step.to is not None}
     first = frozenset((path, 0) for path in range(len(paths)))
-    states = {first: _State(named=False)}
+    states = {first: _State(named=False, ends=False)}
     todo = [first]
 
     def state(reached: _Reached) -> _State:
         if reached not in states:
             if len(states) >= MOST_STATES:
                 raise ValueError('too many paths, or too many wildcards behind "..": name what stands in between')
-            states[reached] = _State(named=reached is _END)
+            states[reached] = _State(named=reached is _END, ends=reached is _END or not reached)
             todo.append(reached)
         return states[reached]
 

@@ -127,6 +127,14 @@ def test_what_readers_of_json_do_not_agree_about_is_not_readable(text: str) -> N
         found("$.a", text)
 
 
+@pytest.mark.parametrize("levels", range(8))
+def test_what_is_passed_over_or_named_as_a_whole_may_be_of_any_depth(levels: int) -> None:
+    inside = '[{"x": "]}\\\\\\""}, ' * levels + '"a"' + ', [], {"a": 0}]' * levels
+    assert found("$.a", f'{{"b": {inside}, "a": 1}}') == ["1"]
+    assert found("$.b", f'{{"b": {inside}, "a": 1}}') == [inside]
+    assert found("$[1][*]", f"[{inside}, [{inside}, 2], {inside}]") == [inside, "2"]
+
+
 def test_the_deepest_text_is_read() -> None:
     assert found("$..a", "[" * 511 + '{"a": 1}' + "]" * 511) == ["1"]
 
