@@ -6,24 +6,27 @@ whose checksum is wrong, goes on as it came: the broker says what is wrong with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
 from time import perf_counter
+from typing import TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import changed, decode, encode
-from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest
+from kafka_sidecar.codec.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError, resealed
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers
+from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers, records_in
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, in_thread, takes_long
+from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
+from kafka_sidecar.proxy.tasks import spawn
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
 LENGTH = Struct(">i")
@@ -33,6 +36,8 @@ RECORDS_AT_ONCE = 1000  # that a batch may have to be intercepted while others w
 TOLD_AT_ONCE = 10_000  # acknowledgements
 API = "Produce"
 NOT_READ = ProduceRequest()
+NOT_NAMED = SendError("the answer does not name the partition")
+S = TypeVar("S", bound=Step)
 
 
 @dataclass(slots=True)
@@ -76,17 +81,22 @@ class InterceptedProduce(Exchange):
 
     def response(self, frame: bytes) -> bytes | Hold:
         """Raises CodecError."""
-        step = self.inner.response(frame) if self.inner is not None and self.inner.wants_response else frame
-        if isinstance(step, Hold):
-            raise CodecError("validation holds no response")
-        told = partial(self._acknowledge, step)
-        if sum(sent.count for sent in self._sent.values()) > TOLD_AT_ONCE:
-            return Hold(partial(in_thread, told), lambda: step)
-        told()
-        return step
+        try:
+            step = self.inner.response(frame) if self.inner is not None and self.inner.wants_response else frame
+            if isinstance(step, Hold):
+                raise CodecError("validation holds no response")
+            told = self._answered(step)
+        except CodecError as error:
+            self._fail(SendError(f"the answer cannot be read: {error}"))
+            raise
+        return self._then(told, step)
 
     def lost(self, why: str) -> None:
-        self._fail(SendError(why))
+        told = partial(self._fail, SendError(why))
+        if self._is_much_to_tell:
+            WORKERS.submit(told)
+        else:
+            told()
         if self.inner is not None:
             self.inner.lost(why)
 
@@ -101,8 +111,8 @@ class InterceptedProduce(Exchange):
             return Hold(partial(self._learn, ids), partial(self._name_topics, asked=True))
         for part in self._wanted(self._request):
             if part.chain.acknowledge:
-                count, most = part.batch.header.count, len(part.batch.data)
-                self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count, most)
+                count = records_in(part.batch, self.around.limit)
+                self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count)
         return self._judged(self._frame if self.inner is None else self.inner.request(self._frame))
 
     async def _learn(self, topic_ids: list[bytes]) -> None:
@@ -129,8 +139,7 @@ class InterceptedProduce(Exchange):
             case Hold():
                 return Hold(step.wait, lambda: self._judged(step.then()))
             case Answer():
-                self._acknowledge(step.frame)
-                return step
+                return self._then(self._answered(step.frame), step)
             case Last():
                 left, self._finish = step.frame, lambda frame: Last(frame, step.cause, step.detail)
         assert isinstance(left, bytes)
@@ -188,19 +197,21 @@ class InterceptedProduce(Exchange):
         new = {id(part.data): part.new for part in self._parts if part.new is not None}
         frame = self._with(new) if new else self._frame
         step = self._finish(frame)
-        now, began = self.around.clock(), perf_counter()
-        going = {part.place for part in self._wanted(self._request)}
-        for place, sent in self._sent.items():
-            sent.sent_at, sent.began = now, began
-            if isinstance(step, Last) and place not in going:
-                sent.fail(self._told, SendError(step.detail))
-            elif not self._request.acks:
-                sent.acknowledge(self._told, None)
-        if isinstance(step, Last) or not self._request.acks:
-            self._sent.clear()
+        self._note_time()
+        told = None
+        if isinstance(step, Last):
+            going = {part.place for part in self._wanted(self._request)}
+            told = partial(self._tell, dict.fromkeys(going), SendError(step.detail))
+        elif not self._request.acks:
+            told = partial(self._tell, dict.fromkeys(self._sent), NOT_NAMED)
         self._parts.clear()
         self._frame, self._request = b"", NOT_READ  # the broker may take its time: let go of all records
-        return step
+        return step if told is None else self._then(told, step)
+
+    def _note_time(self) -> None:
+        now, began = self.around.clock(), perf_counter()
+        for sent in self._sent.values():
+            sent.sent_at, sent.began = now, began
 
     @property
     def _told(self) -> Context:
@@ -216,17 +227,40 @@ class InterceptedProduce(Exchange):
         header = self._frame[LENGTH.size : decode_request_header(self._frame, LENGTH.size)[1]]
         return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
 
-    def _acknowledge(self, frame: bytes) -> None:
-        """Tell the interceptors what the client is told. Raises CodecError."""
-        sent, self._sent = self._sent, {}
-        told = answers(frame, self.version, self.version >= FIRST_WITH_IDS) if sent else {}
-        for place, one in sent.items():
-            if place in told:
-                one.acknowledge(self._told, told[place])
+    def _answered(self, frame: bytes) -> Callable[[], None]:
+        """What is to be told now that the client gets this answer. Raises CodecError."""
+        said = answers(frame, self.version, self.version >= FIRST_WITH_IDS) if self._sent else {}
+        return partial(self._tell, said, NOT_NAMED)
+
+    @property
+    def _is_much_to_tell(self) -> bool:
+        return sum(sent.count for sent in self._sent.values()) > TOLD_AT_ONCE
+
+    def _then(self, tell: Callable[[], None], step: S) -> S | Hold:
+        """Tell, in a thread if it is much, and go on with ``step``."""
+        if self._is_much_to_tell:
+            return Hold(partial(_told_in_thread, tell), lambda: step)
+        tell()
+        return step
+
+    def _tell(self, said: Mapping[Place, PartitionProduceResponse | None], otherwise: SendError) -> None:
+        """Tell the interceptors what was said of each batch, and of those of which nothing was."""
+        for place, sent in self._untold():
+            if place in said:
+                sent.acknowledge(self._told, said[place])
             else:
-                one.fail(self._told, SendError("the answer does not name the partition"))
+                sent.fail(self._told, otherwise)
 
     def _fail(self, error: SendError) -> None:
-        sent, self._sent = self._sent, {}
-        for one in sent.values():
-            one.fail(self._told, error)
+        self._tell({}, error)
+
+    def _untold(self) -> Iterator[tuple[Place, Sent]]:
+        """Each once, even where the connection ends while a thread tells."""
+        for place in list(self._sent):
+            if (sent := self._sent.pop(place, None)) is not None:
+                yield place, sent
+
+
+async def _told_in_thread(tell: Callable[[], None]) -> None:
+    """Goes on where the connection ends: all has been said of these records."""
+    await asyncio.shield(spawn(in_thread(tell), "tell of acknowledgements"))

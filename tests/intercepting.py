@@ -1,0 +1,233 @@
+"""Interceptors that do what records tell them and write down what they see, and what is around them in a sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from producing import topic_id
+from somebody import Somebody
+
+from kafka_sidecar.codec.records import Batch, batches
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import (
+    ConsumerInterceptor,
+    Hints,
+    Interceptor,
+    OffsetAndMetadata,
+    Offsets,
+    ProducerInterceptor,
+    RecordMetadata,
+    TopicPartition,
+)
+from kafka_sidecar.interceptors.figures import Figures
+from kafka_sidecar.interceptors.headers import Headers
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+from kafka_sidecar.proxy.exchanges import Exchange, Hold, Step
+from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.proxy.interception.surroundings import Surroundings
+from kafka_sidecar.proxy.topics import TopicNames
+
+NAMES = ("orders", "payments", "free")
+LIMIT = 1 << 20
+NOW = 1_700_000_000_000  # ms
+Told = tuple[RecordMetadata, Exception | None]
+
+
+class Opened(Interceptor):
+    """Remembers all of its kind that there have been."""
+
+    opened: list[Any] = []  # noqa: RUF012 - of the whole process: a test finds its own at the end
+
+    def __init__(self) -> None:
+        self.closed = 0
+        self.settings: dict[str, Any] = {}
+        Opened.opened.append(self)
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        if "wrong" in configs:
+            raise ValueError("wrong: is not a setting")
+        self.settings = dict(configs)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Adds(Opened, ProducerInterceptor):
+    """Adds a header to each record, but for values that begin with "keep"; fails on "fails"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[bytes | None] = []
+        self.told: list[Told] = []
+        self.headers: list[list[tuple[str, bytes | None]]] = []
+        self.threads: set[int] = set()
+        self.header = b"yes"
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.values.append(record.value)
+        self.threads.add(threading.get_ident())
+        word = (record.value or b"").split(b" ")[0]
+        if word == b"fails":
+            raise RuntimeError("a bug")
+        if word == b"larger":
+            return record.replace(value=(record.value or b"") * 1000)
+        if word != b"keep":
+            record.headers.add("added", self.header)
+        return record
+
+    def on_acknowledgement_with_headers(
+        self, metadata: RecordMetadata, exception: Exception | None, headers: Headers
+    ) -> None:
+        self.threads.add(threading.get_ident())
+        self.told.append((metadata, exception))
+        self.headers.append([(header.key, header.value) for header in headers])
+
+    def figures(self) -> Iterable[Figures]:
+        yield Figures("told", "Acknowledgements.", (), {(): len(self.told)})
+
+
+class Listens(Opened, ProducerInterceptor):
+    """Hears of acknowledgements and never looks into a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Told] = []
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=False)
+
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        self.told.append((metadata, exception))
+
+
+class Reads(Opened, ConsumerInterceptor):
+    """Leaves out records that begin with "drop", answers "edit" with other words, fails on "fails"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, int, int]] = []  # topic, partition, offset
+        self.threads: set[int] = set()
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        self.threads.add(threading.get_ident())
+        left = []
+        for record in records:
+            self.seen.append((record.topic, record.partition, record.offset))
+            word = (record.value or b"").split(b" ")[0]
+            if word == b"fails":
+                raise RuntimeError("a bug")
+            if word == b"edit":
+                left.append(record.replace(value=b"edited"))
+            elif word != b"drop":
+                left.append(record)
+        return left
+
+
+Given = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Commits(Opened, ConsumerInterceptor):
+    """Commits what a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Offsets] = []
+        self.committed: list[Offsets] = []
+        self.change: Callable[[Offsets], Given] = lambda offsets: offsets
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=False)
+
+    def pre_commit(self, offsets: Offsets) -> Given:
+        self.asked.append(offsets)
+        return self.change(offsets)
+
+    def on_commit(self, offsets: Offsets) -> None:
+        self.committed.append(offsets)
+
+
+class Intercepting:
+    """Some of these interceptors for topic "orders", and what is around them."""
+
+    def __init__(
+        self,
+        *types: str,
+        topics: tuple[str, ...] = ("orders",),
+        names: Collection[str] = NAMES,
+        limit: int = LIMIT,
+        message_max_bytes: int = LIMIT,
+        hold_for: tuple[str, ...] = (),
+    ) -> None:
+        self.now_s, self.now_ms = 1000.0, NOW
+        self.observed = Observed(lambda: self.now_s)
+        settings = [
+            InterceptorSettings(f"intercepting:{type_}", f"{type_}{at}", topics) for at, type_ in enumerate(types)
+        ]
+        self.catalog = Catalog(settings, self.observed)
+        self.interceptors: list[Any] = [guard.interceptor for guard in self.catalog.guards]
+        self.topics = TopicNames(self._ask)
+        self.topics.remember((topic_id(name), name) for name in names)
+        self.hidden: set[str] = set()  # names that the cluster knows and the sidecar does not yet
+        self.cluster_answers = True
+        self.asked_for: list[bytes | str] = []
+        self.around = Surroundings(
+            self.topics.known, self.topics.ask, self._topic_ids, self.observed, lambda: self.now_ms, limit,
+            message_max_bytes, hold_for,
+        )  # fmt: skip
+        self.client = Somebody()
+        self.waits = 0
+
+    async def _ask(self, wanted: Collection[bytes]) -> Mapping[bytes, str]:
+        self.asked_for += sorted(wanted)
+        if not self.cluster_answers:
+            raise OSError("no broker")
+        return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
+
+    async def _topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+        self.asked_for += sorted(names)
+        if not self.cluster_answers:
+            raise OSError("no broker")
+        return {name: topic_id(name) for name in names if name in self.hidden}
+
+    async def over(self, step: Step) -> Step:
+        """What becomes of a frame in the end."""
+        while isinstance(step, Hold):
+            self.waits += 1
+            assert self.waits < 50, "waits for ever"
+            async with asyncio.timeout(10):
+                await step.wait()
+            step = step.then()
+        return step
+
+    async def sent(self, exchange: Exchange, frame: bytes) -> Step:
+        return await self.over(exchange.request(frame))
+
+    async def answered(self, exchange: Exchange, frame: bytes) -> bytes:
+        step = await self.over(exchange.response(frame))
+        assert isinstance(step, bytes)
+        return step
+
+
+def headers_in(data: bytes | memoryview | None) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each record of the one batch."""
+    (batch,) = batches(data or b"")
+    assert batch.crc_is_right()
+    return [[(header.key, header.value) for header in record.headers] for record in batch.records()]
+
+
+def values_in(data: bytes | memoryview | None) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of all records of all batches that are not control batches."""
+    return [
+        (batch.header.base_offset + record.offset_delta, record.value)
+        for batch in batches(data or b"", may_end_early=True)
+        if not batch.header.is_control
+        for record in batch.records()
+    ]
+
+
+def only(data: bytes | memoryview | None) -> Batch:
+    (batch,) = batches(data or b"")
+    return batch
