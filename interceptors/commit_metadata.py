@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from string import Formatter
 from typing import Any
 
+from pydantic import Field
+
 from kafka_sidecar.interceptors.committing import LARGEST_METADATA
 from kafka_sidecar.interceptors.contract import (
     ConsumerInterceptor,
@@ -36,8 +38,8 @@ KNOWN: Mapping[str, Part] = {
 class CommitMetadataSettings(Settings):
     format: str = "client_id={client_id} host={host} time={time}"
     """What is appended. In braces: `client_id`, `host`, `member_id`, `principal`, `session`, `time`, or `env:` and the name of an environment variable. It must begin with plain text."""  # noqa: E501
-    separator: str = " "
-    """What stands between the client's metadata, where it gives any, and ours."""
+    separator: str = Field(default=" ", min_length=1)
+    """What stands between the client's metadata, where it gives any, and ours; within our values it becomes `_`."""
 
 
 class CommitMetadata(ConsumerInterceptor):
@@ -67,7 +69,8 @@ class CommitMetadata(ConsumerInterceptor):
 
     def _own(self, context: Context) -> str:
         first, *others = self._texts
-        own = first + "".join(part(context) + text for part, text in zip(self._parts, others, strict=True))
+        values = (part(context).replace(self.settings.separator, "_") for part in self._parts)
+        own = first + "".join(value + text for value, text in zip(values, others, strict=True))
         return own.encode("utf-8", "surrogateescape").decode(errors="replace")  # a client id may be any bytes
 
     def _appended(self, metadata: str, own: str) -> str:
@@ -77,9 +80,11 @@ class CommitMetadata(ConsumerInterceptor):
 
     def _without_ours(self, metadata: str) -> str:
         """What the client gave, where it hands back what it had read from the broker."""
-        theirs, found, last = metadata.rpartition(self.settings.separator + self._texts[0])
-        if found and self._is_ours(self._texts[0] + last):
-            return theirs
+        theirs = metadata
+        for _ in self._texts:  # the format may hold its own beginning once more
+            theirs, found, _ = theirs.rpartition(self.settings.separator + self._texts[0])
+            if found and self._is_ours(metadata[len(theirs) + len(self.settings.separator) :]):
+                return theirs
         return "" if self._is_ours(metadata) else metadata
 
     def _is_ours(self, text: str) -> bool:

@@ -65,18 +65,23 @@ def test_what_was_appended_before_is_replaced(theirs: str, committed: Committed)
     assert committed(once) == committed(theirs)
 
 
+def test_what_is_appended_holds_the_separator_only_where_the_format_does(committed: Committed) -> None:
+    assert committed("mine", {"format": "by={client_id} in={session}"}, client_id="my app") == "mine by=my_app in=7"
+
+
+@pytest.mark.parametrize("text", ["a={client_id};b={session}", "a={client_id};a={session}", "a=", "a;a"])
 @given(st.text(alphabet="ab=; \U0001f600", max_size=12), st.text(alphabet="ab=; ", max_size=4))
-def test_metadata_that_comes_back_again_and_again_does_not_grow(theirs: str, client_id: str) -> None:
+def test_metadata_that_comes_back_again_and_again_does_not_grow(text: str, theirs: str, client_id: str) -> None:
     interceptor = CommitMetadata()
-    interceptor.configure({"format": "a={client_id};b={session}", "separator": ";"})
+    interceptor.configure({"format": text, "separator": ";"})
     context = Context(clock=lambda: NOW, client_id=client_id)
     metadata, lengths = theirs, []
     for _ in range(4):
         (left,) = interceptor.pre_commit(Offsets({PLACE: OffsetAndMetadata(5, metadata)}, context)).values()
         metadata = left.metadata
         lengths.append(len(metadata))
-    assert max(lengths) <= len(theirs) + 2 * len(f";a={client_id};b=0")
-    assert lengths[-1] == lengths[-2]
+    assert max(lengths) <= len(theirs) + 2 * len(f";{text}{client_id}")
+    assert lengths[0] >= lengths[1] == lengths[2] == lengths[3]
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
@@ -109,3 +114,8 @@ def test_commits_in_transactions_say_it_too(committed: Committed) -> None:
 def test_a_format_that_means_nothing_is_refused(text: str, message: str, committed: Committed) -> None:
     with pytest.raises(ValueError, match=f"interceptor who: format: {message}"):
         committed("", {"format": text})
+
+
+def test_there_must_be_a_separator(committed: Committed) -> None:
+    with pytest.raises(ValueError, match="interceptor who: separator: "):
+        committed("", {"separator": ""})
