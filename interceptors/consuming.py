@@ -71,9 +71,7 @@ def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterat
         yield from _changes(some, left, place._replace(journal=None))
 
 
-def _changes(
-    records: Sequence[Record], left: ConsumerRecords, place: Place
-) -> Iterator[tuple[Record, Change | None]]:
+def _changes(records: Sequence[Record], left: ConsumerRecords, place: Place) -> Iterator[tuple[Record, Change | None]]:
     remaining = iter(left)
     after = next(remaining, None)
     for record in records:
