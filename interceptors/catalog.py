@@ -62,6 +62,10 @@ class Catalog:
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
         self.committers = Committers(tuple(self._of(ConsumerInterceptor)), largest_metadata)
+        # Whether any topic can have interceptors for its producers, any that look at what is read, any for commits.
+        self.intercept_producers = bool(self._producers.guards)
+        self.intercept_consumers = Consumers(self._consumers.guards).looks_inside
+        self.intercept_commits = bool(self.committers.changes or self.committers.told)
 
     def producers(self, topic: str) -> Producers | None:
         """The interceptors of a topic's producers, None where there are none that have anything to do."""
@@ -72,20 +76,6 @@ class Catalog:
         """The interceptors of a topic's consumers that look at records, None where there are none."""
         found = self._consumers.of(topic)
         return found if found is not None and found.looks_inside else None
-
-    @property
-    def intercept_producers(self) -> bool:
-        """Whether any topic can have interceptors for its producers."""
-        return bool(self._producers.guards)
-
-    @property
-    def intercept_consumers(self) -> bool:
-        """Whether any topic can have interceptors that look at what consumers read."""
-        return Consumers(self._consumers.guards).looks_inside
-
-    @property
-    def intercept_commits(self) -> bool:
-        return bool(self.committers.changes or self.committers.told)
 
     def _of(self, kind: type[Interceptor]) -> Iterator[Guard]:
         return (guard for guard in self.guards if isinstance(guard.interceptor, kind))

@@ -28,6 +28,8 @@ class Glance:
 
     session_epoch: int  # 0: a session begins; -1: none; more: it goes on
     topics: tuple[str | bytes, ...]  # names, or since v13 ids
+    epoch_at: int = 0  # where the session's epoch is; 0: there is none
+    named_to: int = 0  # where the name of the first topic ends
 
     @property
     def goes_on(self) -> bool:
@@ -51,11 +53,11 @@ def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
     try:
         to_session, to_topics, over_topic = _steps(version)
         here = _body(data, at)
-        epoch = NO_SESSION
+        epoch, epoch_at, named_to = NO_SESSION, 0, 0
         if to_session is not None:
             here = to_session(data, here)
             _, epoch = SESSION.unpack_from(data, here)
-            here += SESSION.size
+            here, epoch_at = here + SESSION.size, here + SESSION.size // 2
         here = to_topics(data, here)
         if version >= FIRST_FLEXIBLE:
             count, here = uvarint(data, here)
@@ -66,10 +68,16 @@ def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
         for _ in range(count):
             name, here = _named(version, data, here)
             topics.append(name)
+            named_to = named_to or here
             here = over_topic(data, here)
     except (CodecError, IndexError, ValueError):
         return None
-    return Glance(epoch, tuple(topics))
+    return Glance(epoch, tuple(topics), epoch_at, named_to)
+
+
+def no_topics(version: int) -> bytes:
+    """How a request says that it names no topic."""
+    return bytes((1,)) if version >= FIRST_FLEXIBLE else bytes(4)
 
 
 def _body(data: bytes, at: int) -> int:

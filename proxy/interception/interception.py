@@ -9,20 +9,24 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import Catalog
+from kafka_sidecar.proxy.acks import CLIENT_ID
 from kafka_sidecar.proxy.config import Config, ConfigError
 from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
 from kafka_sidecar.proxy.interception.configured import catalog
 from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
-from kafka_sidecar.proxy.interception.fetch_requests import OLDEST, glance
+from kafka_sidecar.proxy.interception.fetch_requests import NO_SESSION, OLDEST, Glance, glance, no_topics
 from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.proxy.interception.passing import Passing, passes
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.routes import RouteError
 from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.validation.validator import only_topic
 
-SESSION = "fetch session"  # a note about a client: the catalog that was asked, and whether it wants any of its topics
+# Notes about a client.
+PRODUCE, FETCH = "a Produce that passes", "a Fetch that passes"
+SESSION = "fetch session"  # which interceptors were asked, and whether any of them wants one of its topics
 
 TopicIds = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]  # raises OSError, CodecError
 
@@ -37,6 +41,7 @@ class Interception:
     def __init__(self, topics: TopicNames, topic_ids: TopicIds) -> None:
         self.observed = Observed(time.monotonic)
         self.catalog = Catalog((), self.observed)
+        self._generation = 0  # of the interceptors in force: a note must not keep old ones
         self._around = Surroundings(topics.known, topics.ask, topic_ids, self.observed, _now, 0, 0)
 
     def loaded(self, config: Config) -> Callable[[], None]:
@@ -51,7 +56,7 @@ class Interception:
         return partial(self._put_in_force, new, config)
 
     def _put_in_force(self, new: Catalog, config: Config) -> None:
-        self.catalog = new
+        self.catalog, self._generation = new, self._generation + 1
         self.observed.guards = new.guards
         self._around = replace(
             self._around,
@@ -76,9 +81,13 @@ class Interception:
         validated = inner(data, at, size, client) if inner is not None else None
         if not self.catalog.intercept_producers:
             return validated
-        topic = only_topic(version, data, at, size)
+        stamp = self._generation << 16 | version
+        if passes(client, PRODUCE, stamp, data, at):
+            return validated
+        topic, end = only_topic(version, data, at, size)
         name = self._around.name_of(topic) if isinstance(topic, bytes) else topic
         if name is not None and self.catalog.producers(name) is None:
+            client.notes[PRODUCE] = Passing(stamp, data[at + CLIENT_ID : end])
             return validated
         return InterceptedProduce(self.catalog.producers, self._around, client, version, validated)
 
@@ -89,21 +98,35 @@ class Interception:
             raise RouteError(
                 "unsupported_version", f"Fetch version {version} is not relayed where interceptors look at what is read"
             )
-        if not self._may_be_wanted(self.catalog, version, data, at, size, client):
+        stamp = self._generation << 16 | version
+        if passes(client, FETCH, stamp, data, at):
             return None
+        seen = glance(version, data, at, size)
+        if not self._may_be_wanted(seen, client):
+            if seen is not None:
+                self._remember(seen, stamp, data, at, client)
+            return None
+        client.notes.pop(FETCH, None)
         return InterceptedFetch(self.catalog.consumers, self._around, client, version)
 
-    def _may_be_wanted(self, in_force: Catalog, version: int, data: bytes, at: int, size: int, client: Client) -> bool:
+    def _may_be_wanted(self, seen: Glance | None, client: Client) -> bool:
         """Whether the response may hold records of a topic that is intercepted; if not, it need not be collected."""
-        seen = glance(version, data, at, size)
         if seen is None:
             client.notes.pop(SESSION, None)  # it may be a session's beginning
             return True
         names = (self._around.name_of(one) if isinstance(one, bytes) else one for one in seen.topics)
-        hit = any(name is None or in_force.consumers(name) is not None for name in names)
+        hit = any(name is None or self.catalog.consumers(name) is not None for name in names)
         if seen.session_epoch == 0 or hit:
-            client.notes[SESSION] = (in_force, hit)
-        return hit or (seen.goes_on and client.notes.get(SESSION) != (in_force, False))
+            client.notes[SESSION] = (self._generation, hit)
+        return hit or (seen.goes_on and client.notes.get(SESSION) != (self._generation, False))
+
+    def _remember(self, seen: Glance, stamp: int, data: bytes, at: int, client: Client) -> None:
+        start = at + CLIENT_ID
+        if seen.goes_on and not seen.topics:
+            version = stamp & 0xFFFF
+            client.notes[FETCH] = Passing(stamp, data[start : seen.epoch_at], no_topics(version))
+        elif seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
+            client.notes[FETCH] = Passing(stamp, data[start : seen.named_to])
 
     def _commit(self, shape: Shape, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         if not self.catalog.intercept_commits:

@@ -88,7 +88,7 @@ class Validator:
         in_force, kept = self.rules, self._topic_configs
         if kept is not None and not kept.ready:
             return ProduceExchange(in_force, replace(self._around, until_known=partial(_known, kept)), version)
-        if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)):
+        if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)[0]):
             return None
         return ProduceExchange(in_force, self._around, version)
 
@@ -114,8 +114,8 @@ async def _known(kept: KeptConfigs) -> str | None:
     return None
 
 
-def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | None:
-    """The topic of a Produce request at data[at] that names just one, as its name or 16-byte id.
+def only_topic(version: int, data: bytes, at: int, size: int) -> tuple[str | bytes | None, int]:
+    """The topic of a Produce request at data[at] that names just one, as its name or 16-byte id, and where that ends.
 
     None: several, or too little of the request is here, or it cannot be read.
 
@@ -123,7 +123,7 @@ def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | N
     """
     found = acks_at(version, data, at, size)
     if found is None:
-        return None
+        return None, at
     here = found + BEFORE_TOPICS
     try:
         if version < FIRST_FLEXIBLE:
@@ -139,7 +139,7 @@ def only_topic(version: int, data: bytes, at: int, size: int) -> str | bytes | N
                 length -= 1
         name = data[here : here + length]
         if count != 1 or length < 1 or len(name) < length or here + length > at + size:
-            return None
-        return name if version >= FIRST_WITH_IDS else name.decode()
+            return None, at
+        return name if version >= FIRST_WITH_IDS else name.decode(), here + length
     except (IndexError, ValueError, CodecError):
-        return None
+        return None, at

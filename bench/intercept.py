@@ -1,0 +1,148 @@
+"""What interceptors cost: nothing for the topics that they are not for, so much for those that they are for.
+
+usage: intercept.py [--only TEXT] [--reps N] [--seconds S] [--markdown FILE]
+
+How it measures and how to read it: docs/reference/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from json_values import value
+from relay import describe, installed, run_all, start_all
+from rig import frames, report
+from rig.connection import Loop
+from rig.driver import BenchError, Workload
+from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
+from rig.target import Target
+
+from kafka_sidecar.codec.records import Codec, NewRecord, built
+
+NONE, OTHER_TOPIC, LATENCY = "no interceptors", "on another topic", "latency"
+ADD_HEADER, PYTHON, ON_CONSUME = "add_header", "a Python on_send", "a Python on_consume"
+TOPIC = frames.TOPIC.decode()
+OTHER_TARGET = 1.05  # what is left above 1 is noise
+PARTITIONS = 3
+
+PLUG_IN = """from kafka_sidecar.interceptors.contract import ConsumerInterceptor, ProducerInterceptor
+
+
+class Looks(ProducerInterceptor):
+    def on_send(self, record):
+        return record
+
+
+class Reads(ConsumerInterceptor):
+    def on_consume(self, records):
+        return records
+"""
+ADDED = "{type: add_header, topics: [%s], headers: {tenant: acme}}"
+OTHERS = (ADDED % "other-*", "{type: latency, topics: [other-*]}",
+          "{type: mask_fields, topics: [other-*], fields: [$.a]}")  # fmt: skip
+
+
+def settings(*entries: str) -> str:
+    return "interceptors:\n" + "".join(f"  - {entry}\n" for entry in entries)
+
+
+def peers(folder: Path) -> list[Peer]:
+    (folder / "looks.py").write_text(PLUG_IN)
+    own = f"class_path: {folder}, topics: [{TOPIC}]"
+    chains = {
+        OTHER_TOPIC: settings(*OTHERS),
+        LATENCY: settings(f"{{type: latency, end_to_end: false, topics: [{TOPIC}]}}"),
+        ADD_HEADER: settings(ADDED % TOPIC),
+        PYTHON: settings(f"{{type: looks:Looks, {own}}}"),
+        ON_CONSUME: settings(f"{{type: looks:Reads, {own}}}"),
+    }
+    program = sidecar_program()
+    return [
+        Peer(NONE, kafka_sidecar, program, "make install", reads_kafka=True),
+        *(Peer(name, kafka_sidecar_with(text), program, "make install", True) for name, text in chains.items()),
+    ]
+
+
+def produce(title: str, records: int, size: int, codec: Codec) -> Workload:
+    """Requests as a Java producer makes them: ``records`` of them in all, over three partitions."""
+    chance = random.Random(title)
+    batches = tuple(
+        built([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
+        for _ in range(PARTITIONS)
+    )
+    return Workload(title, 1, 5, batches=batches, records=records)
+
+
+def workloads() -> list[Workload]:
+    return [
+        produce("Produce 1 KB, lz4, 84 a request", 84, 1 << 10, Codec.LZ4),
+        produce("Produce 100 B, lz4, 300 a request", 300, 100, Codec.LZ4),
+        Workload("Produce 1 KB, 1 a request", 8, 5, produce_bytes=1 << 10),
+        Workload("Fetch 64 KB", 4, 1, fetch_bytes=64 << 10),
+        Workload("Fetch 1 MB", 4, 1, fetch_bytes=1 << 20),
+    ]
+
+
+def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
+    cells = {}
+    plain = runs[load.title, NONE]
+    for target in targets:
+        results = runs[load.title, target.name]
+        ratio = report.cpu_ratio(results, plain)
+        cells[target.name] = f"{median(run.cpu_us_per_request for run in results):.3g}"
+        if target.name != NONE:
+            cells[target.name] += f" ({ratio:.2f}x)"
+        if target.name == OTHER_TOPIC:
+            cells[target.name] += " met" if ratio <= OTHER_TARGET else " MISSED"
+    return report.Row(f"{load.title}: CPU us/request", cells, f"{OTHER_TOPIC} <= {OTHER_TARGET}x")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
+    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    return parser.parse_args()
+
+
+def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
+    chance, loop = random.Random(options.seed), Loop()
+    loads = [load for load in workloads() if options.only in load.title]
+    targets = [Target.through(peer, loop, folder) for peer in installed(peers(folder))]
+    try:
+        start_all(targets, 1, core, chance)
+        runs = run_all(loads, targets, options, chance)
+    except BenchError as error:
+        sys.exit(str(error))
+    finally:
+        for target in targets:
+            target.stop()
+    text = report.table([row(load, targets, runs) for load in loads], [target.name for target in targets])
+    about = describe(options, core is not None, runs)
+    print(f"\n{about}\n\n{text}")
+    if options.markdown:
+        options.markdown.write_text(f"{about}\n\n{text}\n")
+
+
+def main() -> None:
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped too
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) >= 2:
+        os.sched_setaffinity(0, {cores[1]})
+    with tempfile.TemporaryDirectory(prefix="intercept-bench-") as folder:
+        compare(options, Path(folder), cores[0] if len(cores) >= 2 else None)
+
+
+if __name__ == "__main__":
+    main()
