@@ -2,6 +2,9 @@
 
 OffsetCommit and TxnOffsetCommit alike (KIP-547 left the latter to later). What `pre_commit` leaves out is answered with
 success, as if it were written; what it adds is sent, and the client hears nothing of it.
+
+Since TxnOffsetCommit v5 this request makes the group part of the transaction (KIP-890), and to commit a transaction of
+nothing is an error. So where nothing is left, a commit is sent that the broker refuses for its metadata alone.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from kafka_sidecar.proxy.interception.surroundings import Surroundings
 
 LENGTH = Struct(">i")
 NO_ID = bytes(16)
+LONGEST_STRING = (1 << 15) - 1
+NEVER = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +45,20 @@ class Shape:
     answered: type[Any]
     oldest: int
     first_with_ids: int
+    first_that_joins: int  # makes the group part of the transaction
 
 
 SHAPES = {
     ApiKey.OFFSET_COMMIT: Shape(
         ApiKey.OFFSET_COMMIT, offset_commit.OffsetCommitRequest, offset_commit.OffsetCommitRequestTopic,
         offset_commit.OffsetCommitRequestPartition, offset_commit.OffsetCommitResponse,
-        offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition, 2, 10,
+        offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition, 2, 10, NEVER,
     ),
     ApiKey.TXN_OFFSET_COMMIT: Shape(
         ApiKey.TXN_OFFSET_COMMIT, txn_offset_commit.TxnOffsetCommitRequest,
         txn_offset_commit.TxnOffsetCommitRequestTopic, txn_offset_commit.TxnOffsetCommitRequestPartition,
         txn_offset_commit.TxnOffsetCommitResponse, txn_offset_commit.TxnOffsetCommitResponseTopic,
-        txn_offset_commit.TxnOffsetCommitResponsePartition, 0, 6,
+        txn_offset_commit.TxnOffsetCommitResponsePartition, 0, 6, 5,
     ),
 }  # fmt: skip
 
@@ -75,6 +81,7 @@ class InterceptedCommit(Exchange):
     _ids: dict[str, bytes] = field(default_factory=dict)
     _asked: Offsets | None = None  # what the client commits
     _offsets: Offsets | None = None  # what is sent
+    _joins: bool = False  # with a commit that is refused: nothing is left
 
     @property
     def wants_response(self) -> bool:
@@ -177,6 +184,8 @@ class InterceptedCommit(Exchange):
         if self._offsets == self._asked:
             return self._frame
         left = changed(self._request, topics=self._topics())
+        if not left.topics and self.version >= self.shape.first_that_joins:
+            self._joins, left = True, changed(self._request, topics=self._refused())
         if not left.topics:
             self._tell({})
             header = ResponseHeader(correlation_id=self._correlation_id)
@@ -218,6 +227,11 @@ class InterceptedCommit(Exchange):
             topics.append(self.shape.topic(name=name, topic_id=self._id(name), partitions=partitions))
         return tuple(topics)
 
+    def _refused(self) -> tuple[Any, ...]:
+        """One of the client's partitions with metadata that no broker takes."""
+        topic = self._request.topics[0]
+        return (changed(topic, partitions=(changed(topic.partitions[0], committed_metadata="-" * LONGEST_STRING),)),)
+
     def _id(self, name: str) -> bytes:
         known = {self._name(topic): topic.topic_id for topic in self._request.topics} if self._by_id else {}
         return known.get(name) or self._ids.get(name, NO_ID)
@@ -244,7 +258,8 @@ class InterceptedCommit(Exchange):
         assert self._offsets is not None and self._asked is not None  # noqa: PT018
         place = TopicPartition(self._name(topic) or "", partition)
         if place in self._asked and place not in self._offsets:
-            return ErrorCode.NONE
+            refused = next(iter(codes.values()), ErrorCode.NONE) if self._joins else ErrorCode.NONE
+            return ErrorCode.NONE if refused == ErrorCode.OFFSET_METADATA_TOO_LARGE else refused
         return codes.get((self._key(topic), partition), ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _tell(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

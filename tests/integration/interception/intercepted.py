@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.front import Front
 from integration.interception.reads import Partition
 from integration.scenarios.target import LIMIT_S, SILENT
+from integration.validation.wire import Wire
 
+from kafka_sidecar.codec.apis import ApiKey
+
+OFFSET_FETCH = 9  # the newest version that names topics
 PLUGGED = Path(__file__).with_name("plugged")
 
 # Topics are named after what is done with their records and commits.
@@ -56,9 +59,14 @@ class Intercepted(Front):
 
     def committed(self, group: str) -> dict[Partition, tuple[int, str]]:
         """Offset and metadata of each partition, asked of the broker directly."""
-        admin = AdminClient({"bootstrap.servers": self.cluster.direct, "logger": SILENT})
-        answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(LIMIT_S)
-        return {(one.topic, one.partition): (one.offset, one.metadata or "") for one in answer.topic_partitions}
+        with Wire(self.cluster.direct) as wire:
+            groups = [{"group_id": group, "topics": None, "member_epoch": -1}]
+            said = wire.ask(ApiKey.OFFSET_FETCH, OFFSET_FETCH, groups=groups, require_stable=True)
+        return {
+            (topic.name, one.partition_index): (one.committed_offset, one.metadata or "")
+            for topic in said.groups[0].topics
+            for one in topic.partitions
+        }
 
     def lag(self, group: str) -> dict[Partition, int]:
         """As kafka-consumer-groups.sh prints it, asked of the broker directly."""
