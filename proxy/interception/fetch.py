@@ -22,6 +22,7 @@ from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges import Client, Exchange, Hold, Step
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.interception.fetched import Reading, TooLongError, consumed
+from kafka_sidecar.proxy.interception.progress import At
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, in_thread
 
@@ -31,7 +32,7 @@ BYTES_AT_ONCE = 64 << 10  # of compressed records that are looked into while oth
 READ_COMMITTED = 1
 NOT_READ = FetchResponse()
 
-At = tuple[int, int]  # of the topic in the response, of the partition in the topic
+Index = tuple[int, int]  # of the topic in the response, of the partition in the topic
 
 
 @dataclass(slots=True)
@@ -45,12 +46,12 @@ class InterceptedFetch(Exchange):
     _context: Context | None = None
     _holds: bool = False  # the client must not be shown control batches of ours
     _isolation: int = 0
-    _asked: dict[tuple[str, int], int] = field(default_factory=dict)  # where the client reads, if that holds
+    _asked: dict[tuple[str, int], At] = field(default_factory=dict)  # where the client reads, if that holds
     _frame: bytes = b""
     _body: int = 0
     _response: FetchResponse = NOT_READ
-    _changed: dict[At, PartitionData] = field(default_factory=dict)
-    _done_with: set[At] = field(default_factory=set)
+    _changed: dict[Index, PartitionData] = field(default_factory=dict)
+    _done_with: set[Index] = field(default_factory=set)
 
     @property
     def wants_response(self) -> bool:
@@ -90,8 +91,9 @@ class InterceptedFetch(Exchange):
             name = (self.around.name_of(topic.topic_id) if by_id else topic.topic) or ""
             partitions = []
             for one in topic.partitions:
-                self._asked[name, one.partition] = one.fetch_offset
-                following = progress.next((name, one.partition, one.fetch_offset))
+                at = self.client.client_id, self.client.principal, name, one.partition, one.fetch_offset
+                self._asked[name, one.partition] = at
+                following = progress.next(at)
                 moved = moved or following != one.fetch_offset
                 partitions.append(changed(one, fetch_offset=following))
             topics.append(changed(topic, partitions=tuple(partitions)))
@@ -126,10 +128,13 @@ class InterceptedFetch(Exchange):
         size = sum(len(one.records or b"") for at in chains for one in self._response.responses[at].partitions)
         if size <= BYTES_AT_ONCE:
             began = perf_counter()
-            with suppress(TooLongError):
+            try:
                 self._consume(chains, min(around.limit, INFLATED_AT_ONCE))
                 return self._done()
-            around.pace.spent_s += perf_counter() - began
+            except TooLongError:
+                pass
+            finally:
+                around.pace.spent_s += perf_counter() - began
         return Hold(partial(in_thread, partial(self._consume, chains, around.limit)), self._done)
 
     def _chain(self, at: int) -> Consumers | None:
@@ -155,21 +160,24 @@ class InterceptedFetch(Exchange):
                 left = consumed(reading, one.records, aborted, marker=not self._holds)
                 if left.records is not None:
                     self._changed[at, index] = changed(one, records=left.records)
-                    if self._holds and not left.records:
+                    if left.following is not None and not left.records:
                         self._hide(at, index, (name, one.partition_index), left.following)
+                    elif left.refused and not left.records:  # the log says why; clients try again
+                        code = ErrorCode.UNKNOWN_SERVER_ERROR
+                        self._changed[at, index] = changed(one, records=b"", error_code=code)
                 self._done_with.add((at, index))
 
     def _answered_empty(self, name: str, one: PartitionData) -> None:
         asked = self._asked.get((name, one.partition_index))
         if asked is not None and one.error_code:
-            self.around.progress.forget((name, one.partition_index, asked))
+            self.around.progress.forget(asked)
 
     def _hide(self, at: int, index: int, place: tuple[str, int], following: int) -> None:
         """Answer as if the log ended where the client reads, and remember where to go on."""
         asked = self._asked.get(place)
         if asked is not None:
-            self.around.progress.hidden((*place, asked), following)
-            self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked)
+            self.around.progress.hidden(asked, following)
+            self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked[-1])
 
     def _done(self) -> bytes:
         """What goes to the client."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
+from struct import error as struct_error
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
@@ -70,7 +71,7 @@ def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
             topics.append(name)
             named_to = named_to or here
             here = over_topic(data, here)
-    except (CodecError, IndexError, ValueError):
+    except (CodecError, IndexError, ValueError, struct_error):
         return None
     return Glance(epoch, tuple(topics), epoch_at, named_to)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
@@ -20,10 +21,11 @@ API = "Fetch"
 MAGIC = 2
 ABORT = 0  # type of a control record; 1: COMMIT
 CONTROL_KEY_SIZE = 4  # version int16, type int16
+RECORDS_AT_ONCE = 1000  # of a partition that interceptors may see while others wait
 
 
 class TooLongError(Exception):
-    """A batch holds more than may be inflated while others wait."""
+    """There is more than may be inflated, or seen by interceptors, while others wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,17 @@ class Left:
     """What is left of a partition's records."""
 
     records: bytes | memoryview | None  # None: nothing has changed
-    hidden_from: int | None = None  # the first offset of those at the end that are all hidden
-    following: int = 0  # the offset behind them
+    following: int | None = None  # the offset behind those at the end, if these are all hidden
+    refused: bool = False  # there are more that must not be shown, because what hides them could not
+
+
+class Sight(Enum):
+    """What a consumer shows of a batch to its application."""
+
+    SHOWN = "shown"
+    NEVER = "never"  # control batches, and those that compaction has emptied
+    ABORTED = "aborted"
+    OLD = "old"  # formats that are not looked into
 
 
 def consumed(
@@ -60,38 +71,53 @@ def consumed(
     Raises:
         TooLongError: it must be done in a thread.
     """
+    hides = reading.chain.hides
     try:
         found = batches(records, may_end_early=True)
     except CodecError:
         reading.observed.left_alone(API, "unreadable", reading.topic)
-        return Left(None)
-    seen = list(_with_visibility(found, aborted))
-    inflated = {} if reading.final else _inflated(reading, [batch for batch, visible in seen if visible])
+        return Left(b"" if hides else None, refused=hides)
+    seen = list(_with_sight(found, aborted))
+    inflated = {} if reading.final else _inflated(reading, [one for one, sight in seen if sight is Sight.SHOWN])
     parts: list[bytes | memoryview] = []
-    first_hidden: Batch | None = None
-    changed = False
-    for batch, visible in seen:
-        if batch.magic != MAGIC:
-            reading.observed.left_alone(API, "old_format", reading.topic)
-        new = _consumed(reading, batch, inflated.get(id(batch))) if visible else batch.data
+    hidden: list[Batch] = []  # at the end of what was gone through
+    refused, changed = False, hides and sum(len(batch.data) for batch in found) < len(records)
+    for batch, sight in seen:
+        new = _left(reading, batch, sight, inflated.get(id(batch)))
+        if new is None and hides:
+            refused = changed = True
+            break
+        new = batch.data if new is None else new
         changed = changed or new is not batch.data
         if new:
             parts.append(new)
-            first_hidden = None
+            hidden.clear()
         else:
-            first_hidden = first_hidden or batch
+            hidden.append(batch)
     if not changed:
         return Left(None)
-    if first_hidden is None:
-        return Left(b"".join(parts))
-    last, base = found[-1], first_hidden.header.base_offset
+    if not hidden:
+        return Left(b"".join(parts), refused=refused)
+    last = hidden[-1]
     if marker:
-        parts.append(commit_marker(last, base))
-    return Left(b"".join(parts), base, last.header.base_offset + last.header.last_offset_delta + 1)
+        parts.append(commit_marker(last, hidden[0].header.base_offset))
+    return Left(b"".join(parts), last.header.base_offset + last.header.last_offset_delta + 1, refused)
+
+
+def _left(reading: Reading, batch: Batch, sight: Sight, records: Records | None) -> bytes | memoryview | None:
+    """What is left of a batch: nothing where all of it is hidden, None where it cannot be looked into."""
+    if sight is Sight.OLD:
+        reading.observed.left_alone(API, "old_format", reading.topic)
+        return None
+    if sight is Sight.SHOWN:
+        return _consumed(reading, batch, records)
+    return b"" if sight is Sight.ABORTED and reading.chain.hides else batch.data
 
 
 def _inflated(reading: Reading, found: list[Batch]) -> dict[int, Records]:
     """The records of all batches before any interceptor sees one: it must not see any twice."""
+    if sum(batch.header.count for batch in found) > RECORDS_AT_ONCE:
+        raise TooLongError
     inflated, room = {}, reading.limit
     for batch in found:
         try:
@@ -104,39 +130,31 @@ def _inflated(reading: Reading, found: list[Batch]) -> dict[int, Records]:
     return inflated
 
 
-def _consumed(reading: Reading, batch: Batch, records: Records | None) -> bytes | memoryview:
-    """What is left of a batch; nothing where all its records are dropped."""
+def _consumed(reading: Reading, batch: Batch, records: Records | None) -> bytes | memoryview | None:
     observed = reading.observed
     try:
+        if not batch.crc_is_right():  # written anew, what was damaged on its way would look whole
+            raise CodecError("a wrong checksum")
         records = records or batch.records(reading.limit)
-    except BatchTooLargeError:
-        observed.left_alone(API, "too_large", reading.topic)
-        return batch.data
-    except CodecError:
-        observed.left_alone(API, "unreadable", reading.topic)
-        return batch.data
-    header = batch.header
-    left = reading.chain.consume(reading.context, reading.topic, reading.partition, header, records)
+    except CodecError as error:
+        why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
+        observed.left_alone(API, why, reading.topic)
+        return None
+    left = reading.chain.consume(reading.context, reading.topic, reading.partition, batch.header, records)
     if left is records:
         observed.batches[API, "unchanged"] += 1
         return batch.data
-    if not len(left):
-        observed.batches[API, "dropped"] += 1
-        return b""
-    if not batch.crc_is_right():  # or a batch that was damaged on its way would look whole
-        observed.left_alone(API, "unreadable", reading.topic)
-        return batch.data
-    observed.batches[API, "changed"] += 1
-    return resealed(batch, left)
+    observed.batches[API, "changed" if len(left) else "dropped"] += 1
+    return resealed(batch, left) if len(left) else b""
 
 
-def _with_visibility(found: list[Batch], aborted: Iterable[AbortedTransaction] | None) -> Iterator[tuple[Batch, bool]]:
-    """Each batch, and whether a consumer shows its records: as Kafka's CompletedFetch decides it."""
+def _with_sight(found: list[Batch], aborted: Iterable[AbortedTransaction] | None) -> Iterator[tuple[Batch, Sight]]:
+    """Each batch, and what a consumer shows of it: as Kafka's CompletedFetch decides it."""
     pending = sorted(aborted or (), key=lambda one: one.first_offset, reverse=True)
     open_ones: set[int] = set()
     for batch in found:
         if batch.magic != MAGIC:
-            yield batch, False
+            yield batch, Sight.OLD
             continue
         header = batch.header
         last = header.base_offset + header.last_offset_delta
@@ -145,9 +163,11 @@ def _with_visibility(found: list[Batch], aborted: Iterable[AbortedTransaction] |
         if header.is_control:
             if header.producer_id in open_ones and _is_abort(batch):
                 open_ones.discard(header.producer_id)
-            yield batch, False
+            yield batch, Sight.NEVER
+        elif header.is_transactional and header.producer_id in open_ones:
+            yield batch, Sight.ABORTED
         else:
-            yield batch, header.count > 0 and not (header.is_transactional and header.producer_id in open_ones)
+            yield batch, Sight.SHOWN if header.count > 0 else Sight.NEVER
 
 
 def _is_abort(batch: Batch) -> bool:

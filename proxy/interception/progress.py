@@ -10,7 +10,8 @@ from collections import OrderedDict
 
 MOST_KEPT = 10_000
 
-At = tuple[str, int, int]  # topic, partition, the offset that the client asks for
+# Who reads (interceptors may hide from one what they show to another), topic, partition, the offset that is asked for.
+At = tuple[str | None, str | None, str, int, int]
 
 
 class Progress:
@@ -21,10 +22,11 @@ class Progress:
 
     def next(self, at: At) -> int:
         """The offset to ask the broker for."""
-        if at not in self._next:
-            return at[2]
-        self._next.move_to_end(at)
-        return self._next[at]
+        following = self._next.pop(at, None)
+        if following is None:
+            return at[-1]
+        self._next[at] = following
+        return following
 
     def hidden(self, at: At, following: int) -> None:
         """All records from where the client is up to ``following``, exclusive, are hidden."""
