@@ -28,12 +28,15 @@ class Consumers:
 
     guards: tuple[Guard, ...]
     looks_inside: bool = field(init=False)  # whether any of them wants records
+    hides: bool = field(init=False)  # whether what they cannot look into must not be shown
     _runs: tuple[Run, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         inside = [guard for guard in self.guards if guard.hints.wants_records]
         object.__setattr__(self, "_runs", runs(inside, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME))
         object.__setattr__(self, "looks_inside", bool(self._runs))
+        hiding = (guard.hints.never_left_out for run in self._runs for guard in run.guards)
+        object.__setattr__(self, "hides", any(hiding))
 
     def consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
         """The records as the interceptors leave them, fewer perhaps; the very same where they change nothing."""

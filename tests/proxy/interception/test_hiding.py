@@ -1,0 +1,82 @@
+"""What an interceptor hides stays hidden: a batch that it cannot look into is not shown at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import pack
+from zlib import crc32
+
+import pytest
+
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.proxy.interception.fetched import Left, Reading, consumed
+from kafka_sidecar.proxy.interception.observed import Observed
+
+GOOD = built([NewRecord(b"secret")])
+_MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 6) + b"secret"
+OLD = pack(">qi", 0, 4 + len(_MESSAGE)) + pack(">I", crc32(_MESSAGE)) + _MESSAGE  # magic 1
+LIMIT = 20_000
+
+
+class Parts:
+    def __init__(self) -> None:
+        self.observed = Observed(lambda: 0.0)
+        masking = InterceptorSettings("mask_fields", "mask_fields", settings={"fields": ["$.a"], "with": "***"})
+        self.catalog = Catalog([masking], self.observed)
+
+    def consumed(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Left:
+        chain = self.catalog.consumers("customers")
+        assert chain is not None
+        reading = Reading(chain, Context(lambda: 0), "customers", 0, self.observed, LIMIT, final=True)
+        told = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
+        return consumed(reading, data, told, marker=True)
+
+
+@pytest.fixture
+def parts() -> Parts:
+    return Parts()
+
+
+def damaged() -> bytes:
+    data = bytearray(GOOD)
+    data[-3] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [damaged(), built([NewRecord(b"x" * 50_000)], codec=4), OLD, b"\0" * 80],
+    ids=["crc", "large", "old", "no"],
+)
+def test_a_batch_that_cannot_be_looked_into_is_refused_and_what_stands_before_it_is_shown(
+    unseen: bytes, parts: Parts
+) -> None:
+    left = parts.consumed(unseen)
+    assert (left.records, left.refused) == (b"", True)
+    left = parts.consumed(GOOD + unseen)
+    if left.records:  # nothing can be told of what is no batch at all
+        assert values(left.records) == [b'"***"']
+    assert left.refused
+
+
+def test_aborted_records_do_not_leave_though_no_client_shows_them(parts: Parts) -> None:
+    aborted = built(
+        [NewRecord(b"secret")], attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0, base_offset=1
+    )
+    left = parts.consumed(GOOD + aborted, aborted=[(1, 1)])
+    assert left.records is not None
+    assert b"secret" not in bytes(left.records)
+    assert left.following == 2
+
+
+def test_a_batch_that_is_cut_off_leaves_nothing_of_what_is_there(parts: Parts) -> None:
+    left = parts.consumed(built([NewRecord(None)]) + GOOD[:-2])
+    assert left.records is not None
+    assert b"secre" not in bytes(left.records)
+
+
+def values(data: bytes | memoryview) -> list[bytes | None]:
+    return [record.value for batch in batches(data) for record in batch.records()]
