@@ -91,8 +91,8 @@ class Commits(Telling, ConsumerInterceptor):
         }
 
     def _generate(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-        """One for a partition that is not committed, and one for another topic."""
-        added = {TopicPartition(place.topic, 1): OffsetAndMetadata(1, "made") for place in offsets}
+        """One for the next partition, there or not, and one for another topic."""
+        added = {TopicPartition(place.topic, place.partition + 1): OffsetAndMetadata(1, "made") for place in offsets}
         other = {TopicPartition(f"{place.topic}-other", 0): OffsetAndMetadata(2, "made too") for place in offsets}
         return {**added, **other, **offsets}
 
