@@ -73,7 +73,11 @@ class Stage:
         at = {DIRECT: (self.cluster.direct, own, "own"), THROUGH: (self.sidecar.bootstrap, self.transcript, "none")}
         for way, (bootstrap, transcript, interceptors) in at.items():
             self.host.run(CLIENT, scenario, bootstrap, f"{way}.{name}.", transcript, interceptors, *settings)
-        return Transcripts(read(own, f"{DIRECT}.{name}."), read(self.transcript, f"{THROUGH}.{name}.", only_its=True))
+        return Transcripts(read(own, f"{DIRECT}.{name}."), self.seen(name))
+
+    def seen(self, name: str) -> list[Event]:
+        """What has happened by now through the sidecar."""
+        return read(self.transcript, f"{THROUGH}.{name}.", only_its=True)
 
 
 def read(transcript: Path, prefix: str, only_its: bool = False) -> list[Event]:

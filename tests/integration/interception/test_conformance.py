@@ -32,7 +32,7 @@ from integration.interception.conformance import (
     stored,
     without_half,
 )
-from integration.scenarios.target import LIMIT_S, SILENT
+from integration.scenarios.target import LIMIT_S, SILENT, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -129,7 +129,13 @@ def acknowledged(stage: Stage) -> Transcripts:
     for acks in ("all", "1", "0"):
         stage.topics("acknowledged", f"created-{acks}")
         stage.topics("acknowledged", f"appended-{acks}", message_timestamp_type="LogAppendTime")
-    return stage.run("acknowledged")
+    java = stage.run("acknowledged").java
+
+    def is_all_sent(seen: list[Event]) -> bool:
+        return sum(event["hook"] == "on_acknowledgement" for event in seen) >= 3 * 4 * 6
+
+    # With acks=0 the application waits for nobody.
+    return Transcripts(java, eventually(lambda: stage.seen("acknowledged"), is_all_sent, "all records"))
 
 
 def test_metadata_of_what_was_written_is_complete(acknowledged: Transcripts) -> None:
@@ -197,7 +203,7 @@ BATCHES: tuple[tuple[bool, tuple[Value, ...]], ...] = (
 
 
 def fill(stage: Stage, topic: str) -> None:
-    """Each batch in a transaction of its own."""
+    """Each batch in a transaction of its own; the other partition ends with what will be dropped."""
     producer = Producer({"bootstrap.servers": stage.cluster.direct, "logger": SILENT, "transactional.id": topic})
     producer.init_transactions(LIMIT_S)
     for is_committed, values in BATCHES:
@@ -210,6 +216,9 @@ def fill(stage: Stage, topic: str) -> None:
     producer.begin_transaction()
     producer.produce(topic, b"other partition", b"k", 1, timestamp=2000)
     producer.commit_transaction(LIMIT_S)
+    last = Producer({"bootstrap.servers": stage.cluster.direct, "logger": SILENT})
+    last.produce(topic, b"drop 5", b"k", 1, timestamp=2000)
+    assert last.flush(LIMIT_S) == 0
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
@@ -224,7 +233,7 @@ def test_each_gets_the_records_that_the_application_will_see(consumed: Transcrip
     java, ours = consumed.each("on_consume")
     seen, expected = flattened(ours), flattened(java)
     assert [record["value"] for record in seen["first"]] == [
-        "a", "secret", "drop 1", None, "drop 2", "drop 3", "b", "drop 4", "other partition"
+        "a", "secret", "drop 1", None, "drop 2", "drop 3", "b", "drop 4", "other partition", "drop 5"
     ]  # fmt: skip
     assert [record["value"] for record in seen["third"]] == ["a", "masked", None, "b", "other partition"]
     assert seen == {who: without_half(records) for who, records in expected.items()}
