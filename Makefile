@@ -85,6 +85,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
 
+.PHONY: bench-intercept
+bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none
+	$(BIN)/python bench/intercept.py
+
 .PHONY: bench-records
 bench-records: install ## CPU per record of a batch looked into, beside decompressing it and its checksum
 	$(BIN)/python bench/records.py

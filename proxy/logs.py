@@ -15,6 +15,7 @@ KEYS = frozenset(
     {
         "address",  # host:port of a listener or of what could not be reached
         "admin",  # host:port of /metrics, /refusals, /livez and /readyz
+        "api",  # of a batch that is not intercepted
         "bootstrap_servers",
         "build",  # compiled, python or partly compiled: what runs the hot loops
         "bytes_from_broker",
@@ -27,19 +28,24 @@ KEYS = frozenset(
         "detail",  # one sentence for a person
         "drain_timeout_s",
         "duration_s",
-        "index",  # of the first refused record in its batch; -1: the batch as a whole
+        "failures",  # of an interceptor, in a row
+        "hook",  # of an interceptor
         "in_flight",  # requests that had no answer when the connection ended
+        "index",  # of the first refused record in its batch; -1: the batch as a whole
+        "interceptor",
         "left_out",  # lines of this kind that were not written since the last one
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: a policy that failed let pass
         "node",  # node id of a broker
         "partition",
+        "pause_s",  # for which an interceptor is left out
         "policy",
         "port",
         "reason",  # of a refusal, one of few words
         "refused_records",  # of the batch
         "requests",
         "responses",
+        "seconds",  # that a call took
         "session",  # number of the connection, unique in this process
         "sessions",  # how many are open
         "settings",  # that are not as they were at the start

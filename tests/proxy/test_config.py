@@ -194,7 +194,7 @@ def defaults(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_every_default_in_the_schema_has_the_type_that_the_schema_asks_for() -> None:
     schema = json.loads(CliRunner().invoke(app, ["config", "schema"]).output)
-    python = {"string": str, "integer": int, "null": type(None)}
+    python = {"string": str, "integer": int, "null": type(None), "array": list}
     fields = dict(defaults(schema))
     assert {"connect_timeout", "max_frame", "listen", "level"} <= fields.keys()
     for name, field in fields.items():
