@@ -229,7 +229,7 @@ class InterceptedCommit(Exchange):
 
     def _refused(self) -> tuple[Any, ...]:
         """One of the client's partitions with metadata that no broker takes."""
-        topic = self._request.topics[0]
+        topic = next(topic for topic in self._request.topics if topic.partitions)
         return (changed(topic, partitions=(changed(topic.partitions[0], committed_metadata="-" * LONGEST_STRING),)),)
 
     def _id(self, name: str) -> bytes:

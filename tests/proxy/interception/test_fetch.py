@@ -352,7 +352,7 @@ async def test_a_response_that_is_begun_again_in_a_thread_is_seen_once() -> None
     assert sorted(around.interceptors[0].seen) == [
         ("orders", 0, 0), ("orders", 1, 0), ("orders", 1, 1), ("orders", 1, 2), ("orders", 2, 0),
     ]  # fmt: skip
-    assert [value for value in values(12, out)["orders", 1]][:2] == [(0, b"edited"), (1, b"edited")]
+    assert values(12, out)["orders", 1][:2] == [(0, b"edited"), (1, b"edited")]
 
 
 async def test_after_some_milliseconds_of_intercepting_all_others_have_their_turn() -> None:
