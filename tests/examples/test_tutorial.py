@@ -36,19 +36,21 @@ def test_the_commands_of_the_tutorial_answer_what_it_says(tmp_path: Path) -> Non
         assert_answers(tmp_path, console, code)
 
 
-def test_the_policy_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_the_policy_and_the_interceptor_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
     blocks = page("docs/tutorial.md").blocks
     for block in blocks:
         if block.mark is not None and block.mark.startswith("file "):
             path = tmp_path / block.mark.removeprefix("file ")
             path.parent.mkdir(exist_ok=True)
             path.write_text(block.text)
-    _, _, its_test, verdicts = (block.text for block in blocks if block.language == "console")
+    _, _, policys, verdicts, interceptors, chain = (block.text for block in blocks if block.language == "console")
     assert_answers(tmp_path, verdicts, 1)
-    program, *words = shlex.split(its_test.removeprefix("$ ").partition("\n")[0])
-    ended = subprocess.run([BIN / program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=30)
-    assert ended.returncode == 0, ended.stdout
-    assert "1 passed" in ended.stdout
+    assert_answers(tmp_path, chain, 0)
+    for its_test in (policys, interceptors):
+        program, *words = shlex.split(its_test.removeprefix("$ ").partition("\n")[0])
+        ended = subprocess.run([BIN / program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+        assert ended.returncode == 0, ended.stdout
+        assert "1 passed" in ended.stdout
 
 
 def assert_answers(folder: Path, console: str, code: int) -> None:
