@@ -6,7 +6,10 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMe
 
 
 class NoRewind(ConsumerInterceptor):
-    """Leaves out offsets that are lower than the last one that this sidecar committed for the group."""
+    """Leaves out offsets that are lower than the last one that this sidecar committed for the group.
+
+    Those that a tool resets on purpose too: do that past the sidecar.
+    """
 
     def __init__(self) -> None:
         self.reached: dict[tuple[str | None, TopicPartition], int] = {}
