@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kafka_sidecar.interceptors.figures import Figures, Histogram
+from kafka_sidecar.interceptors.figures import Figures, Histogram, Labels
 from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.proxy.interception.observed import Observed
 
 Family = Any  # one of the three kinds of prometheus_client
+Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
 Buckets = Callable[[list[int], float], tuple[list[tuple[str, float]], float]]
 
 
@@ -21,12 +22,12 @@ def exposed(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
     batches = CounterMetricFamily(
         prefix + "intercepted_batches", "Batches that interceptors had to do with", labels=["api_key", "result"]
     )
-    for (api, result), number in seen.batches.items():
+    for (api, result), number in list(seen.batches.items()):  # others count in threads
         batches.add_metric([api, result], number)
     commits = CounterMetricFamily(
         prefix + "intercepted_offsets", "Offsets of commits that pre_commit has seen", labels=["result"]
     )
-    for result, number in seen.commits.items():
+    for result, number in list(seen.commits.items()):
         commits.add_metric([result], number)
     yield from (batches, commits)
     yield from _guards(seen.guards, prefix, buckets)
@@ -35,14 +36,14 @@ def exposed(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
 
 def _own(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
     """What interceptors have counted themselves; several of one type share a family."""
-    families: dict[str, Family] = {}
+    families: dict[str, tuple[Shape, Family]] = {}
     for guard in seen.guards:
         try:
             for figures in guard.interceptor.figures():
                 _add(families, figures, guard.name, prefix, buckets)
-        except Exception as error:  # noqa: BLE001 - /metrics must not break for one of them
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - /metrics must not break for one of them
             seen.failed(guard.name, "figures", error)
-    yield from families.values()
+    yield from (family for _, family in families.values())
 
 
 def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterator[Metric]:
@@ -56,9 +57,9 @@ def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterato
         prefix + "interceptor_taken_out", "1 while an interceptor is left out after failures", labels=["interceptor"]
     )
     for guard in guards:
-        for hook, number in guard.failures.items():
+        for hook, number in list(guard.failures.items()):
             failures.add_metric([guard.name, hook], number)
-        for hook, number in guard.over_budget.items():
+        for hook, number in list(guard.over_budget.items()):
             slow.add_metric([guard.name, hook], number)
         for hook, histogram in list(guard.calls.items()):
             calls.add_metric([guard.name, hook], *_buckets(histogram, buckets))
@@ -66,15 +67,30 @@ def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterato
     yield from (failures, slow, calls, out)
 
 
-def _add(families: dict[str, Family], one: Figures, interceptor: str, prefix: str, buckets: Buckets) -> None:
+def _add(
+    families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: str, prefix: str, buckets: Buckets
+) -> None:
+    """Raises what is wrong with the figures: once they are rendered it would take all others with it."""
     labels = ["interceptor", *one.labels]
-    for kind, values in ((CounterMetricFamily, one.counters), (GaugeMetricFamily, one.gauges)):
-        for of, number in list(values.items()):
-            family = families.setdefault(one.name, kind(prefix + one.name, one.about, labels=labels))
-            family.add_metric([interceptor, *of], number)
-    for of, histogram in list(one.histograms.items()):
-        empty = HistogramMetricFamily(prefix + one.name, one.about, labels=labels)
-        families.setdefault(one.name, empty).add_metric([interceptor, *of], *_buckets(histogram, buckets))
+    kinds = (
+        (CounterMetricFamily, one.counters),
+        (GaugeMetricFamily, one.gauges),
+        (HistogramMetricFamily, one.histograms),
+    )
+    for kind, values in kinds:
+        for of, value in list(values.items()):
+            given = _buckets(value, buckets) if isinstance(value, Histogram) else (float(value),)
+            shape = kind, one.labels
+            found, family = families.setdefault(one.name, (shape, kind(prefix + one.name, one.about, labels=labels)))
+            if found != shape or len(of) != len(one.labels):
+                raise ValueError(f"the labels or the kind of {one.name} are not always the same")
+            family.add_metric([interceptor, *map(str, of)], *given)
+
+
+def _by_kind(one: Figures) -> Iterator[tuple[type[Any], Mapping[Labels, Any]]]:
+    yield CounterMetricFamily, one.counters
+    yield GaugeMetricFamily, one.gauges
+    yield HistogramMetricFamily, one.histograms
 
 
 def _buckets(histogram: Histogram, buckets: Buckets) -> tuple[list[tuple[str, float]], float]:
