@@ -11,7 +11,7 @@ from integration.validation.waves import CODECS
 from integration.validation.wire import FIRST_WITH_IDS, Wire
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.records import Record, batches
+from kafka_sidecar.codec.records import batches
 
 CODEC_BITS, CONTROL = 0x07, 0x20
 FIRST_WITH_NAMES = 3  # ApiVersions (KIP-511)
@@ -38,12 +38,14 @@ class Fetched:
         """Where a client goes on; None: where it was."""
         return max((last + 1 for _, _, last, _ in self.batches()), default=None)
 
-    def shown(self) -> list[Record]:
-        """The records that are no control records."""
+    def shown(self) -> list[tuple[int, bytes | None]]:
+        """Offset and value of the records that are no control records."""
         return [
-            record for batch in batches(self.records, may_end_early=True) if not batch.header.is_control
+            (batch.header.base_offset + record.offset_delta, record.value)
+            for batch in batches(self.records, may_end_early=True)
+            if not batch.header.is_control
             for record in batch.records()
-        ]  # fmt: skip
+        ]
 
 
 class FetchWire(Wire):
