@@ -81,10 +81,21 @@ class RecordMetadata(NamedTuple):
 class SendError(Exception):
     """A record was not written, or nobody knows. The text is that of the answer that the client gets."""
 
-    def __init__(self, message: str, code: int = UNKNOWN, retriable: bool = False) -> None:
+    def __init__(
+        self, message: str, code: int = UNKNOWN, retriable: bool = False, bad_records: Mapping[int, str] | None = None
+    ) -> None:
         super().__init__(message)
-        self.code = code  # Kafka's error code; -1: there was no answer
+        self.code = code  # Kafka's error code; -1: there was no answer, or the record is not to blame
         self.retriable = retriable  # the client may send the record again; interceptors then see it again
+        self.bad_records = bad_records or {}  # those to blame (KIP-467): place in the batch, and what is wrong
+
+    def of(self, index: int) -> SendError:
+        """What one record of the batch failed with: where others are to blame, no more than that (as in Kafka)."""
+        if not self.bad_records:
+            return self
+        if index in self.bad_records:
+            return SendError(self.bad_records[index], self.code, self.retriable)
+        return SendError("it was part of a batch with records that were refused")
 
 
 class Offsets(dict[TopicPartition, OffsetAndMetadata]):

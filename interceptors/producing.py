@@ -19,6 +19,7 @@ from kafka_sidecar.interceptors.contract import (
     Context,
     ProducerInterceptor,
     RecordMetadata,
+    SendError,
 )
 from kafka_sidecar.interceptors.guard import Guard, Run, overrides, runs
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
@@ -139,10 +140,12 @@ def as_many(hook: Callable[[Batch], Records], batch: Batch) -> Records:
 
 def _tell(guards: Sequence[Guard], batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
-    for metadata, sent in zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True):
+    told = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
+    for index, (metadata, sent) in enumerate(told):
         headers = Headers.of(sent, None)
+        own = error.of(index) if isinstance(error, SendError) else error
         for guard, hook in hooks:
-            guard.ask(ON_ACKNOWLEDGEMENT, hook, metadata, error, headers)
+            guard.ask(ON_ACKNOWLEDGEMENT, hook, metadata, own, headers)
 
 
 def _headers(batch: Acknowledged, details: Details | None) -> Iterable[tuple[Header, ...]]:

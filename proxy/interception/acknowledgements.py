@@ -48,7 +48,8 @@ class Sent:
             self._tell(context, None, answer.base_offset, answer.log_append_time_ms)
         else:
             message = answer.error_message or f"the broker answers with error code {answer.error_code}"
-            self.fail(context, SendError(message, answer.error_code, answer.error_code in RETRIABLE))
+            bad = {one.batch_index: one.batch_index_error_message or message for one in answer.record_errors}
+            self.fail(context, SendError(message, answer.error_code, answer.error_code in RETRIABLE, bad))
 
     def fail(self, context: Context, error: SendError) -> None:
         """Tell its interceptors that it was not written, or that nobody knows."""

@@ -95,6 +95,15 @@ def test_an_error_tells_kafkas_code_and_whether_the_record_may_come_again() -> N
     assert (SendError("lost").code, SendError("lost").retriable) == (-1, False)
 
 
+def test_only_records_that_are_to_blame_have_the_error_of_the_batch() -> None:
+    every = SendError("not leader", 6, retriable=True)
+    assert every.of(0) is every
+    error = SendError("bad records", 87, bad_records={1: "no key"})
+    assert [(str(one), one.code) for one in map(error.of, range(2))] == [
+        ("it was part of a batch with records that were refused", -1), ("no key", 87)
+    ]  # fmt: skip
+
+
 def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Context]) -> None:
     own = context(group_id="g")
     offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)

@@ -37,6 +37,7 @@ from integration.scenarios.target import LIMIT_S, SILENT, eventually
 pytestmark = pytest.mark.integration
 
 PROTOCOLS = ("classic", "consumer")  # of groups; the second is KIP-848's
+UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID = 3, 100
 MESSAGE_TOO_LARGE, INVALID_TOPIC, INVALID_TIMESTAMP, INVALID_RECORD = 10, 17, 32, 87
 
 
@@ -169,12 +170,24 @@ def test_metadata_of_what_a_broker_refuses_tells_where_it_was_to_go(stage: Stage
     } == {(0, -1, -1, -1, -1)}
 
 
-def test_an_error_is_that_of_the_batch_where_java_tells_bad_records_from_good_ones(stage: Stage) -> None:
+def test_only_records_that_are_to_blame_have_the_error_of_their_batch(stage: Stage) -> None:
     stage.topics("innocent", "compacted", cleanup_policy="compact")
     java, ours = stage.run("innocent").each("on_acknowledgement")
-    assert [event["error"] for event in java[::3]] == [-1, INVALID_RECORD, -1]
-    assert [event["error"] for event in ours] == [INVALID_RECORD] * 9
-    assert [{**event, "error": 0} for event in ours] == [{**event, "error": 0} for event in java]
+    assert ours == java
+    assert [event["error"] for event in ours[::3]] == [-1, INVALID_RECORD, -1]
+
+
+def test_each_attempt_is_told_of_where_java_tells_of_the_last(stage: Stage) -> None:
+    stage.topics("retried", "t")
+    transcripts = stage.run("retried")
+    for hook in ("on_send", "on_acknowledgement"):
+        java, ours = transcripts.each(hook)
+        assert [event["who"] for event in java] == [*CHAIN] * 2
+        assert ours[:3] + ours[-3:] == java
+        assert [event["who"] for event in ours] == [*CHAIN] * (len(ours) // 3)
+    failed = [event for event in ours if event["error"] is not None]
+    assert failed == ours[3:-3] != []
+    assert {event["error"] for event in failed} <= {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID}
 
 
 def test_what_never_leaves_the_client_is_not_seen(stage: Stage) -> None:

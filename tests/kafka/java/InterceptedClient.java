@@ -4,6 +4,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -144,6 +147,18 @@ public final class InterceptedClient {
             send(producer, record("compacted", "k0", "good"));
             send(producer, record("compacted", null, "bad"));
             send(producer, record("compacted", "k2", "good"));
+        }
+    }
+
+    /** The topic is made anew between two records: the producer learns that from the answer to the second, and tries again. */
+    void retried() throws Exception {
+        try (var producer = producer("enable.idempotence", false); Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            send(producer, record("t", "k0", "v"));
+            producer.flush();
+            admin.deleteTopics(List.of(prefix + "t")).all().get();
+            Target.insist(() -> admin.createTopics(List.of(new NewTopic(prefix + "t", 1, (short) 1))).all());
+            Target.insist(() -> admin.listOffsets(Map.of(new TopicPartition(prefix + "t", 0), OffsetSpec.latest())).all());
+            send(producer, record("t", "k1", "v"));
         }
     }
 
