@@ -72,14 +72,9 @@ def _add(
 ) -> None:
     """Raises what is wrong with the figures: once they are rendered it would take all others with it."""
     labels = ["interceptor", *one.labels]
-    kinds = (
-        (CounterMetricFamily, one.counters),
-        (GaugeMetricFamily, one.gauges),
-        (HistogramMetricFamily, one.histograms),
-    )
-    for kind, values in kinds:
+    for kind, values in _by_kind(one):
         for of, value in list(values.items()):
-            given = _buckets(value, buckets) if isinstance(value, Histogram) else (float(value),)
+            given = _buckets(value, buckets) if kind is HistogramMetricFamily else (float(value),)
             shape = kind, one.labels
             found, family = families.setdefault(one.name, (shape, kind(prefix + one.name, one.about, labels=labels)))
             if found != shape or len(of) != len(one.labels):

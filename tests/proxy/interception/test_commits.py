@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from intercepting import Commits, Given, Intercepting
 from kio.index import load_request_schema
@@ -36,6 +36,7 @@ FIRST_WITH_IDS = {PLAIN: 10, IN_TRANSACTION: 6}
 EPOCHS_FROM = {PLAIN: 6, IN_TRANSACTION: 2}
 JOINS_FROM = 5  # of TxnOffsetCommit
 EACH = [(PLAIN, version) for version in range(2, 11)] + [(IN_TRANSACTION, version) for version in range(6)]
+FEWER = settings(max_examples=settings().max_examples // 3)
 each_version = pytest.mark.parametrize(("key", "version"), EACH)
 
 One = tuple[int, str | None]  # offset, metadata
@@ -75,7 +76,8 @@ def sent(key: int, version: int, frame: Step) -> dict[str, dict[int, One]]:
     assert isinstance(frame, bytes)
     kind = load_request_schema(key, version)
     _, size = entity_reader(kind.__header_schema__)(frame[4:], 0)
-    request, end = entity_reader(kind)(frame[4 + size :], 0)
+    reader: Any = entity_reader(kind)
+    request, end = reader(frame[4 + size :], 0)
     assert 4 + size + end == len(frame)
     found: dict[str, dict[int, One]] = {}
     for topic in request.topics:
@@ -440,6 +442,7 @@ def test_an_answer_of_noise_raises_a_codec_error_or_says_something(of: tuple[int
 Pick = st.dictionaries(st.sampled_from(["orders", "free"]), st.sets(st.integers(0, 2), max_size=3), max_size=2)
 
 
+@FEWER
 @given(st.sampled_from([one for one in EACH if one[1] < FIRST_WITH_IDS[ApiKey(one[0])]]), Pick, Pick, Pick, st.data())
 def test_whatever_is_left_out_and_added_the_client_is_told_of_just_what_it_asked_for(
     of: tuple[int, int],

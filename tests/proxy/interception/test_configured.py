@@ -17,7 +17,8 @@ REPORT = Observed(lambda: 0.0)
 
 
 def made(*interceptors: dict[str, Any], previous: Catalog | None = None, **settings: Any) -> Catalog:
-    return catalog(config("a:1", interceptors=list(interceptors), **settings), REPORT, previous)
+    given: dict[str, Any] = {**settings, "interceptors": list(interceptors)}
+    return catalog(config("a:1", **given), REPORT, previous)
 
 
 def test_an_interceptor_has_the_settings_of_the_file() -> None:

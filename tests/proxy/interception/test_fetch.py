@@ -130,7 +130,11 @@ def test_a_request_is_the_very_same_bytes(version: int) -> None:
 async def test_only_what_interceptors_change_is_new(version: int) -> None:
     around = Intercepting("Reads")
     two = batch("edit", "keep", base_offset=5) + batch("drop", "keep", base_offset=7)
-    topics = {"free": {0: batch("edit")}, "orders": {4: batch("keep"), 2: two, 3: b"", 5: None}, "payments": {0: two}}
+    topics: dict[str, dict[int, Any]] = {
+        "free": {0: batch("edit")},
+        "orders": {4: batch("keep"), 2: two, 3: b"", 5: None},
+        "payments": {0: two},
+    }
     out = await consumed(around, version, fetched(version, topics))
     edited = built([NewRecord(b"edited"), NewRecord(b"keep")], base_offset=5)
     left = built([NewRecord(b"keep", offset_delta=1)], base_offset=7)
@@ -251,7 +255,10 @@ async def test_an_id_that_is_not_known_is_asked_for_once() -> None:
 async def test_records_of_a_topic_that_nobody_can_name_do_not_pass_unseen(cluster_answers: bool) -> None:
     around = Intercepting("Reads")
     around.cluster_answers = cluster_answers
-    topics = {"who": {0: batch("secret"), 1: b"", 2: {"error_code": 6}}, "orders": {0: batch("edit")}}
+    topics: dict[str, dict[int, Any]] = {
+        "who": {0: batch("secret"), 1: b"", 2: {"error_code": 6}},
+        "orders": {0: batch("edit")},
+    }
     out = await consumed(around, 13, fetched(13, topics))
     assert b"secret" not in out
     found = partitions(13, out)
