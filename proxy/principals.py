@@ -13,7 +13,8 @@ from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
 LENGTH = 4
 # RFC 4616: authorization id NUL name NUL password. RFC 5802: gs2 header, then n=name with , and = written otherwise.
 _PLAIN = re.compile(rb"[^\0]*\0(?P<name>[^\0]+)\0[^\0]+")
-_SCRAM = re.compile(rb"[ny](?:=[^,]*)?,[^,]*,n=(?P<name>[^,]+),.*", re.DOTALL)
+# A delegation token's name is not its owner's (KIP-48).
+_SCRAM = re.compile(rb"[ny](?:=[^,]*)?,[^,]*,n=(?P<name>[^,]+),(?!.*tokenauth=true).*", re.DOTALL)
 
 
 def exchange(key: int, version: int) -> Begin | None:
