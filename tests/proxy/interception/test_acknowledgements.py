@@ -38,7 +38,7 @@ def test_noise_raises_a_codec_error_or_says_something(version: int, noise: bytes
 
 
 @pytest.mark.parametrize("codec", range(5))
-@pytest.mark.parametrize("records", [1, 10, 1000, 200_000])
+@pytest.mark.parametrize("records", [1, 10, 20_000])
 def test_a_header_is_believed_where_it_is_right_however_well_the_records_are_compressed(
     codec: int, records: int
 ) -> None:

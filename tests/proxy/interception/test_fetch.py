@@ -111,6 +111,18 @@ def values(version: int, frame: bytes) -> dict[tuple[str, int], list[tuple[int, 
     return {place: values_in(one.records) for place, one in partitions(version, frame).items()}
 
 
+def at_once(
+    around: Intercepting, version: int, frame: bytes, *, isolation: int = 0, client: Somebody | None = None
+) -> bytes:
+    """What the client gets, where nothing has to be waited for."""
+    hand = exchange(around, version, client)
+    hand.request(asking(version, {"orders": {0: 0}}, isolation))
+    around.around.pace.spent_s = 0.0
+    out = hand.response(frame)
+    assert isinstance(out, bytes)
+    return out
+
+
 async def consumed(
     around: Intercepting, version: int, frame: bytes, *, isolation: int = 0, client: Somebody | None = None
 ) -> bytes:
@@ -127,7 +139,7 @@ def test_a_request_is_the_very_same_bytes(version: int) -> None:
 
 
 @each_version
-async def test_only_what_interceptors_change_is_new(version: int) -> None:
+def test_only_what_interceptors_change_is_new(version: int) -> None:
     around = Intercepting("Reads")
     two = batch("edit", "keep", base_offset=5) + batch("drop", "keep", base_offset=7)
     topics: dict[str, dict[int, Any]] = {
@@ -135,7 +147,7 @@ async def test_only_what_interceptors_change_is_new(version: int) -> None:
         "orders": {4: batch("keep"), 2: two, 3: b"", 5: None},
         "payments": {0: two},
     }
-    out = await consumed(around, version, fetched(version, topics))
+    out = at_once(around, version, fetched(version, topics))
     edited = built([NewRecord(b"edited"), NewRecord(b"keep")], base_offset=5)
     left = built([NewRecord(b"keep", offset_delta=1)], base_offset=7)
     assert out == fetched(version, {**topics, "orders": {**topics["orders"], 2: edited + left}})
@@ -143,18 +155,18 @@ async def test_only_what_interceptors_change_is_new(version: int) -> None:
 
 
 @each_version
-async def test_a_response_of_which_nothing_is_changed_is_the_very_same_bytes(version: int) -> None:
+def test_a_response_of_which_nothing_is_changed_is_the_very_same_bytes(version: int) -> None:
     around = Intercepting("Reads")
     for topics in ({"orders": {0: batch("keep")}, "free": {0: batch("edit")}}, {"free": {0: batch("edit")}}, {}):
         frame = fetched(version, topics)
-        assert await consumed(around, version, frame) is frame
+        assert at_once(around, version, frame) is frame
 
 
 @each_version
-async def test_records_at_the_end_that_are_dropped_become_a_marker(version: int) -> None:
+def test_records_at_the_end_that_are_dropped_become_a_marker(version: int) -> None:
     around = Intercepting("Reads")
     data = batch("keep", base_offset=3) + batch("drop", "drop", base_offset=4)
-    out = await consumed(around, version, fetched(version, {"orders": {0: data}}))
+    out = at_once(around, version, fetched(version, {"orders": {0: data}}))
     one = partitions(version, out)["orders", 0]
     last = batches(one.records)[-1].header
     assert (last.base_offset, last.last_offset_delta, last.is_control, last.producer_id) == (4, 1, True, -1)
@@ -164,14 +176,12 @@ async def test_records_at_the_end_that_are_dropped_become_a_marker(version: int)
 
 @each_version
 @pytest.mark.parametrize("isolation", [0, 1])
-async def test_who_reads_only_what_is_committed_has_no_aborted_records_intercepted(
-    version: int, isolation: int
-) -> None:
+def test_who_reads_only_what_is_committed_has_no_aborted_records_intercepted(version: int, isolation: int) -> None:
     around = Intercepting("Reads")
     aborted = batch("edit", attributes=0x10, producer_id=7, base_sequence=0, base_offset=5)
     data = aborted + batch("edit", base_offset=6)
     one = {"records": data, "aborted_transactions": [{"producer_id": 7, "first_offset": 5}] if isolation else None}
-    out = await consumed(around, version, fetched(version, {"orders": {0: one}}), isolation=isolation)
+    out = at_once(around, version, fetched(version, {"orders": {0: one}}), isolation=isolation)
     seen = [(6, b"edited")] if isolation else [(5, b"edited"), (6, b"edited")]
     assert values(version, out)["orders", 0][-len(seen) :] == seen
     assert [offset for _, _, offset in around.interceptors[0].seen] == [at for at, _ in seen]
@@ -180,10 +190,10 @@ async def test_who_reads_only_what_is_committed_has_no_aborted_records_intercept
 
 
 @each_version
-async def test_partitions_with_an_error_pass_as_they_are(version: int) -> None:
+def test_partitions_with_an_error_pass_as_they_are(version: int) -> None:
     topics = {"orders": {0: {"error_code": OUT_OF_RANGE, "high_watermark": -1}, 1: {"error_code": 6, "records": b""}}}
     frame = fetched(version, topics)
-    assert await consumed(Intercepting("Reads"), version, frame) is frame
+    assert at_once(Intercepting("Reads"), version, frame) is frame
 
 
 def tagged(version: int, records: bytes, frame: bytes) -> bytes:
@@ -204,18 +214,18 @@ def tagged(version: int, records: bytes, frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-async def test_what_a_broker_says_beside_records_survives_a_change(version: int) -> None:
+def test_what_a_broker_says_beside_records_survives_a_change(version: int) -> None:
     plain = fetched(version, {"orders": {0: batch("edit")}}, session_id=5, error_code=0)
-    out = await consumed(Intercepting("Reads"), version, tagged(version, batch("edit"), plain))
+    out = at_once(Intercepting("Reads"), version, tagged(version, batch("edit"), plain))
     assert out == tagged(version, batch("edited"), plain)
     for part in (b"nine", b"five"):
         assert part in out
 
 
 @each_version
-async def test_a_batch_that_is_cut_off_at_the_end_is_not_looked_at(version: int) -> None:
+def test_a_batch_that_is_cut_off_at_the_end_is_not_looked_at(version: int) -> None:
     data = batch("edit") + batch("edit", base_offset=1)[:-2]
-    out = await consumed(Intercepting("Reads"), version, fetched(version, {"orders": {0: data}}))
+    out = at_once(Intercepting("Reads"), version, fetched(version, {"orders": {0: data}}))
     assert values(version, out) == {("orders", 0): [(0, b"edited")]}
 
 
