@@ -126,6 +126,16 @@ class Reads(Opened, ConsumerInterceptor):
         return left
 
 
+class Hides(Opened, ConsumerInterceptor):
+    """Shows of each record that there is one."""
+
+    def hints(self) -> Hints:
+        return Hints(never_left_out=True)
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        return [record.replace(value=b"***") for record in records]
+
+
 Given = Mapping[TopicPartition, OffsetAndMetadata]
 
 

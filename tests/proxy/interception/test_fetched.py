@@ -179,6 +179,37 @@ def test_noise_passes_or_is_left_alone(log: Log, noise: bytes, at: int) -> None:
             made(Intercepting("Reads"), bytes(data), log.aborted, final=final)
 
 
+@given(logs(), st.booleans(), st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=4)), max_size=3))
+def test_whatever_is_sent_nothing_leaves_that_an_interceptor_has_to_hide_and_has_not_seen(
+    log: Log, committed: bool, damages: list[tuple[int, bytes]]
+) -> None:
+    data = bytearray(log.data)
+    for at, noise in damages:
+        at %= len(data)
+        data[at : at + len(noise)] = noise[: len(data) - at]
+    for final in (True, False):
+        try:
+            left = made(Intercepting("Hides"), bytes(data), log.aborted if committed else None, final=final)
+        except TooLongError:
+            assert not final
+            continue
+        out = bytes(data) if left.records is None else left.records
+        for batch in batches(out):  # none is cut off
+            header = batch.header
+            if not header.is_control and header.count > 0:
+                assert {record.value for record in batch.records()} <= {b"***"}
+
+
+@FEWER
+@given(logs(), st.booleans())
+def test_who_must_not_see_records_goes_on_where_all_others_do(log: Log, committed: bool) -> None:
+    aborted = log.aborted if committed else None
+    shown, position = consumer(log.data, aborted)
+    left = made(Intercepting("Hides"), log.data, aborted)
+    if left.records is not None and (left.records or position):
+        assert consumer(left.records, aborted) == ([(at, b"***") for at, _ in shown], position)
+
+
 def test_a_partition_of_which_all_is_dropped_becomes_one_marker() -> None:
     data = built(
         [NewRecord(b"drop", offset_delta=at) for at in range(10)], base_offset=1000, leader_epoch=3,
