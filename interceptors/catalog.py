@@ -115,7 +115,8 @@ def _opened(setting: InterceptorSettings, report: Report) -> Guard:
     if fault := _no_interceptor(interceptor, hints):
         raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
     guard = Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
-    weakref.finalize(guard, _close, setting.name, interceptor, report)  # once the last request that it serves is done
+    # Once the last request that it serves is done, or at the end of the program.
+    guard.close = weakref.finalize(guard, _close, setting.name, interceptor, report)
     return guard
 
 

@@ -1,7 +1,7 @@
 """The contracts of KIP-42, KIP-512 and KIP-547 between the sidecar and those who write interceptors.
 
 Names and meanings are the KIPs'; docs/reference/interceptors.md says point by point what a proxy cannot keep. An
-interceptor may be called from several threads, one call at a time for each connection (KIP-42).
+interceptor may be called from several threads, one call at a time for each direction of a connection (KIP-42).
 """
 
 from __future__ import annotations

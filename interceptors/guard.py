@@ -55,6 +55,7 @@ class Guard:
     failures: Counter[str] = field(default_factory=Counter)  # by hook
     over_budget: Counter[str] = field(default_factory=Counter)  # by hook
     calls: dict[str, Histogram] = field(default_factory=dict)  # by hook
+    close: Callable[[], object] = lambda: None  # closes the interceptor, once
     out_until: float = 0.0  # by the clock; 0: it takes part
     _in_a_row: int = 0
 

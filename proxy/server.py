@@ -183,6 +183,8 @@ class Server:
             log.warning("connections did not close in time", extra={"sessions": len(self.connections)})
         if self.topic_configs is not None:
             await self.topic_configs.stop()
+        if self.interception is not None:
+            self.interception.close()
 
     def began(self, connection: Connection) -> None:
         self.connections.add(connection)

@@ -79,28 +79,29 @@ def consumed(
         return Left(b"" if hides else None, refused=hides)
     seen = list(_with_sight(found, aborted))
     inflated = {} if reading.final else _inflated(reading, [one for one, sight in seen if sight is Sight.SHOWN])
-    parts: list[bytes | memoryview] = []
-    hidden: list[Batch] = []  # at the end of what was gone through
+    news: list[tuple[Batch, bytes | memoryview]] = []
     refused, changed = False, hides and sum(len(batch.data) for batch in found) < len(records)
     for batch, sight in seen:
         new = _left(reading, batch, sight, inflated.get(id(batch)))
         if new is None and hides:
-            refused = changed = True
+            refused = True
             break
-        new = batch.data if new is None else new
-        changed = changed or new is not batch.data
-        if new:
-            parts.append(new)
-            hidden.clear()
-        else:
-            hidden.append(batch)
-    if not changed:
-        return Left(None)
-    if not hidden:
+        news.append((batch, batch.data if new is None else new))
+        changed = changed or news[-1][1] is not batch.data
+    return _joined(news, refused, marker) if changed or refused else Left(None)
+
+
+def _joined(news: list[tuple[Batch, bytes | memoryview]], refused: bool, marker: bool) -> Left:
+    """Each batch with what is left of it, as one records field."""
+    parts = [new for _, new in news if new]
+    shown = len(news)
+    while shown and not news[shown - 1][1]:
+        shown -= 1
+    if shown == len(news):
         return Left(b"".join(parts), refused=refused)
-    last = hidden[-1]
+    first, last = news[shown][0], news[-1][0]
     if marker:
-        parts.append(commit_marker(last, hidden[0].header.base_offset))
+        parts.append(commit_marker(last, first.header.base_offset))
     return Left(b"".join(parts), last.header.base_offset + last.header.last_offset_delta + 1, refused)
 
 
