@@ -74,6 +74,8 @@ class Adds(Opened, ProducerInterceptor):
             raise RuntimeError("a bug")
         if word == b"larger":
             return record.replace(value=(record.value or b"") * 1000)
+        if word == b"smaller":
+            return record.replace(value=b"")
         if word != b"keep":
             record.headers.add("added", self.header)
         return record

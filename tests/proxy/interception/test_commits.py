@@ -144,6 +144,7 @@ def test_a_commit_that_nobody_changes_is_the_very_same_bytes_and_told_of_when_it
     around, one = commits()
     hand, frame = exchange(around, key, version), committing(key, version, TWO)
     assert hand.request(frame) is frame
+    assert hand.wants_response
     assert one.committed == []
     answer = committed(key, version, OK)
     assert hand.response(answer) is answer

@@ -180,7 +180,7 @@ def test_who_reads_only_what_is_committed_has_no_aborted_records_intercepted(ver
     around = Intercepting("Reads")
     aborted = batch("edit", attributes=0x10, producer_id=7, base_sequence=0, base_offset=5)
     data = aborted + batch("edit", base_offset=6)
-    one = {"records": data, "aborted_transactions": [{"producer_id": 7, "first_offset": 5}] if isolation else None}
+    one = {"records": data, "aborted_transactions": [{"producer_id": 7, "first_offset": 5}]}
     out = at_once(around, version, fetched(version, {"orders": {0: one}}), isolation=isolation)
     seen = [(6, b"edited")] if isolation else [(5, b"edited"), (6, b"edited")]
     assert values(version, out)["orders", 0][-len(seen) :] == seen

@@ -26,6 +26,7 @@ MARKER = bytes.fromhex(
     "00000000000003e8 00000042 00000003 02 e7b9cd44 0030 00000009 0000018bcfe56800 0000018bcfe56800"
     "ffffffffffffffff ffff ffffffff 00000001    20 00 00 12 08 00000001 0c 0000 00000000 00"
 )
+MOSTLY = ["transactional", "transactional", "abort", "commit"]
 FEWER = settings(max_examples=settings().max_examples // 3)
 Aborted = Sequence[tuple[int, int]]  # producer id, first offset
 
@@ -238,6 +239,26 @@ def test_what_is_dropped_in_front_of_aborted_records_needs_nothing_where_only_co
     assert around.interceptors[0].seen == [("orders", 3, 0), ("orders", 3, 1)]
     left = made(around, records("drop", "drop") + aborted)
     assert left.following == 3
+
+
+def transactional(word: str, base: int, producer: int = 1) -> bytes:
+    return records(word, base=base, attributes=TRANSACTIONAL, producer_id=producer, base_sequence=0)
+
+
+def test_a_producer_whose_transaction_was_aborted_may_commit_the_next() -> None:
+    around = Intercepting("Reads")
+    data = b"".join((
+        transactional("edit", 0), transactional("edit", 1, producer=2), mark(True, 1, 2), transactional("edit", 3),
+        mark(False, 1, 4), mark(False, 2, 5), transactional("edit", 6), mark(True, 1, 7),
+    ))  # fmt: skip
+    made(around, data, [(1, 6), (1, 0)])
+    assert [offset for _, _, offset in around.interceptors[0].seen] == [1, 3]
+
+
+def test_a_transaction_that_is_committed_does_not_end_one_that_is_aborted() -> None:
+    around = Intercepting("Reads")
+    made(around, transactional("edit", 0) + mark(False, 1, 1) + transactional("edit", 2), [(1, 0)])
+    assert around.interceptors[0].seen == []  # as Kafka's: only an ABORT marker ends it
 
 
 def test_one_marker_stands_for_all_batches_that_are_hidden_at_the_end() -> None:
