@@ -157,7 +157,8 @@ class InterceptedFetch(Exchange):
                     limit == self.around.limit,
                 )  # fmt: skip
                 aborted = (one.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
-                left = consumed(reading, one.records, aborted, marker=not self._holds)
+                asked = self._asked.get((name, one.partition_index))
+                left = consumed(reading, one.records, aborted, not self._holds, asked[-1] if asked else 0)
                 if left.records is not None:
                     self._changed[at, index] = changed(one, records=left.records)
                     if left.following is not None and not left.records:

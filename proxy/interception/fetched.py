@@ -60,13 +60,19 @@ class Sight(Enum):
 
 
 def consumed(
-    reading: Reading, records: bytes | memoryview, aborted: Iterable[AbortedTransaction] | None, marker: bool
+    reading: Reading,
+    records: bytes | memoryview,
+    aborted: Iterable[AbortedTransaction] | None,
+    marker: bool,
+    asked: int = 0,
 ) -> Left:
     """What a consumer gets in place of ``records``.
 
     Args:
         aborted: for a consumer that reads only what is committed, the transactions that are not; None for others.
         marker: whether what is hidden at the end becomes a marker, or nothing.
+        asked: the offset that the client asks for; where there is no marker, a batch of which it has seen all that is
+            left counts as hidden: such clients go on behind the last record, not the batch, and would ask again.
 
     Raises:
         TooLongError: it must be done in a thread.
@@ -86,6 +92,8 @@ def consumed(
         if new is None and hides:
             refused = True
             break
+        if new and not marker and new is not batch.data and _is_seen(new, asked):
+            new = b""
         news.append((batch, batch.data if new is None else new))
         changed = changed or news[-1][1] is not batch.data
     return _joined(news, refused, marker) if changed or refused else Left(None)
@@ -103,6 +111,13 @@ def _joined(news: list[tuple[Batch, bytes | memoryview]], refused: bool, marker:
     if marker:
         parts.append(commit_marker(last, first.header.base_offset))
     return Left(b"".join(parts), last.header.base_offset + last.header.last_offset_delta + 1, refused)
+
+
+def _is_seen(data: bytes | memoryview, asked: int) -> bool:
+    """Whether all records of a batch are before an offset."""
+    [batch] = batches(data)
+    base = batch.header.base_offset
+    return base < asked and all(base + record.offset_delta < asked for record in batch.records())
 
 
 def _left(reading: Reading, batch: Batch, sight: Sight, records: Records | None) -> bytes | memoryview | None:

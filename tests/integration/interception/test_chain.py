@@ -29,7 +29,7 @@ CHAIN = """
 interceptors:
   - {type: "hooks:Link", name: first, mark: 1, class_path: "PLUGGED", events: "EVENTS-first"}
   - {type: "hooks:Link", name: second, mark: 2, class_path: "PLUGGED", events: "EVENTS-second"}
-  - {type: "failing:Failing", name: third, mark: 3, class_path: "PLUGGED", events: "EVENTS-third", THIRD}
+  - {type: "hooks:Failing", name: third, mark: 3, class_path: "PLUGGED", events: "EVENTS-third", THIRD}
   - {type: "hooks:Link", name: fourth, mark: 4, class_path: "PLUGGED", events: "EVENTS-fourth"}
   - {type: "hooks:Link", name: fifth, mark: 5, class_path: "PLUGGED", events: "EVENTS-fifth"}
 """

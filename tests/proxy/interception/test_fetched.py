@@ -53,12 +53,13 @@ def made(
     marker: bool = True,
     limit: int = LIMIT,
     final: bool = True,
+    asked: int = 0,
 ) -> Left:
     chain = around.catalog.consumers("orders")
     assert chain is not None
     reading = Reading(chain, CONTEXT, "orders", 3, around.observed, limit, final)
     told = None if aborted is None else [AbortedTransaction(producer_id=a, first_offset=b) for a, b in aborted]
-    return consumed(reading, data, told, marker=marker)
+    return consumed(reading, data, told, marker=marker, asked=asked)
 
 
 def consumer(data: bytes | memoryview, aborted: Aborted | None) -> tuple[list[tuple[int, bytes | None]], int]:
@@ -357,3 +358,12 @@ def test_what_becomes_of_batches_is_counted() -> None:
 def test_views_are_read_as_bytes_are() -> None:
     around, data = Intercepting("Reads"), records("drop", "edit")
     assert made(around, memoryview(data)) == made(around, data)
+
+
+@pytest.mark.parametrize(("asked", "is_seen"), [(1000, False), (1001, False), (1002, True), (1003, True)])
+def test_a_client_without_markers_is_not_sent_again_what_it_has_seen_of_a_batch(asked: int, is_seen: bool) -> None:
+    data = records("drop", "keep", "drop", "drop", base=1000)
+    held = made(Intercepting("Reads"), data, marker=False, asked=asked)
+    assert bool(held.records) is not is_seen
+    assert held.following == (1004 if is_seen else None)
+    assert made(Intercepting("Reads"), data, asked=asked).records == made(Intercepting("Reads"), data).records != b""
