@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+import oracle
 from producing import topic_id
 from somebody import Somebody
 
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import (
@@ -33,6 +35,7 @@ from kafka_sidecar.proxy.topics import TopicNames
 NAMES = ("orders", "payments", "free")
 LIMIT = 1 << 20
 NOW = 1_700_000_000_000  # ms
+Topics = Mapping[str, Mapping[int, Any]]  # name -> partition -> records, or fields of the partition
 Told = tuple[RecordMetadata, Exception | None]
 
 
@@ -221,6 +224,25 @@ class Intercepting:
         step = await self.over(exchange.response(frame))
         assert isinstance(step, bytes)
         return step
+
+
+def fetched(version: int, topics: Topics, correlation_id: int = 7, **more: Any) -> bytes:
+    """A broker's answer to a Fetch."""
+    data = [
+        {
+            "topic": name,
+            "topic_id": topic_id(name),
+            "partitions": [
+                {
+                    "partition_index": at, "high_watermark": 1000, "last_stable_offset": 900, "log_start_offset": 3,
+                    "preferred_read_replica": -1, **(one if isinstance(one, Mapping) else {"records": one}),
+                }
+                for at, one in partitions.items()
+            ],
+        }
+        for name, partitions in topics.items()
+    ]  # fmt: skip
+    return oracle.response_frame(oracle.response(ApiKey.FETCH, version, responses=data, **more), correlation_id)
 
 
 def headers_in(data: bytes | memoryview | None) -> list[list[tuple[str, bytes | None]]]:

@@ -11,7 +11,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from intercepting import Intercepting, values_in
+from intercepting import Intercepting, fetched, values_in
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 from producing import batch, topic_id
@@ -31,8 +31,6 @@ VERSIONS = range(OLDEST, 19)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 UNKNOWN_TOPIC_ID, OUT_OF_RANGE = 100, 1
 KAFKA_GO = Somebody(client_id="go", client_software=None)
-
-Topics = Mapping[str, Mapping[int, Any]]  # name -> partition -> records, or fields of the partition
 
 
 def exchange(around: Intercepting, version: int = 12, client: Somebody | None = None) -> InterceptedFetch:
@@ -76,27 +74,6 @@ def name_of(version: int, topic: Any) -> str:
         return str(topic.topic)
     assert isinstance(topic.topic_id, uuid.UUID)
     return topic.topic_id.bytes.lstrip(b"\1").decode()
-
-
-def fetched(version: int, topics: Topics, **more: Any) -> bytes:
-    """A broker's answer."""
-    data = [
-        {
-            "topic": name,
-            "topic_id": topic_id(name),
-            "partitions": [
-                {
-                    "partition_index": at, "high_watermark": 1000, "last_stable_offset": 900, "log_start_offset": 3,
-                    "preferred_read_replica": -1, **(one if isinstance(one, Mapping) else {"records": one}),
-                }
-                for at, one in partitions.items()
-            ],
-        }
-        for name, partitions in topics.items()
-    ]  # fmt: skip
-    given = {"throttle_time": None, **more}
-    given.pop("throttle_time")
-    return oracle.response_frame(oracle.response(ApiKey.FETCH, version, responses=data, **given), 7)
 
 
 def partitions(version: int, frame: bytes) -> dict[tuple[str, int], Any]:
