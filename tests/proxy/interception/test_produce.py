@@ -280,8 +280,9 @@ def test_an_answer_that_cannot_be_read_is_told_as_an_error(judged: bool) -> None
     hand.request(asked(9, {"orders": {0: batch("a"), 1: batch("bad")}}))
     with pytest.raises(CodecError):
         hand.response(stored(9, {"orders": {0: 1}})[:-3])
-    hand.lost("unreadable")
     told = around.interceptors[0].told
+    assert len(told) == 2
+    hand.lost("unreadable")
     assert sorted(metadata.partition for metadata, _ in told) == [0, 1]
     assert all(isinstance(error, SendError) for _, error in told)
 
@@ -619,6 +620,8 @@ async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait
     await asyncio.sleep(0.01)
     assert len(adds.told) == 4
     assert threading.get_ident() not in adds.threads
+    well = ending in ("answer", "acks", "cancelled")  # what was answered was not lost
+    assert [error is None for _, error in adds.told] == [well] * 4
 
 
 async def test_few_acknowledgements_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
