@@ -605,7 +605,8 @@ async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait
         for _ in range(2):
             WORKERS.submit(gate.wait, 5)  # nothing is told before these are done
         task = asyncio.ensure_future(step.wait())
-        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
         task.cancel()
         hand.lost("closed")
         gate.set()
