@@ -72,5 +72,12 @@ class Exchange(Protocol):
         return
 
 
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Nobody takes the request in hand, nor any later one of this kind and connection that begins alike."""
+
+    head: bytes  # from the client id on
+
+
 # Is shown the request of ``size`` bytes that begins at data[at], as much of it as is here: who takes it in hand?
-Begin = Callable[[bytes, int, int, Client], Exchange | None]
+Begin = Callable[[bytes, int, int, Client], Exchange | Passes | None]

@@ -110,6 +110,7 @@ class Server:
         put_interceptors_in_force = self._interceptors(config)
         self._apply_rules(config)
         put_interceptors_in_force()
+        self._routes.forget()
 
     def _interceptors(self, config: Config) -> Callable[[], None]:
         """Load them. Raises ConfigError."""
@@ -120,9 +121,7 @@ class Server:
         if self.interception is None:
             self.interception = Interception(self.topics, self._cluster.topic_ids)
             self.metrics.interception = self.interception.observed
-        put_in_force = self.interception.loaded(config)
-        self._routes.forget()
-        return put_in_force
+        return self.interception.loaded(config)
 
     def _apply_rules(self, config: Config) -> None:
         if self.validator is None and not config.wants_validation:
@@ -134,7 +133,6 @@ class Server:
                 self.topic_configs = self._keep_topic_configs(topic)
             self.validator = validator.start(config, self.topics, self.topic_configs)
             self.metrics.validation = self.validator.observed
-            self._routes.forget()
         else:
             self.validator.apply(config)
 

@@ -19,6 +19,7 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.acks import CLIENT_ID, acks_at
 from kafka_sidecar.proxy.counted import Counted
 from kafka_sidecar.proxy.diagnosis import diagnose
+from kafka_sidecar.proxy.exchanges import Exchange, Passes
 from kafka_sidecar.proxy.frames import Edit, Frames, Swallowed
 from kafka_sidecar.proxy.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
 from kafka_sidecar.proxy.taken import TakenRequests, TakenResponses
@@ -50,9 +51,9 @@ class Session:
     """
 
     __slots__ = (
-        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_produced", "_routes",
-        "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "notes", "number", "principal",
-        "requests", "taken_requests", "taken_responses",
+        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_passing", "_produced",
+        "_routes", "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "notes", "number",
+        "principal", "requests", "taken_requests", "taken_responses",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
@@ -66,6 +67,8 @@ class Session:
         self._now = 0.0
         self._before_acks = b""  # of the last Produce request: from its client id to its acks
         self._produced: Route | None = None
+        # How requests begin that nobody takes in hand, by api key and version; as long as the row is the same.
+        self._passing: dict[int, tuple[Route, bytes]] = {}
         self.due = 0  # bytes of answers of our own in _waiting
         self.number = 0  # of the connection
         self.client_id: str | None = None
@@ -174,13 +177,24 @@ class Session:
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        if route.exchange is not None and (exchange := route.exchange(data, at, size, self)) is not None:
+        exchange = None
+        if route.exchange is not None:
+            known = self._passing.get(key_version)
+            if known is None or known[0] is not route or not data.startswith(known[1], at + CLIENT_ID):
+                exchange = self._asked(route, route.exchange(data, at, size, self), key_version)
+        if exchange is not None:
             self.taken_requests.take(route, exchange, correlation_id if waits is not None else None)
         elif waits is not None:
             self._waiting.append((route, waits, self._now))
         else:
             self._unanswered += 1
         return size
+
+    def _asked(self, route: Route, taken: Exchange | Passes | None, key_version: int) -> Exchange | None:
+        if not isinstance(taken, Passes):
+            return taken
+        self._passing[key_version] = (route, taken.head)
+        return None
 
     def expect(self, route: Route, correlation_id: int | None) -> None:
         """A request that was in hand goes to the broker; None: without an answer."""

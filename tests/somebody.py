@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_sidecar.proxy.exchanges import Client
+from kafka_sidecar.proxy.exchanges import Client, Exchange, Passes
 
 
 @dataclass
@@ -17,3 +17,8 @@ class Somebody(Client):
 
 
 SOMEBODY = Somebody()
+
+
+def in_hand(begun: Exchange | Passes | None) -> Exchange | None:
+    """Who has a request in hand."""
+    return None if isinstance(begun, Passes) else begun

@@ -11,7 +11,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import Catalog
 from kafka_sidecar.proxy.acks import CLIENT_ID
 from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
+from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange, Passes
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
 from kafka_sidecar.proxy.interception.configured import catalog
 from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
@@ -20,12 +20,12 @@ from kafka_sidecar.proxy.interception.observed import Observed
 from kafka_sidecar.proxy.interception.passing import Passing, passes
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
+from kafka_sidecar.proxy.named import topics_named
 from kafka_sidecar.proxy.routes import RouteError
 from kafka_sidecar.proxy.topics import TopicNames
-from kafka_sidecar.proxy.validation.validator import only_topic
 
 # Notes about a client.
-PRODUCE, FETCH = "a Produce that passes", "a Fetch that passes"
+FETCH = "a Fetch that passes"
 SESSION = "fetch session"  # which interceptors were asked, and whether any of them wants one of its topics
 
 TopicIds = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]  # raises OSError, CodecError
@@ -82,21 +82,19 @@ class Interception:
 
     def _produce(
         self, version: int, inner: Begin | None, data: bytes, at: int, size: int, client: Client
-    ) -> Exchange | None:
+    ) -> Exchange | Passes | None:
         validated = inner(data, at, size, client) if inner is not None else None
-        if not self.catalog.intercept_producers:
+        catalog, name_of = self.catalog, self._around.name_of
+        if not catalog.intercept_producers:
             return validated
-        stamp = self._generation << 16 | version
-        if passes(client, PRODUCE, stamp, data, at):
-            return validated
-        topic, end = only_topic(version, data, at, size)
-        name = self._around.name_of(topic) if isinstance(topic, bytes) else topic
-        if name is not None and self.catalog.producers(name) is None:
-            client.notes[PRODUCE] = Passing(stamp, data[at + CLIENT_ID : end])
-            return validated
-        return InterceptedProduce(self.catalog.producers, self._around, client, version, validated)
+        topics, end = topics_named(version, data, at, size)
+        names = [name_of(topic) if isinstance(topic, bytes) else topic for topic in topics]
+        if names and all(name is not None and catalog.producers(name) is None for name in names):
+            return Passes(data[at + CLIENT_ID : end]) if inner is None else validated
+        own = None if isinstance(validated, Passes) else validated
+        return InterceptedProduce(catalog.producers, self._around, client, version, own)
 
-    def _fetch(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
+    def _fetch(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Passes | None:
         if not self.catalog.intercept_consumers:
             return None
         if version < OLDEST:
@@ -108,9 +106,7 @@ class Interception:
             return None
         seen = glance(version, data, at, size)
         if not self._may_be_wanted(seen, client):
-            if seen is not None:
-                self._remember(seen, stamp, data, at, client)
-            return None
+            return None if seen is None else self._passes(seen, stamp, data, at, client)
         client.notes.pop(FETCH, None)
         return InterceptedFetch(self.catalog.consumers, self._around, client, version)
 
@@ -125,13 +121,13 @@ class Interception:
             client.notes[SESSION] = (self._generation, hit)
         return hit or (seen.goes_on and client.notes.get(SESSION) != (self._generation, False))
 
-    def _remember(self, seen: Glance, stamp: int, data: bytes, at: int, client: Client) -> None:
+    def _passes(self, seen: Glance, stamp: int, data: bytes, at: int, client: Client) -> Passes | None:
         start = at + CLIENT_ID
+        if seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
+            return Passes(data[start : seen.named_to])
         if seen.goes_on and not seen.topics:
-            version = stamp & 0xFFFF
-            client.notes[FETCH] = Passing(stamp, data[start : seen.epoch_at], no_topics(version))
-        elif seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
-            client.notes[FETCH] = Passing(stamp, data[start : seen.named_to])
+            client.notes[FETCH] = Passing(stamp, data[start : seen.epoch_at], no_topics(stamp & 0xFFFF))
+        return None
 
     def _commit(self, shape: Shape, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         if not self.catalog.intercept_commits:

@@ -1,5 +1,5 @@
-"""Requests that nobody wants to intercept, told by how they begin: what stands there hardly ever changes on a
-connection, and to read it anew each time would cost those whom no interceptor has to do with.
+"""Fetch requests of a session that goes on and that nobody wants to intercept, told by how they begin: to read them
+anew each time would cost those whom no interceptor has to do with.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ EPOCH = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """How such a request begins, from its client id on."""
+    """How such a request begins, from its client id to the epoch of its session (KIP-227)."""
 
     stamp: int  # of the interceptors that were asked, and the version
     head: bytes
-    # The number of topics of a Fetch request that names none, if its session (KIP-227) goes on behind the head.
-    no_topics: bytes | None = None
+    no_topics: bytes  # how it says that it names none
 
     def fits(self, stamp: int, data: bytes, at: int) -> bool:
         """Whether the request at data[at] is one of these."""
         if stamp != self.stamp or not data.startswith(self.head, at + CLIENT_ID):
             return False
-        if self.no_topics is None:
-            return True
         here = at + CLIENT_ID + len(self.head)
         if len(data) < here + EPOCH.size or EPOCH.unpack_from(data, here)[0] <= 0:
             return False

@@ -109,7 +109,8 @@ class InterceptedProduce(Exchange):
         ids = [topic.topic_id for topic in self._request.topic_data] if self.version >= FIRST_WITH_IDS else []
         if not asked and any(self.around.name_of(one) is None for one in ids):
             return Hold(partial(self._learn, ids), partial(self._name_topics, asked=True))
-        for part in self._wanted(self._request):
+        self._parts = list(self._wanted(self._request))
+        for part in self._parts:
             if part.chain.acknowledge:
                 count = records_in(part.batch, self.around.limit)
                 self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count)
@@ -145,14 +146,14 @@ class InterceptedProduce(Exchange):
         assert isinstance(left, bytes)
         if left is not self._frame:
             self._frame, self._request = left, self._read(left) if left else NOT_READ
-        self._parts = [part for part in self._wanted(self._request) if part.chain.looks_inside]
+            self._parts = list(self._wanted(self._request))
         return self._intercept()
 
     def _intercept(self) -> Step:
         """Go on with the first part that is not done: here, or in a thread where that would keep all others waiting."""
         around = self.around
         for part in self._parts:
-            if part.done:
+            if part.done or not part.chain.looks_inside:
                 continue
             if around.pace.must_rest:
                 return Hold(around.pace.rest, self._intercept)
@@ -200,7 +201,7 @@ class InterceptedProduce(Exchange):
         self._note_time()
         told = None
         if isinstance(step, Last):
-            going = {part.place for part in self._wanted(self._request)}
+            going = {part.place for part in self._parts}
             told = partial(self._tell, dict.fromkeys(going), SendError(step.detail))
         elif not self._request.acks:
             told = partial(self._tell, dict.fromkeys(self._sent), NOT_NAMED)

@@ -9,22 +9,19 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.wire import uvarint
-from kafka_sidecar.proxy.acks import acks_at
+from kafka_sidecar.proxy.acks import CLIENT_ID
 from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange
+from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange, Passes
+from kafka_sidecar.proxy.named import topics_named
 from kafka_sidecar.proxy.offload import in_thread
 from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.validation.configured import rules
 from kafka_sidecar.proxy.validation.observed import Observed
-from kafka_sidecar.proxy.validation.produce import FIRST_WITH_IDS, ProduceExchange, Surroundings
+from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
 from kafka_sidecar.proxy.validation.resolving import Resolving
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
 
-FIRST_FLEXIBLE = 9
-BEFORE_TOPICS = 6  # acks int16 | timeout int32
-ID_SIZE = 16
+NO_ID = bytes(16)
 LONGEST_WAIT_S = 10.0  # for topic configs; producers give a request 30 s
 
 
@@ -84,20 +81,21 @@ class Validator:
         """Who takes Produce requests of this version in hand."""
         return partial(self._begin, version) if key == ApiKey.PRODUCE else None
 
-    def _begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
+    def _begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Passes | None:
         in_force, kept = self.rules, self._topic_configs
         if kept is not None and not kept.ready:
             return ProduceExchange(in_force, replace(self._around, until_known=partial(_known, kept)), version)
-        if in_force.are_empty or not self._may_have_policy(in_force, only_topic(version, data, at, size)[0]):
+        if in_force.are_empty:
             return None
+        topics, end = topics_named(version, data, at, size)
+        if topics and not any(self._may_have_policy(in_force, topic) for topic in topics):
+            # What holds may be set on the topic at any time, with Kafka's own tools.
+            return Passes(data[at + CLIENT_ID : end]) if kept is None else None
         return ProduceExchange(in_force, self._around, version)
 
-    def _may_have_policy(self, in_force: Rules, topic: str | bytes | None) -> bool:
-        """A request for one topic without a policy need not be collected: its bytes pass as they come (design D1)."""
-        if isinstance(topic, bytes):
-            name, topic_id = self._around.name_of(topic), topic
-        else:
-            name, topic_id = topic, bytes(ID_SIZE)
+    def _may_have_policy(self, in_force: Rules, topic: str | bytes) -> bool:
+        """A request for topics without a policy need not be collected: its bytes pass as they come (design D1)."""
+        name, topic_id = (self._around.name_of(topic), topic) if isinstance(topic, bytes) else (topic, NO_ID)
         try:
             return name is None or in_force.of(name, topic_id) is not None
         except ValueError:
@@ -112,34 +110,3 @@ async def _known(kept: KeptConfigs) -> str | None:
     except TimeoutError:
         return kept.trouble
     return None
-
-
-def only_topic(version: int, data: bytes, at: int, size: int) -> tuple[str | bytes | None, int]:
-    """The topic of a Produce request at data[at] that names just one, as its name or 16-byte id, and where that ends.
-
-    None: several, or too little of the request is here, or it cannot be read.
-
-        acks int16 | timeout int32 | number of topics | name or id | ...
-    """
-    found = acks_at(version, data, at, size)
-    if found is None:
-        return None, at
-    here = found + BEFORE_TOPICS
-    try:
-        if version < FIRST_FLEXIBLE:
-            count, here = int.from_bytes(data[here : here + 4], "big"), here + 4
-            length, here = int.from_bytes(data[here : here + 2], "big"), here + 2
-        else:
-            count, here = uvarint(data, here)
-            count -= 1
-            if version >= FIRST_WITH_IDS:
-                length = ID_SIZE
-            else:
-                length, here = uvarint(data, here)
-                length -= 1
-        name = data[here : here + length]
-        if count != 1 or length < 1 or len(name) < length or here + length > at + size:
-            return None, at
-        return name if version >= FIRST_WITH_IDS else name.decode(), here + length
-    except (IndexError, ValueError, CodecError):
-        return None, at

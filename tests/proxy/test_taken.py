@@ -14,7 +14,7 @@ from oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Passes, Step
 from kafka_sidecar.proxy.routes import RouteError
 
 TAKEN = ApiKey.DELETE_TOPICS  # any API that nobody rewrites
@@ -293,3 +293,24 @@ def test_rows_that_are_forgotten_are_made_anew_for_open_sessions() -> None:
     assert talk.client(taken(3)).to_broker == taken(1) + taken(2)
     assert hand.requests == [taken(3)]
     assert talk.metrics.apis[TAKEN].requests == 3
+
+
+def test_requests_that_begin_like_one_that_nobody_wanted_are_not_asked_about_again_until_rows_are_made_anew() -> None:
+    asked: list[bytes] = []
+
+    def begin(data: bytes, at: int, size: int, client: Client) -> Passes:
+        asked.append(data[at : at + size])
+        return Passes(data[at + 12 : at + 17 + 4])  # client id and four bytes more
+
+    talk = Dialogue(exchange=lambda key, version: begin if key == ApiKey.FETCH else None)
+    frames = [request(ApiKey.FETCH, 9, number, b"same" + bytes([number])) for number in range(3)]
+    talk.client(b"".join(frames))
+    assert (talk.to_broker, len(asked)) == (b"".join(frames), 1)
+    talk.client(request(ApiKey.FETCH, 9, 3, b"else"))
+    talk.client(request(ApiKey.FETCH, 10, 4, b"else"))
+    assert len(asked) == 3
+    talk.client(request(ApiKey.FETCH, 9, 5, b"else"))
+    assert len(asked) == 3
+    talk.routes.forget()
+    talk.client(request(ApiKey.FETCH, 9, 6, b"else"))
+    assert len(asked) == 4

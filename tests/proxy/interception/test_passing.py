@@ -14,14 +14,13 @@ HEAD = b"\x00\x03app" + b"orders"
 
 
 def test_a_request_that_begins_alike_passes_and_no_other() -> None:
-    client = Somebody()
-    assert not passes(client, "note", 7, BEFORE + HEAD, 0)
-    client.notes["note"] = Passing(7, HEAD)
-    assert passes(client, "note", 7, b"xx" + BEFORE + HEAD + b"rest", 2)
-    assert not passes(client, "note", 8, BEFORE + HEAD, 0)
-    assert not passes(client, "other", 7, BEFORE + HEAD, 0)
-    assert not passes(client, "note", 7, BEFORE + HEAD[:-1], 0)
-    assert not passes(client, "note", 7, BEFORE + HEAD[:-1] + b"x", 0)
+    client, goes_on = Somebody(), pack(">i", 1) + b"\x01"
+    assert not passes(client, "note", 7, BEFORE + HEAD + goes_on, 0)
+    client.notes["note"] = Passing(7, HEAD, b"\x01")
+    assert passes(client, "note", 7, b"xx" + BEFORE + HEAD + goes_on + b"rest", 2)
+    assert not passes(client, "note", 8, BEFORE + HEAD + goes_on, 0)
+    assert not passes(client, "other", 7, BEFORE + HEAD + goes_on, 0)
+    assert not passes(client, "note", 7, BEFORE + HEAD[:-1] + b"x" + goes_on, 0)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from fake_broker import FakeBroker
-from hypothesis import given
-from hypothesis import strategies as st
 from judges import Told
 from one_loop import config, connected, port_of, serving, until
 from producing import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
-from somebody import SOMEBODY
+from somebody import SOMEBODY, in_hand
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
@@ -22,7 +20,7 @@ from kafka_sidecar.proxy.config import ConfigError
 from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold
 from kafka_sidecar.proxy.topics import TopicNames
 from kafka_sidecar.proxy.validation import validator as validator_module
-from kafka_sidecar.proxy.validation.validator import Validator, only_topic
+from kafka_sidecar.proxy.validation.validator import Validator
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 GUARDED: dict[str, Any] = {
@@ -44,7 +42,7 @@ def started(kept: Any = None, **settings: Any) -> Validator:
 def begun(validator: Validator, version: int, frame: bytes, before: bytes = b"") -> Exchange | None:
     begin = validator.exchange(ApiKey.PRODUCE, version)
     assert begin is not None
-    return begin(before + frame, len(before), len(frame), SOMEBODY)
+    return in_hand(begin(before + frame, len(before), len(frame), SOMEBODY))
 
 
 @each_version
@@ -67,7 +65,7 @@ def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
 def begun_in_part(validator: Validator, version: int, frame: bytes, end: int) -> Exchange | None:
     begin = validator.exchange(ApiKey.PRODUCE, version)
     assert begin is not None
-    return begin(frame[:end], 0, len(frame), SOMEBODY)
+    return in_hand(begin(frame[:end], 0, len(frame), SOMEBODY))
 
 
 def test_an_id_that_is_not_known_is_taken_in_hand() -> None:
@@ -76,24 +74,6 @@ def test_an_id_that_is_not_known_is_taken_in_hand() -> None:
 
 def test_other_apis_are_not_taken_in_hand() -> None:
     assert started().exchange(ApiKey.FETCH, 12) is None
-
-
-@each_version
-def test_the_only_topic_is_named_wherever_the_request_stands(version: int) -> None:
-    frame = asked(version, {"orders": {0: GOOD}})
-    wanted = "orders" if version < FIRST_WITH_IDS else topic_id("orders")
-    assert only_topic(version, b"before" + frame + b"behind", 6, len(frame))[0] == wanted
-    two = asked(version, {"orders": {0: GOOD}, "free": {0: GOOD}})
-    assert only_topic(version, two, 0, len(two))[0] is None
-
-
-@given(st.binary(max_size=80), st.sampled_from(VERSIONS))
-def test_what_stands_behind_the_acks_is_read_or_not_but_never_raises(body: bytes, version: int) -> None:
-    empty = asked(version, {})
-    frame = empty[: empty.index(b"tx") + 4] + body  # up to the acks
-    frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
-    found, _ = only_topic(version, frame, 0, len(frame))
-    assert found is None or isinstance(found, str | bytes)
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -1,0 +1,72 @@
+"""Which topics a Produce request names, without reading more of it than that.
+
+acks int16 | timeout int32 | number of topics | name or id, partitions with their records | ...
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import Skipper, skipper
+from kafka_sidecar.codec.messages.produce import TopicProduceData
+from kafka_sidecar.codec.wire import uvarint
+from kafka_sidecar.proxy.acks import acks_at
+
+OLDEST, FIRST_FLEXIBLE, FIRST_WITH_IDS = 3, 9, 13
+BEFORE_TOPICS = 6
+ID_SIZE = 16
+
+Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
+
+
+def topics_named(version: int, data: bytes, at: int, size: int) -> tuple[Topics, int]:
+    """The topics of the Produce request of ``size`` bytes at data[at], and where the name of the last one ends.
+
+    None at all where too little of the request is here, or it cannot be read. The first name is enough of a request
+    with one topic; of several, all of it must be here.
+    """
+    try:
+        found = acks_at(version, data, at, size)
+        if found is None:
+            return (), at
+        count, here = _count(version, data, found + BEFORE_TOPICS)
+        if count != 1 and len(data) < at + size:
+            return (), at
+        topics: list[str | bytes] = []
+        end = here
+        while len(topics) < count:
+            name, end = _named(version, data, here)
+            if end > at + size:
+                return (), at
+            topics.append(name)
+            if len(topics) < count:
+                here = _over_partitions(version)(data, end)
+    except (CodecError, IndexError, ValueError):
+        return (), at
+    return (tuple(topics), end) if topics else ((), at)
+
+
+@cache
+def _over_partitions(version: int) -> Skipper:
+    return skipper(TopicProduceData, version, after="topic_id" if version >= FIRST_WITH_IDS else "name")
+
+
+def _count(version: int, data: bytes, at: int) -> tuple[int, int]:
+    if version < FIRST_FLEXIBLE:
+        return int.from_bytes(data[at : at + 4], "big"), at + 4
+    count, at = uvarint(data, at)
+    return count - 1, at
+
+
+def _named(version: int, data: bytes, at: int) -> tuple[str | bytes, int]:
+    length = ID_SIZE
+    if version < FIRST_FLEXIBLE:
+        length, at = int.from_bytes(data[at : at + 2], "big"), at + 2
+    elif version < FIRST_WITH_IDS:
+        length, at = uvarint(data, at)
+        length -= 1
+    name = data[at : at + length]
+    if length < 1 or len(name) < length:
+        raise IndexError
+    return name if version >= FIRST_WITH_IDS else name.decode(), at + length
