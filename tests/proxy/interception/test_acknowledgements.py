@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from producing import FIRST_WITH_IDS, VERSIONS, batch, stored, topic_id
@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.interception.acknowledgements import RETRIABLE, answers
 
 # What no broker answers to a Produce: they are about controllers, fetch sessions, listeners, elections and shares.
 NOT_OF_A_PRODUCE = {41, 70, 71, 72, 78, 80, 83, 84, 88, 106, 122, 123, 133}
+FEWER = settings(max_examples=settings().max_examples // 2)
 LIMIT = 100 << 20
 
 
@@ -29,6 +30,7 @@ def test_what_is_said_of_each_partition_is_found_by_the_name_or_id_of_its_topic(
     assert {place: one.base_offset for place, one in said.items()} == {(a, 0): 5, (a, 2): 7, (b, 0): 9}
 
 
+@FEWER
 @given(st.sampled_from(VERSIONS), st.binary(max_size=60))
 def test_noise_raises_a_codec_error_or_says_something(version: int, noise: bytes) -> None:
     try:
@@ -47,6 +49,7 @@ def test_a_header_is_believed_where_it_is_right_however_well_the_records_are_com
     assert records_in(found, LIMIT) == records
 
 
+@FEWER
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(0, 4))
 def test_a_header_that_announces_more_than_there_can_be_is_not_believed(count: int, codec: int) -> None:
     whole = batch("a", codec=codec)

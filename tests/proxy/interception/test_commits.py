@@ -414,6 +414,7 @@ async def test_a_transactional_commit_by_ids_is_intercepted_as_one_by_names() ->
     assert out == oracle.framed(header + encode(changed(request, topics=topics[1:]), 6))
 
 
+@FEWER
 @given(st.sampled_from(EACH), st.binary(max_size=80))
 def test_noise_raises_a_codec_error_or_passes(of: tuple[int, int], noise: bytes) -> None:
     key, version = of
@@ -427,6 +428,7 @@ def test_noise_raises_a_codec_error_or_passes(of: tuple[int, int], noise: bytes)
         assert out is junk or isinstance(out, Hold)
 
 
+@FEWER
 @given(st.sampled_from(EACH), st.binary(max_size=60))
 def test_an_answer_of_noise_raises_a_codec_error_or_says_something(of: tuple[int, int], noise: bytes) -> None:
     key, version = of

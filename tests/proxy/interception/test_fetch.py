@@ -9,7 +9,7 @@ from typing import Any
 
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from intercepting import Intercepting, fetched, values_in
 from kio.index import load_request_schema
@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, VIEWED_FROM, I
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, OLDEST
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE
 
+FEWER = settings(max_examples=settings().max_examples // 2)
 VERSIONS = range(OLDEST, 19)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 UNKNOWN_TOPIC_ID, OUT_OF_RANGE = 100, 1
@@ -214,6 +215,7 @@ def test_a_response_that_cannot_be_read_raises(version: int) -> None:
         hand.response(fetched(version, {"orders": {0: batch("keep")}})[:-2])
 
 
+@FEWER
 @given(st.sampled_from(VERSIONS), st.binary(max_size=100))
 def test_noise_raises_a_codec_error_or_passes(version: int, noise: bytes) -> None:
     around = Intercepting("Reads")

@@ -7,13 +7,14 @@ from typing import Any
 
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, FIRST_WITH_SESSIONS, OLDEST, Glance, glance
 
+FEWER = settings(max_examples=settings().max_examples // 2)
 VERSIONS = range(OLDEST, 19)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -70,6 +71,7 @@ def test_a_request_that_ends_too_early_does_not_raise(version: int) -> None:
         glance(version, frame[:end], 0, end)
 
 
+@FEWER
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
 def test_noise_does_not_raise(version: int, noise: bytes) -> None:
     glance(version, noise, 0, len(noise))
@@ -78,6 +80,7 @@ def test_noise_does_not_raise(version: int, noise: bytes) -> None:
     glance(version, frame, 0, len(frame))
 
 
+@FEWER
 @given(st.sampled_from(VERSIONS), st.integers(0, 300), st.binary(max_size=6))
 def test_a_request_with_some_bytes_changed_does_not_raise(version: int, at: int, noise: bytes) -> None:
     frame = bytearray(fetching(version, ["orders", "payments"], 3, ["free"]))

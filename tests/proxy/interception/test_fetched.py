@@ -129,6 +129,7 @@ def kept(shown: Iterable[tuple[int, bytes | None]]) -> list[tuple[int, bytes | N
     return [(at, b"edited" if value == b"edit" else value) for at, value in shown if value != b"drop"]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(logs(), st.booleans())
 def test_interceptors_see_what_a_consumer_shows_and_it_sees_what_they_leave_and_goes_on_where_it_would(
     log: Log, committed: bool
@@ -181,6 +182,7 @@ def test_noise_passes_or_is_left_alone(log: Log, noise: bytes, at: int) -> None:
             made(Intercepting("Reads"), bytes(data), log.aborted, final=final)
 
 
+@FEWER
 @given(logs(), st.booleans(), st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=4)), max_size=3))
 def test_whatever_is_sent_nothing_leaves_that_an_interceptor_has_to_hide_and_has_not_seen(
     log: Log, committed: bool, damages: list[tuple[int, bytes]]
