@@ -90,7 +90,8 @@ class Interception:
         topics, end = topics_named(version, data, at, size)
         names = [name_of(topic) if isinstance(topic, bytes) else topic for topic in topics]
         if names and all(name is not None and catalog.producers(name) is None for name in names):
-            return Passes(data[at + CLIENT_ID : end]) if inner is None else validated
+            # Of several topics the records of the first would have to be kept.
+            return Passes(data[at + CLIENT_ID : end]) if inner is None and len(names) == 1 else validated
         own = None if isinstance(validated, Passes) else validated
         return InterceptedProduce(catalog.producers, self._around, client, version, own)
 

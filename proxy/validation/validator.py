@@ -89,8 +89,9 @@ class Validator:
             return None
         topics, end = topics_named(version, data, at, size)
         if topics and not any(self._may_have_policy(in_force, topic) for topic in topics):
-            # What holds may be set on the topic at any time, with Kafka's own tools.
-            return Passes(data[at + CLIENT_ID : end]) if kept is None else None
+            # What holds may be set on the topic at any time, with Kafka's own tools; of several topics the records of
+            # the first would have to be kept.
+            return Passes(data[at + CLIENT_ID : end]) if kept is None and len(topics) == 1 else None
         return ProduceExchange(in_force, self._around, version)
 
     def _may_have_policy(self, in_force: Rules, topic: str | bytes) -> bool:

@@ -132,6 +132,15 @@ def test_the_bytes_of_a_request_that_nobody_wants_are_the_very_chunk_and_leave_a
     assert talk.session.taken_requests.in_hand == 0
 
 
+def test_no_records_are_kept_to_know_requests_again_that_nobody_wants() -> None:
+    made = started()
+    talk = Dialogue(exchange=lambda key, version: made.exchange(key, version, None))
+    frame = asked(9, {"free": {0: batch("x" * 5000)}, "other": {0: batch("y" * 5000)}})
+    for _ in range(2):
+        assert talk.session.from_client(frame) is frame
+    assert sum(len(head) for _, head in talk.session._passing.values()) < 200
+
+
 def test_the_bytes_of_a_response_that_nobody_wants_are_the_very_chunk() -> None:
     made = started()
     talk = Dialogue(exchange=lambda key, version: made.exchange(key, version, None))
