@@ -150,7 +150,7 @@ class InterceptedFetch(Exchange):
                 if (at, index) in self._done_with:
                     continue  # before it was too long
                 if not one.records:
-                    self._answered_empty(name, one)
+                    self._answered_empty((at, index), name, one)
                     continue
                 reading = Reading(
                     chain, self._context, name, one.partition_index, self.around.observed, limit,
@@ -168,10 +168,13 @@ class InterceptedFetch(Exchange):
                         self._changed[at, index] = changed(one, records=b"", error_code=code)
                 self._done_with.add((at, index))
 
-    def _answered_empty(self, name: str, one: PartitionData) -> None:
-        asked = self._asked.get((name, one.partition_index))
-        if asked is not None and one.error_code:
-            self.around.progress.forget(asked)
+    def _answered_empty(self, place: Index, name: str, one: PartitionData) -> None:
+        asked, progress = self._asked.get((name, one.partition_index)), self.around.progress
+        if asked is None or not one.error_code or progress.next(asked) == asked[-1]:
+            return
+        progress.forget(asked)
+        if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # not the one that the client asked for
+            self._changed[place] = changed(one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked[-1])
 
     def _hide(self, at: int, index: int, place: tuple[str, int], following: int) -> None:
         """Answer as if the log ended where the client reads, and remember where to go on."""

@@ -308,6 +308,18 @@ async def test_what_is_hidden_is_forgotten_where_the_broker_answers_with_an_erro
         assert around.around.progress.next(at) == following
 
 
+async def test_an_offset_that_the_client_did_not_ask_for_is_not_told_to_be_out_of_range() -> None:
+    around = Intercepting("Reads")
+    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    for moved in (True, False):
+        hand = exchange(around, 10, KAFKA_GO)
+        hand.request(asking(10, {"orders": {0: 5}}))
+        frame = fetched(10, {"orders": {0: {"error_code": OUT_OF_RANGE, "high_watermark": -1}}})
+        found = partitions(10, await around.answered(hand, frame))["orders", 0]
+        expected = (0, b"", 5) if moved else (OUT_OF_RANGE, b"", -1)
+        assert (int(found.error_code), found.records or b"", found.high_watermark) == expected
+
+
 async def test_what_is_hidden_from_one_client_is_read_by_another() -> None:
     around = Intercepting("Reads")
     around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
