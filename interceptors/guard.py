@@ -75,8 +75,6 @@ class Guard:
         began = self.clock()
         try:
             answer = call(*args)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - SystemExit, or the panic of a library in Rust, is a failure too
             self.failed(hook, error)
             return None

@@ -177,12 +177,7 @@ class Session:
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        exchange = None
-        if route.exchange is not None:
-            known = self._passing.get(key_version)
-            if known is None or known[0] is not route or not data.startswith(known[1], at + CLIENT_ID):
-                exchange = self._asked(route, route.exchange(data, at, size, self), key_version)
-        if exchange is not None:
+        if route.exchange is not None and (exchange := self._exchange(route, key_version, data, at, size)) is not None:
             self.taken_requests.take(route, exchange, correlation_id if waits is not None else None)
         elif waits is not None:
             self._waiting.append((route, waits, self._now))
@@ -190,11 +185,17 @@ class Session:
             self._unanswered += 1
         return size
 
-    def _asked(self, route: Route, taken: Exchange | Passes | None, key_version: int) -> Exchange | None:
-        if not isinstance(taken, Passes):
-            return taken
-        self._passing[key_version] = (route, taken.head)
-        return None
+    def _exchange(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | None:
+        """Who takes the request in hand."""
+        known = self._passing.get(key_version)
+        if known is not None and known[0] is route and data.startswith(known[1], at + CLIENT_ID):
+            return None
+        assert route.exchange is not None
+        taken = route.exchange(data, at, size, self)
+        if isinstance(taken, Passes):
+            self._passing[key_version] = (route, taken.head)
+            return None
+        return taken
 
     def expect(self, route: Route, correlation_id: int | None) -> None:
         """A request that was in hand goes to the broker; None: without an answer."""

@@ -50,16 +50,12 @@ def test_an_exception_is_caught_counted_and_told(told: Any) -> None:
     assert told.failures == [("it", "on_send", "ValueError: bug")]
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), GeneratorExit(), BaseException("panic")])
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BaseException("panic")]
+)
 def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(error: BaseException, told: Any) -> None:
     assert Works(told).fails(error) is None
     assert len(told.failures) == 1
-
-
-def test_an_interrupt_of_the_person_at_the_keyboard_is_none(told: Any) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        Works(told).fails(KeyboardInterrupt())
-    assert told.failures == []
 
 
 def test_after_so_many_failures_in_a_row_it_is_left_out_for_a_while(told: Any) -> None:
