@@ -108,7 +108,7 @@ def resealed(batch: Batch, records: Records) -> bytes:
     """
     header = bytearray(batch.data[: HEADER.size])
     header[COUNT_AT:] = len(records).to_bytes(4, "big")
-    return _sealed(header, records.payload)
+    return _sealed(header, records.payload, batch.data[HEADER.size :])
 
 
 def commit_marker(like: Batch, base_offset: int) -> bytes:
@@ -164,9 +164,10 @@ def built(
     return _sealed(bytearray(header), payload)
 
 
-def _sealed(header: bytearray, payload: bytes) -> bytes:
-    """Header and records as a batch: compressed as the header says, with the right length and checksum."""
-    records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload)
+def _sealed(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
+    """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
+    checksum."""
+    records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
     header[LENGTH_AT:LENGTH_FROM] = (HEADER.size - LENGTH_FROM + len(records)).to_bytes(4, "big")
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
     header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")

@@ -68,14 +68,20 @@ def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
         raise DecompressionError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
 
 
-def compressed(codec: int, data: bytes) -> bytes:
+def compressed(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes:
     """``data`` as Java's client would compress it.
+
+    Args:
+        like: what it takes the place of, compressed with the same codec: raw snappy stays raw, because there are clients
+            that write and read nothing else.
 
     Raises:
         CodecError: there is no such codec.
     """
     if codec not in _COMPRESS:
         raise CodecError(f"there is no compression codec {codec}")
+    if codec == Codec.SNAPPY and like and like[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return bytes(cramjam.snappy.compress_raw(data))
     return _COMPRESS[codec](data)
 
 

@@ -75,6 +75,13 @@ def test_what_is_written_is_read(codec: Codec, data: bytes) -> None:
     assert inflated(codec, compressed(codec, data), limit=len(data)) == data
 
 
+def test_snappy_stays_raw_where_it_was_because_some_clients_read_nothing_else() -> None:
+    framed, raw = compressed(Codec.SNAPPY, b"one"), bytes(cramjam.snappy.compress_raw(b"one"))
+
+    assert cramjam.snappy.decompress_raw(compressed(Codec.SNAPPY, TEXT, like=raw)) == cramjam.Buffer(TEXT)
+    assert compressed(Codec.SNAPPY, TEXT, like=framed) == compressed(Codec.SNAPPY, TEXT)
+
+
 def test_lz4_is_written_in_independent_blocks_of_64_kb_without_a_size() -> None:
     info = lz4.frame.get_frame_info(compressed(Codec.LZ4, TEXT))
 
