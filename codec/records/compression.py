@@ -72,8 +72,8 @@ def compressed(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes
     """``data`` as Java's client would compress it.
 
     Args:
-        like: what it takes the place of, compressed with the same codec: raw snappy stays raw, because there are clients
-            that write and read nothing else.
+        like: what it takes the place of, compressed with the same codec: raw snappy stays raw, because some clients
+            write and read nothing else.
 
     Raises:
         CodecError: there is no such codec.
