@@ -170,10 +170,11 @@ class InterceptedFetch(Exchange):
 
     def _answered_empty(self, place: Index, name: str, one: PartitionData) -> None:
         asked, progress = self._asked.get((name, one.partition_index)), self.around.progress
-        if asked is None or not one.error_code or progress.next(asked) == asked[-1]:
+        if asked is None or progress.next(asked) == asked[-1]:
             return
-        progress.forget(asked)
-        if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # not the one that the client asked for
+        if one.error_code:
+            progress.forget(asked)
+        if one.error_code in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:  # not the one that the client asked for
             self._changed[place] = changed(one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked[-1])
 
     def _hide(self, at: int, index: int, place: tuple[str, int], following: int) -> None:

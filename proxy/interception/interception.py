@@ -19,6 +19,7 @@ from kafka_sidecar.proxy.interception.fetch_requests import NO_SESSION, OLDEST, 
 from kafka_sidecar.proxy.interception.observed import Observed
 from kafka_sidecar.proxy.interception.passing import Passing, passes
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
+from kafka_sidecar.proxy.interception.progress import Progress
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.named import topics_named
 from kafka_sidecar.proxy.routes import RouteError
@@ -56,6 +57,7 @@ class Interception:
         return partial(self._put_in_force, new, config)
 
     def _put_in_force(self, new: Catalog, config: Config) -> None:
+        stay = new.guards == self.catalog.guards
         self.catalog, self._generation = new, self._generation + 1
         self.observed.guards = new.guards
         self._around = replace(
@@ -63,6 +65,7 @@ class Interception:
             limit=config.validation.max_batch,
             message_max_bytes=config.interception.message_max_bytes,
             hold_for=tuple(config.interception.hold_for),
+            progress=self._around.progress if stay else Progress(),  # others may hide other records
         )
 
     def close(self) -> None:
@@ -120,7 +123,9 @@ class Interception:
         hit = any(name is None or self.catalog.consumers(name) is not None for name in names)
         if seen.session_epoch == 0 or hit:
             client.notes[SESSION] = (self._generation, hit)
-        return hit or (seen.goes_on and client.notes.get(SESSION) != (self._generation, False))
+        # Where something is hidden no note counts: another session may go on here, or this one in another connection.
+        is_noted = not self.catalog.hides and client.notes.get(SESSION) == (self._generation, False)
+        return hit or (seen.goes_on and not is_noted)
 
     def _passes(self, seen: Glance, stamp: int, data: bytes, at: int, client: Client) -> Passes | None:
         start = at + CLIENT_ID

@@ -297,6 +297,16 @@ async def test_visible_records_behind_hidden_ones_come_at_the_offset_that_they_h
     assert await around.answered(hand, frame) is frame
 
 
+async def test_where_nothing_stands_behind_hidden_records_the_log_ends_where_the_client_reads() -> None:
+    around = Intercepting("Reads")
+    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    hand = exchange(around, 10, KAFKA_GO)
+    hand.request(asking(10, {"orders": {0: 5, 1: 5}}))
+    topics = {"orders": {0: {"records": b"", "high_watermark": 8}, 1: {"records": b"", "high_watermark": 8}}}
+    found = partitions(10, await around.answered(hand, fetched(10, topics)))
+    assert [found["orders", number].high_watermark for number in (0, 1)] == [5, 8]
+
+
 async def test_what_is_hidden_is_forgotten_where_the_broker_answers_with_an_error() -> None:
     around = Intercepting("Reads")
     at = "go", None, "orders", 0, 5

@@ -263,6 +263,12 @@ def test_after_a_request_that_is_not_all_here_a_session_may_bring_anything(versi
 
 
 @with_sessions
+def test_where_something_is_hidden_no_session_goes_on_unseen(version: int) -> None:
+    made = started({"type": "intercepting:Hides", "topics": ["orders"]})
+    assert asked_in_turn(made, Somebody(), version, (0, ("free",)), (1, ()), (2, ())) == [False, True, True]
+
+
+@with_sessions
 def test_a_session_goes_on_while_interceptors_change(version: int) -> None:
     made, client = started(), Somebody()
     assert asked_in_turn(made, client, version, (0, ("free",)), (1, ()), (2, ())) == [False] * 3
@@ -352,6 +358,26 @@ def test_interceptors_that_do_not_change_stay_with_all_that_they_know() -> None:
     load(made, *ON_ORDERS, {"type": "intercepting:Commits"})
     assert made.catalog.guards[:2] == before
     assert made.observed.guards == made.catalog.guards
+
+
+def test_what_others_have_hidden_is_asked_for_again_once_they_are_no_longer_in_force() -> None:
+    made, client = started(), Somebody(client_id="go", client_software=None)
+    frame = fetching(10, "orders", client_id="go")
+
+    def read(answer: bytes | None = None) -> bool:
+        """Whether the request goes to the broker as it is."""
+        hand = begun(made, ApiKey.FETCH, 10, frame, client)
+        assert hand is not None
+        unchanged = hand.request(frame) is frame
+        if answer is not None:
+            hand.response(answer)
+        return unchanged
+
+    assert read(fetched(10, {"orders": {0: batch("drop")}}))
+    load(made, *ON_ORDERS, validation={"max_batch": "1MiB"})
+    assert not read()
+    load(made, {**ON_ORDERS[1], "name": "another"})
+    assert read()
 
 
 def test_a_configuration_that_is_wrong_leaves_the_old_one_in_force() -> None:
