@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 
 from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edited
-from kafka_sidecar.interceptors.contract import Batch, ConsumerInterceptor, Context
+from kafka_sidecar.interceptors.contract import UNKNOWN, Batch, ConsumerInterceptor, Context
 from kafka_sidecar.interceptors.guard import Guard, Run, runs
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import as_many
@@ -91,16 +91,19 @@ def _consumed(on_consume: OnConsume, records: ConsumerRecords) -> ConsumerRecord
     answer = on_consume(records)
     if answer is records:
         return records
-    given = {record.offset: record for record in records}
+    given = iter(records)
     left: list[ConsumerRecord] = []
     for record in answer:
         if not isinstance(record, ConsumerRecord):
             raise TypeError(f"on_consume() gave {type(record).__name__} back among the records")
-        before = given.get(record.offset)
+        before = next((one for one in given if _stands_for(record, one)), None)
         if before is None or (record.topic, record.partition) != (before.topic, before.partition):
-            raise ValueError("on_consume() added a record, or moved one")
-        if left and record.offset <= left[-1].offset:
-            raise ValueError("on_consume() changed the order of records")
+            raise ValueError("on_consume() added a record, moved one, or changed their order")
         record.adopt(before)
         left.append(record)
     return ConsumerRecords(left, records.context)
+
+
+def _stands_for(record: ConsumerRecord, given: ConsumerRecord) -> bool:
+    """Records of a batch are known by their place: some producers give the same offset delta to several."""
+    return record.offset == given.offset if record.index == UNKNOWN else record.index == given.index

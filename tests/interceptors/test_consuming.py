@@ -161,6 +161,13 @@ def test_a_record_made_from_nothing_takes_the_place_of_the_one_at_its_offset(con
     assert consumed([made, Edits(appends(b"2"))], b"a", b"b") == [(b"x2", 41)]
 
 
+def test_records_of_which_several_have_the_same_offset_are_known_by_their_place(context: Any, told: Any) -> None:
+    (batch,) = batches(built([NewRecord(b"a", offset_delta=0), NewRecord(b"b", offset_delta=0)], base_offset=BASE))
+    left = chain([Edits(appends(b"1"))], told).consume(context(), "orders", 3, batch.header, batch.records())
+    assert [record.value for record in left] == [b"a1", b"b1"]
+    assert not told.failures
+
+
 def test_records_show_topic_partition_offset_and_leader_epoch(consumed: Consumed) -> None:
     seen: list[Any] = []
 
