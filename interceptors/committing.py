@@ -55,7 +55,7 @@ class Committers:
             raise TypeError(f"pre_commit() gave {type(answer).__name__} back: give the offsets to commit")
         left = dict(answer)
         for place, offset in left.items():
-            if offsets.get(place) != offset:
+            if place not in offsets or offsets[place] != offset:
                 self._check(place, offset)
         return {TopicPartition(*place): offset for place, offset in left.items()}
 

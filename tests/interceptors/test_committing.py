@@ -132,6 +132,8 @@ WRONG: dict[str, Edit] = {
     "nothing": lambda offsets: None,
     "a list": list,
     "a number for an offset": also(P0, 7),
+    "no offset": also(P0, None),
+    "no offset of another topic": also(TopicPartition("other", 0), None),
     "an offset below zero": also(P0, OffsetAndMetadata(-1)),
     "an offset of 64 bits": also(P0, OffsetAndMetadata(1 << 63)),
     "a leader epoch below -1": also(P0, OffsetAndMetadata(5, "", -2)),
