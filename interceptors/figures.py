@@ -9,6 +9,15 @@ BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
 Labels = tuple[str, ...]
 
 
+def readable(text: str) -> str:
+    """Text that can be written as UTF-8: what a client calls itself may be any bytes.
+
+    >>> readable("app \\udcff")
+    'app \\\\udcff'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 @dataclass(slots=True)
 class Histogram:
     """Durations, in buckets that double."""

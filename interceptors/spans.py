@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Acknowledged, Batch, Context
-from kafka_sidecar.interceptors.figures import Figures
+from kafka_sidecar.interceptors.figures import Figures, readable
 from kafka_sidecar.interceptors.traceparent import TraceParent
 
 MOST_WAITING = 10_000  # spans whose records are not acknowledged yet; as many again may wait for the exporter
@@ -53,19 +53,20 @@ class Spans:
             for index, (own, parent) in enumerate(zip(made, parents, strict=True))
             if own is not None and own.is_sampled
         ]
+        place, remembered = (batch.context, batch.topic, batch.partition), spans[:MOST_WAITING]
         with self._lock:
-            remembered = spans[: MOST_WAITING - self._count]
-            self._dropped += len(spans) - len(remembered)
-            self._count += len(remembered)
+            self._dropped += len(spans) - len(remembered) + len(self._taken(place)[1])
+            while self._waiting and self._count + len(remembered) > MOST_WAITING:  # the oldest may never be told of
+                self._dropped += len(self._taken(next(iter(self._waiting)))[1])
             if remembered:
-                self._waiting[batch.context, batch.topic, batch.partition] = batch.context.clock(), remembered
+                self._count += len(remembered)
+                self._waiting[place] = batch.context.clock(), remembered
 
     def acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
         """The spans of a batch end."""
         ended = batch.context.clock()
         with self._lock:
-            began, spans = self._waiting.pop((batch.context, batch.topic, batch.partition), (0, []))
-            self._count -= len(spans)
+            began, spans = self._taken((batch.context, batch.topic, batch.partition))
         for span in spans:
             self._processor.on_end(self._ended(span, batch, began, ended, exception))
 
@@ -80,6 +81,11 @@ class Spans:
         else:  # the program is at its end: nobody is held up, and no thread would be waited for
             self._processor.shutdown()  # type: ignore[no-untyped-call]
 
+    def _taken(self, place: Place) -> tuple[int, list[Span]]:
+        began, spans = self._waiting.pop(place, (0, []))
+        self._count -= len(spans)
+        return began, spans
+
     def _ended(
         self, span: Span, batch: Acknowledged, began: int, ended: int, exception: Exception | None
     ) -> ReadableSpan:
@@ -88,23 +94,23 @@ class Spans:
             "messaging.system": "kafka",
             "messaging.operation.name": "send",
             "messaging.operation.type": "send",
-            "messaging.destination.name": batch.topic,
+            "messaging.destination.name": readable(batch.topic),
             "messaging.destination.partition.id": str(batch.partition),
         }
         if batch.context.client_id is not None:
-            attributes["messaging.client.id"] = batch.context.client_id
+            attributes["messaging.client.id"] = readable(batch.context.client_id)
         if batch.base_offset != UNKNOWN:
             attributes["messaging.kafka.offset"] = batch.base_offset + span.index
         if exception is not None:
             attributes["error.type"] = str(getattr(exception, "code", type(exception).__name__))
         return ReadableSpan(
-            f"send {batch.topic}",
+            f"send {readable(batch.topic)}",
             context=_context(span.own, is_remote=False),
             parent=None if span.parent is None else _context(span.parent, is_remote=True),
             resource=self._resource,
             attributes=attributes,
             kind=SpanKind.PRODUCER,
-            status=Status() if exception is None else Status(StatusCode.ERROR, str(exception)),
+            status=Status() if exception is None else Status(StatusCode.ERROR, readable(str(exception))),
             start_time=began * NS_PER_MS,
             end_time=max(began, ended) * NS_PER_MS,
         )

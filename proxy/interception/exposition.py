@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kafka_sidecar.interceptors.figures import Figures, Histogram, Labels
+from kafka_sidecar.interceptors.figures import Figures, Histogram, Labels, readable
 from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.proxy.interception.observed import Observed
 
@@ -71,6 +71,8 @@ def _add(
     families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: str, prefix: str, buckets: Buckets
 ) -> None:
     """Raises what is wrong with the figures: once they are rendered it would take all others with it."""
+    if not isinstance(one.about, str):
+        raise TypeError(f"what {one.name} is about is no text")
     labels = ["interceptor", *one.labels]
     for kind, values in _by_kind(one):
         for of, value in list(values.items()):
@@ -79,7 +81,7 @@ def _add(
             found, family = families.setdefault(one.name, (shape, kind(prefix + one.name, one.about, labels=labels)))
             if found != shape or len(of) != len(one.labels):
                 raise ValueError(f"the labels or the kind of {one.name} are not always the same")
-            family.add_metric([interceptor, *map(str, of)], *given)
+            family.add_metric([interceptor, *map(readable, map(str, of))], *given)
 
 
 def _by_kind(one: Figures) -> Iterator[tuple[type[Any], Mapping[Labels, Any]]]:

@@ -178,10 +178,33 @@ def test_what_is_never_acknowledged_does_not_fill_the_memory(
     sent = [context() for _ in range(4)]
     for one in sent:
         tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), one))
-    assert [figures.counters for figures in tracing.figures()] == [{(): 3}]
-    tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 2, sent[0], NOW, 0), None)
+    assert [figures.counters for figures in tracing.figures()] == [{(): 4}]  # the oldest
+    tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 2, sent[3], NOW, 0), None)
     tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), context()))
-    assert [figures.counters for figures in tracing.figures()] == [{(): 3}]
+    assert [figures.counters for figures in tracing.figures()] == [{(): 4}]
+    tracing.on_send_batch(Batch("orders", 3, a_batch(*[{}] * 7), context()))
+    assert [figures.counters for figures in tracing.figures()] == [{(): 10}]
+
+
+def test_a_request_that_names_a_partition_twice_leaves_no_span_behind(
+    tracing: Any, a_batch: Callable[..., Records], context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "MOST_WAITING", 5)
+    for _ in range(4):
+        twice = context()
+        for _ in range(2):
+            tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), twice))
+        tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 2, twice, NOW, 0), None)
+    assert [figures.counters for figures in tracing.figures()] == [{(): 8}]
+
+
+def test_text_that_cannot_be_written_is_exported_escaped(
+    tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    produced(tracing, a_batch({}), context(client_id="\udcff"), SendError("\udcfe"))
+    (span,) = exported(tracing, collector)
+    assert values(span.attributes)["messaging.client.id"] == "\\udcff"
+    assert span.status.message == "\\udcfe"
 
 
 def test_a_program_at_its_end_waits_for_the_last_spans(

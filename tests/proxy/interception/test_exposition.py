@@ -100,6 +100,7 @@ ODD: dict[str, Callable[[], Iterable[Any]]] = {
     "nothing": lambda: None,  # type: ignore[dict-item, return-value]
     "no number": lambda: [Figures("x", "X.", (), {(): "many"})],  # type: ignore[dict-item]
     "a list": lambda: [Figures("x", "X.", (), {(): [1]})],  # type: ignore[dict-item]
+    "not about anything": lambda: [Figures("x", None, (), {(): 1})],  # type: ignore[arg-type]
     "no name": lambda: [Figures("no name", "X.", (), {(): 1})],
     "too few labels": lambda: [Figures("x", "X.", ("a", "b"), {("1",): 1})],
     "too many labels": lambda: [Figures("x", "X.", (), {("1",): 1})],
@@ -130,3 +131,9 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
     gives(around, 0, lambda: [Figures("x", "X.", ("partition",), {(3,): 1})])  # type: ignore[dict-item]
     assert metrics(around)[1][of("x_total", interceptor="Commits0", partition="3")] == 1
     assert isinstance(around.interceptors[0], Commits)
+
+
+def test_labels_that_cannot_be_written_are_shown_escaped() -> None:
+    around = Intercepting("Commits")
+    gives(around, 0, lambda: [Figures("x", "X.", ("client_id",), {("\udcff",): 1})])
+    assert metrics(around)[1][of("x_total", interceptor="Commits0", client_id="\\udcff")] == 1
