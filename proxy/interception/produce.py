@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +27,6 @@ from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, 
 from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers, records_in
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
-from kafka_sidecar.proxy.tasks import spawn
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
 LENGTH = Struct(">i")
@@ -235,12 +235,13 @@ class InterceptedProduce(Exchange):
 
     @property
     def _is_much_to_tell(self) -> bool:
-        return sum(sent.count for sent in self._sent.values()) > TOLD_AT_ONCE
+        return sum(sent.count for sent in list(self._sent.values())) > TOLD_AT_ONCE  # a thread may be telling
 
     def _then(self, tell: Callable[[], None], step: S) -> S | Hold:
         """Tell, in a thread if it is much, and go on with ``step``."""
         if self._is_much_to_tell:
-            return Hold(partial(_told_in_thread, tell), lambda: step)
+            # At once: if the connection ends before anybody waits, all has been said of these records even so.
+            return Hold(partial(_over, WORKERS.submit(tell)), lambda: step)
         tell()
         return step
 
@@ -262,6 +263,6 @@ class InterceptedProduce(Exchange):
                 yield place, sent
 
 
-async def _told_in_thread(tell: Callable[[], None]) -> None:
-    """Goes on where the connection ends: all has been said of these records."""
-    await asyncio.shield(spawn(in_thread(tell), "tell of acknowledgements"))
+async def _over(telling: Future[None]) -> None:
+    """Who no longer waits does not end it."""
+    await asyncio.shield(asyncio.wrap_future(telling))

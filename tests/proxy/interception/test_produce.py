@@ -585,7 +585,7 @@ async def test_a_large_request_is_read_as_views_and_written_whole() -> None:
     assert out == asked(9, {"orders": {0: with_headers(large), 1: batch("keep")}, "free": {0: batch("f")}})
 
 
-@pytest.mark.parametrize("ending", ["answer", "acks", "own answer", "lost", "cancelled"])
+@pytest.mark.parametrize("ending", ["answer", "acks", "own answer", "lost", "cancelled", "cancelled at once"])
 async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -597,6 +597,9 @@ async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait
     step = hand.request(asked(9, {"orders": {0: records}}, acks=ending != "acks"))
     adds.threads.clear()
     if ending == "lost":
+        hand.lost("closed")
+    elif ending == "cancelled at once":  # before anybody waits
+        assert isinstance(hand.response(stored(9, {"orders": {0: 5}})), Hold)
         hand.lost("closed")
     elif ending == "cancelled":
         step = hand.response(stored(9, {"orders": {0: 5}}))
@@ -621,7 +624,7 @@ async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait
     await asyncio.sleep(0.01)
     assert len(adds.told) == 4
     assert threading.get_ident() not in adds.threads
-    well = ending in ("answer", "acks", "cancelled")  # what was answered was not lost
+    well = ending in ("answer", "acks", "cancelled", "cancelled at once")  # what was answered was not lost
     assert [error is None for _, error in adds.told] == [well] * 4
 
 
