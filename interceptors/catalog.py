@@ -62,9 +62,11 @@ class Catalog:
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
         self.committers = Committers(tuple(self._of(ConsumerInterceptor)), largest_metadata)
-        # Whether any topic can have interceptors for its producers, any that look at what is read, any for commits.
+        # Whether any topic can have interceptors for its producers, any that look at what is read, any that hide
+        # something of it, any for commits.
         self.intercept_producers = bool(self._producers.guards)
-        self.intercept_consumers = Consumers(self._consumers.guards).looks_inside
+        everywhere = Consumers(self._consumers.guards)
+        self.intercept_consumers, self.hides = everywhere.looks_inside, everywhere.hides
         self.intercept_commits = bool(self.committers.changes or self.committers.told)
 
     def producers(self, topic: str) -> Producers | None:
@@ -135,4 +137,6 @@ def _no_interceptor(interceptor: Interceptor, hints: object) -> str | None:
         return "has a hook that is a coroutine: an interceptor must not wait"
     if not isinstance(hints, Hints):
         return "hints() gave no Hints"
+    if not isinstance(hints.topics, tuple | list) or not all(isinstance(name, str) for name in hints.topics):
+        return 'hints() gave topics that are no tuple of names, such as ("orders-*",)'
     return None

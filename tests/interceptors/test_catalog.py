@@ -92,6 +92,16 @@ class HintsAtNothing(Sends):
         return None
 
 
+class HintsAtText(Sends):
+    def hints(self) -> Any:
+        return Hints(topics="orders")  # type: ignore[arg-type]
+
+
+class HintsAtNoTopics(Sends):
+    def hints(self) -> Any:
+        return Hints(topics=None)  # type: ignore[arg-type]
+
+
 class FailsToEnd(Sends):
     def close(self) -> None:
         raise SystemExit("lock")
@@ -245,6 +255,8 @@ def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None
         (one("FailsToStart"), r"interceptor it: .*:FailsToStart failed to start: KeyError: 'license'"),
         (one("LeavesAtStart"), r"interceptor it: .*:LeavesAtStart failed to start: SystemExit: no license"),
         (one("HintsAtNothing"), r"interceptor it: .*:HintsAtNothing: hints\(\) gave no Hints"),
+        (one("HintsAtText"), r"it: .*:HintsAtText: hints\(\) gave topics that are no tuple of names"),
+        (one("HintsAtNoTopics"), r"it: .*:HintsAtNoTopics: hints\(\) gave topics that are no tuple of names"),
         (one("Neither"), "is neither a ProducerInterceptor nor a ConsumerInterceptor"),
         (one("Waits"), "has a hook that is a coroutine: an interceptor must not wait"),
         (one("WaitsForBatches"), "has a hook that is a coroutine: an interceptor must not wait"),
