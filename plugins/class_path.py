@@ -21,7 +21,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-OURS = "kafka_sidecar"  # the contract itself is the program's, or no class would be a policy
+OURS = "kafka_sidecar"  # the contracts themselves are the program's, or no class would be a plug-in
 ARCHIVES = (".zip", ".whl")
 _lending = RLock()  # sys.modules is everybody's
 

@@ -1,4 +1,4 @@
-"""What the settings of built-in policies are made of, and how a wrong one is told."""
+"""What the settings of built-in plug-ins are made of, and how a wrong one is told."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _WRITE = {
 
 
 class Settings(BaseModel):
-    """The settings of one policy: its fields, and no other."""
+    """The settings of one plug-in: its fields, and no other."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -67,7 +67,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def read(model: type[S], configs: Mapping[str, Any]) -> S:
-    """The settings that a policy's `configure` was given.
+    """The settings that a plug-in's `configure` was given.
 
     Raises:
         ValueError: one is wrong; names it and the remedy.
@@ -103,9 +103,9 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
     return f"{key}: {remedy}" if key else remedy
 
 
-def described(policy: type) -> list[str]:
-    """The settings of a policy class, one a line; of a class whose settings are no `Settings`, nothing is known."""
-    defaults = getattr(policy, "settings", None)
+def described(plug_in: type) -> list[str]:
+    """The settings of a class of plug-ins, one a line; of a class whose settings are no `Settings`, nothing is known."""
+    defaults = getattr(plug_in, "settings", None)
     if not isinstance(defaults, Settings):
         return []
     schema = type(defaults).model_json_schema()["properties"]

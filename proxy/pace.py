@@ -1,4 +1,4 @@
-"""Judging gives way: after some milliseconds of it in the event loop, everything else has its turn."""
+"""Judging and intercepting give way: after some milliseconds of it in the event loop, all else has its turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST_TURN_S = 0.01
 
 
 class Pace:
-    """The time that all connections together have spent on judging since others last had their turn."""
+    """The time that all connections together have spent on it since others last had their turn."""
 
     __slots__ = ("spent_s",)
 
