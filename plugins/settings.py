@@ -104,7 +104,7 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
 
 
 def described(plug_in: type) -> list[str]:
-    """The settings of a class of plug-ins, one a line; of a class whose settings are no `Settings`, nothing is known."""
+    """The settings of a plug-in, one a line; of a class whose settings are no `Settings`, nothing is known."""
     defaults = getattr(plug_in, "settings", None)
     if not isinstance(defaults, Settings):
         return []
