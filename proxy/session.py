@@ -32,7 +32,7 @@ SMALLEST_REQUEST = 8
 SMALLEST_RESPONSE = 4
 MOST_OWN_BYTES = 4 << 20  # of answers that wait behind one of the broker's: nothing else stops a client's questions
 LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
-FIRST_WITH_SOFTWARE = 3  # ApiVersions: the client's software name and version (KIP-511)
+WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +290,7 @@ class Session:
         try:
             header, at = decode_request_header(frame, 4)
             self.client_id = header.client_id
-            if (
-                header.api_key == ApiKey.API_VERSIONS
-                and FIRST_WITH_SOFTWARE <= header.api_version <= NEWEST_API_VERSIONS
-            ):
+            if header.api_key == ApiKey.API_VERSIONS and header.api_version in WITH_SOFTWARE:
                 request, _ = decode(ApiVersionsRequest, frame, header.api_version, at)
                 self.client_software = f"{request.client_software_name} {request.client_software_version}"
         except CodecError:
