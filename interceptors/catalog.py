@@ -111,7 +111,7 @@ def _opened(setting: InterceptorSettings, report: Report) -> Guard:
         hints = interceptor.hints()
     except ValueError as error:
         raise ValueError(f"interceptor {setting.name}: {error}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # the panic of a library in Rust too
         failed = f"{setting.type} failed to start: {type(error).__name__}: {error}"
         raise ValueError(f"interceptor {setting.name}: {failed}") from error
     if fault := _no_interceptor(interceptor, hints):
@@ -125,7 +125,7 @@ def _opened(setting: InterceptorSettings, report: Report) -> Guard:
 def _close(name: str, interceptor: Interceptor, report: Report) -> None:
     try:
         interceptor.close()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises must not reach others
+    except BaseException as error:  # noqa: BLE001 - whatever it raises must not reach others
         report.failed(name, "close", error)
 
 

@@ -41,7 +41,7 @@ def _own(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
         try:
             for figures in guard.interceptor.figures():
                 _add(families, figures, guard.name, prefix, buckets)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - /metrics must not break for one of them
+        except BaseException as error:  # noqa: BLE001 - /metrics must not break for one of them
             seen.failed(guard.name, "figures", error)
     yield from (family for _, family in families.values())
 

@@ -87,6 +87,11 @@ class LeavesAtStart(Sends):
         raise SystemExit("no license")
 
 
+class PanicsAtStart(Sends):
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        raise BaseException("unwrap")
+
+
 class HintsAtNothing(Sends):
     def hints(self) -> Any:
         return None
@@ -104,7 +109,7 @@ class HintsAtNoTopics(Sends):
 
 class FailsToEnd(Sends):
     def close(self) -> None:
-        raise SystemExit("lock")
+        raise BaseException("lock")
 
 
 class Neither(Remembering, Interceptor):
@@ -170,7 +175,7 @@ def test_what_it_raises_at_its_end_is_told(catalog: Any, told: Any) -> None:
     made = catalog(one("FailsToEnd"), one("Sends", "other"))
     del made
     gc.collect()
-    assert told.failures == [("it", "close", "SystemExit: lock")]
+    assert told.failures == [("it", "close", "BaseException: lock")]
     assert opened[1][-1] == "close"
 
 
@@ -254,6 +259,7 @@ def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None
         (one("Sends", wrong=1), "interceptor it: wrong: is not a setting"),
         (one("FailsToStart"), r"interceptor it: .*:FailsToStart failed to start: KeyError: 'license'"),
         (one("LeavesAtStart"), r"interceptor it: .*:LeavesAtStart failed to start: SystemExit: no license"),
+        (one("PanicsAtStart"), r"interceptor it: .*:PanicsAtStart failed to start: BaseException: unwrap"),
         (one("HintsAtNothing"), r"interceptor it: .*:HintsAtNothing: hints\(\) gave no Hints"),
         (one("HintsAtText"), r"it: .*:HintsAtText: hints\(\) gave topics that are no tuple of names"),
         (one("HintsAtNoTopics"), r"it: .*:HintsAtNoTopics: hints\(\) gave topics that are no tuple of names"),

@@ -93,9 +93,14 @@ def exiting() -> Iterable[Figures]:
     raise SystemExit(3)
 
 
+def panicking() -> Iterable[Figures]:
+    raise BaseException("unwrap")
+
+
 ODD: dict[str, Callable[[], Iterable[Any]]] = {
     "raises": raising,
     "exits": exiting,
+    "panics": panicking,
     "no figures": lambda: [None],
     "nothing": lambda: None,  # type: ignore[dict-item, return-value]
     "no number": lambda: [Figures("x", "X.", (), {(): "many"})],  # type: ignore[dict-item]
