@@ -9,13 +9,25 @@ A frame that nobody edits is never collected: its bytes leave in the chunks in w
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.errors import CodecError
 
+LENGTH = Struct(">i")
+
 # Looks at the frame that begins at data[at] and answers its size in bytes, length prefix included,
 # or 0 while data does not hold enough of it to tell. May set `frames.edit` for this frame. Raises CodecError.
 Begin = Callable[[bytes, int], int]
+
+
+def framed(header: bytes, body: bytes) -> bytes:
+    """A whole frame.
+
+    >>> framed(b"head", b"body")
+    b'\\x00\\x00\\x00\\x08headbody'
+    """
+    return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
 
 
 class Edit(Protocol):

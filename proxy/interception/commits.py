@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from struct import Struct
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
@@ -24,9 +23,9 @@ from kafka_sidecar.codec.messages import offset_commit, txn_offset_commit
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Step
+from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 
-LENGTH = Struct(">i")
 NO_ID = bytes(16)
 LONGEST_STRING = (1 << 15) - 1
 NEVER = 1 << 15
@@ -136,12 +135,8 @@ class InterceptedCommit(Exchange):
         if self._by_id:
             ids = [topic.topic_id for topic in self._request.topics]
             if not asked and any(self.around.name_of(one) is None for one in ids):
-                return Hold(partial(self._learn, ids), partial(self._name_topics, asked=True))
+                return Hold(partial(self.around.learn, ids), partial(self._name_topics, asked=True))
         return self._intercept()
-
-    async def _learn(self, topic_ids: list[bytes]) -> None:
-        with suppress(OSError, CodecError):
-            await self.around.learn_names(topic_ids)
 
     def _known(self, request: Any) -> dict[TopicPartition, Any]:
         """The partitions of the request whose topics have a known name."""
@@ -190,9 +185,8 @@ class InterceptedCommit(Exchange):
             self._tell({})
             header = ResponseHeader(correlation_id=self._correlation_id)
             return Answer(self._framed(header, self.shape.response(topics=self._answered({}))))
-        header_bytes, body = self._frame[LENGTH.size : self._body], encode(left, self.version)
-        self._frame = b""
-        return b"".join((LENGTH.pack(len(header_bytes) + len(body)), header_bytes, body))
+        frame, self._frame = self._frame, b""
+        return framed(frame[LENGTH.size : self._body], encode(left, self.version))
 
     def _count(self) -> None:
         assert self._offsets is not None and self._asked is not None  # noqa: PT018
@@ -270,8 +264,7 @@ class InterceptedCommit(Exchange):
 
     def _framed(self, header: ResponseHeader, response: Any) -> bytes:
         before = encode(header, response_header_version(self.shape.key, self.version))
-        body = encode(response, self.version)
-        return b"".join((LENGTH.pack(len(before) + len(body)), before, body))
+        return framed(before, encode(response, self.version))
 
 
 def _offset(partition: Any) -> OffsetAndMetadata:

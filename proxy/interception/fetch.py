@@ -6,27 +6,24 @@ Only batches that an interceptor changes are written anew; all others are the br
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from struct import Struct
 from time import perf_counter
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges import Client, Exchange, Hold, Step
+from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.interception.fetched import Reading, TooLongError, consumed
 from kafka_sidecar.proxy.interception.progress import At
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, in_thread
 
-LENGTH = Struct(">i")
 VIEWED_FROM = 128 << 10  # bytes of a response from which on views of its records are cheaper than copies
 BYTES_AT_ONCE = 64 << 10  # of compressed records that are looked into while others wait
 READ_COMMITTED = 1
@@ -70,8 +67,7 @@ class InterceptedFetch(Exchange):
         ahead = self._ahead(request)
         if ahead is request:
             return frame
-        header, body = frame[LENGTH.size : at], encode(ahead, self.version)
-        return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+        return framed(frame[LENGTH.size : at], encode(ahead, self.version))
 
     def response(self, frame: bytes) -> bytes | Hold:
         """Raises CodecError."""
@@ -109,16 +105,12 @@ class InterceptedFetch(Exchange):
         unknown = [at for at, topic in enumerate(topics) if topic.partitions and self._name(at) is None]
         if unknown and not asked:
             ids = [topics[at].topic_id for at in unknown]
-            return Hold(partial(self._learn, ids), partial(self._name_topics, asked=True))
+            return Hold(partial(self.around.learn, ids), partial(self._name_topics, asked=True))
         for at in unknown:  # its records must not pass unseen: the client asks for metadata and reads again
             for index, one in enumerate(topics[at].partitions):
                 if one.records:
                     self._changed[at, index] = changed(one, error_code=ErrorCode.UNKNOWN_TOPIC_ID, records=b"")
         return self._intercept()
-
-    async def _learn(self, topic_ids: list[bytes]) -> None:
-        with suppress(OSError, CodecError):
-            await self.around.learn_names(topic_ids)
 
     def _intercept(self) -> bytes | Hold:
         around = self.around
@@ -195,9 +187,8 @@ class InterceptedFetch(Exchange):
                 )
                 for at, topic in enumerate(self._response.responses)
             )
-            header = frame[LENGTH.size : self._body]
             body = encode(changed(self._response, responses=topics), self.version)
-            frame = b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+            frame = framed(frame[LENGTH.size : self._body], body)
         self._response = NOT_READ
         self._changed.clear()
         return frame

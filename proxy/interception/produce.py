@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from struct import Struct
 from time import perf_counter
 from typing import TypeVar
 
@@ -24,12 +22,12 @@ from kafka_sidecar.codec.records import Batch, BatchTooLargeError, resealed
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers, records_in
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
-LENGTH = Struct(">i")
 FIRST_WITH_IDS = 13
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 RECORDS_AT_ONCE = 1000  # that a batch may have to be intercepted while others wait
@@ -108,17 +106,13 @@ class InterceptedProduce(Exchange):
         """Since v13 topics are named by their ids alone."""
         ids = [topic.topic_id for topic in self._request.topic_data] if self.version >= FIRST_WITH_IDS else []
         if not asked and any(self.around.name_of(one) is None for one in ids):
-            return Hold(partial(self._learn, ids), partial(self._name_topics, asked=True))
+            return Hold(partial(self.around.learn, ids), partial(self._name_topics, asked=True))
         self._parts = list(self._wanted(self._request))
         for part in self._parts:
             if part.chain.acknowledge:
                 count = records_in(part.batch, self.around.limit)
                 self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count)
         return self._judged(self._frame if self.inner is None else self.inner.request(self._frame))
-
-    async def _learn(self, topic_ids: list[bytes]) -> None:
-        with suppress(OSError, CodecError):
-            await self.around.learn_names(topic_ids)
 
     def _wanted(self, request: ProduceRequest) -> Iterator[Part]:
         """The partitions of topics that have interceptors, as far as they can be read."""
@@ -224,9 +218,8 @@ class InterceptedProduce(Exchange):
         for topic in self._request.topic_data:
             data = tuple(changed(one, records=new[id(one)]) if id(one) in new else one for one in topic.partition_data)
             topics.append(changed(topic, partition_data=data))
-        body = encode(changed(self._request, topic_data=tuple(topics)), self.version)
         header = self._frame[LENGTH.size : decode_request_header(self._frame, LENGTH.size)[1]]
-        return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+        return framed(header, encode(changed(self._request, topic_data=tuple(topics)), self.version))
 
     def _answered(self, frame: bytes) -> Callable[[], None]:
         """What is to be told now that the client gets this answer. Raises CodecError."""

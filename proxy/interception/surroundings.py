@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges import Client
 from kafka_sidecar.proxy.interception.observed import Observed
@@ -34,6 +36,11 @@ class Surroundings:
             self.clock, client.number, client.client_id, client.client_software, client.principal,
             api_version=version, **of_request,
         )  # fmt: skip
+
+    async def learn(self, topic_ids: Iterable[bytes]) -> None:
+        """Ask for names; those that nobody tells stay unknown."""
+        with suppress(OSError, CodecError):
+            await self.learn_names(topic_ids)
 
     def holds(self, client: Client, version: int) -> bool:
         """Whether a client would show a control batch to its application, so that it must not get ours."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from struct import Struct as Format
 from typing import TypeVar
 
 from kafka_sidecar.codec.apis import response_header_version
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import Message, decode, encode
+from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.rewrites import body_of, splice
 
-LENGTH = Format(">i")
 M = TypeVar("M", bound=Message)
 
 
@@ -45,5 +44,4 @@ def response_frame(header: RequestHeader, response: Message) -> bytes:
     """The whole response to the request with this header."""
     key, version = header.api_key, header.api_version
     begin = encode(ResponseHeader(correlation_id=header.correlation_id), response_header_version(key, version))
-    body = begin + encode(response, version)
-    return LENGTH.pack(len(body)) + body
+    return framed(begin, encode(response, version))

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from struct import Struct
 from time import perf_counter
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting, told
 from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.memory import give_back
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, takes_long
 from kafka_sidecar.proxy.pace import Pace
@@ -31,7 +31,6 @@ from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Ru
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
 
 E = TypeVar("E", bound=BaseException)
-LENGTH = Struct(">i")
 NO_ID = bytes(16)
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 FIRST_WITH_IDS = 13
@@ -269,8 +268,7 @@ class ProduceExchange(Exchange):
         return changed(self._request, topic_data=tuple(topics))
 
     def _with_body(self, body: bytes) -> bytes:
-        header = self._frame[LENGTH.size : self._body]
-        return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+        return framed(self._frame[LENGTH.size : self._body], body)
 
 
 def _bare(error: E) -> E:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey, response_header_version
 from kafka_sidecar.codec.headers import ResponseHeader
@@ -16,8 +15,8 @@ from kafka_sidecar.codec.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kafka_sidecar.proxy.frames import LENGTH, framed
 
-LENGTH = Struct(">i")
 SHOWN = 3  # record errors in the message of a partition, as many as Kafka shows
 
 
@@ -103,5 +102,4 @@ def _partition(index: int, refused: Refused) -> PartitionProduceResponse:
 
 def _framed(header: ResponseHeader, response: ProduceResponse, version: int) -> bytes:
     before = encode(header, response_header_version(ApiKey.PRODUCE, version))
-    body = encode(response, version)
-    return b"".join((LENGTH.pack(len(before) + len(body)), before, body))
+    return framed(before, encode(response, version))
