@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_sidecar.interceptors.contract import ConsumerInterceptor
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
 
 
@@ -14,6 +14,9 @@ class OwnRecords(ConsumerInterceptor):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.tenants = {client_id: tenant.encode() for client_id, tenant in configs["tenants"].items()}
+
+    def hints(self) -> Hints:
+        return Hints(never_left_out=True)  # it hides something: what it cannot look into is not shown
 
     def on_consume(self, records: ConsumerRecords) -> list[ConsumerRecord]:
         reader = self.tenants.get(records.context.client_id or "")
