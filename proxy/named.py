@@ -1,4 +1,4 @@
-"""Which topics a Produce request names, without reading more of it than that.
+"""Which topics a Produce request names, without reading more of it than that; and how any request names one.
 
 acks int16 | timeout int32 | number of topics | name or id, partitions with their records | ...
 """
@@ -30,13 +30,13 @@ def topics_named(version: int, data: bytes, at: int, size: int) -> tuple[Topics,
         found = acks_at(version, data, at, size)
         if found is None:
             return (), at
-        count, here = _count(version, data, found + BEFORE_TOPICS)
+        count, here = number_of_topics(data, found + BEFORE_TOPICS, version >= FIRST_FLEXIBLE)
         if count != 1 and len(data) < at + size:
             return (), at
         topics: list[str | bytes] = []
         end = here
         while len(topics) < count:
-            name, end = _named(version, data, here)
+            name, end = topic_named(data, here, version >= FIRST_FLEXIBLE, version >= FIRST_WITH_IDS)
             if end > at + size:
                 return (), at
             topics.append(name)
@@ -52,21 +52,28 @@ def _over_partitions(version: int) -> Skipper:
     return skipper(TopicProduceData, version, after="topic_id" if version >= FIRST_WITH_IDS else "name")
 
 
-def _count(version: int, data: bytes, at: int) -> tuple[int, int]:
-    if version < FIRST_FLEXIBLE:
-        return int.from_bytes(data[at : at + 4], "big"), at + 4
+def number_of_topics(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """And where the first one is; -1: null. Raises CodecError."""
+    if not flexible:
+        return int.from_bytes(data[at : at + 4], "big", signed=True), at + 4
     count, at = uvarint(data, at)
     return count - 1, at
 
 
-def _named(version: int, data: bytes, at: int) -> tuple[str | bytes, int]:
+def topic_named(data: bytes, at: int, flexible: bool, by_id: bool) -> tuple[str | bytes, int]:
+    """A topic's name or id at data[at], and where that ends.
+
+    Raises:
+        CodecError, IndexError: it is not all here.
+        UnicodeDecodeError: it is no text.
+    """
     length = ID_SIZE
-    if version < FIRST_FLEXIBLE:
+    if not flexible:
         length, at = int.from_bytes(data[at : at + 2], "big"), at + 2
-    elif version < FIRST_WITH_IDS:
+    elif not by_id:
         length, at = uvarint(data, at)
         length -= 1
-    name = data[at : at + length]
-    if length < 1 or len(name) < length:
+    if length < 0 or at + length > len(data):
         raise IndexError
-    return name if version >= FIRST_WITH_IDS else name.decode(), at + length
+    name = data[at : at + length]
+    return name if by_id else name.decode(), at + length

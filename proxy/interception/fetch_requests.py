@@ -14,12 +14,12 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import Skipper, skipper
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic
-from kafka_sidecar.codec.wire import uvarint
+from kafka_sidecar.proxy.named import number_of_topics, topic_named
 
 FIRST_WITH_SESSIONS, FIRST_FLEXIBLE, FIRST_WITH_IDS = 7, 12, 13
 OLDEST = 4  # which interceptors can read: what is older carries no headers (KIP-82)
 SESSION = Struct(">ii")
-ID_SIZE = 16
+LENGTH_SIZE = 4
 NO_SESSION = -1  # an epoch: the request stands for itself
 
 
@@ -53,21 +53,17 @@ def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
         return None
     try:
         to_session, to_topics, over_topic = _steps(version)
-        here = _body(data, at)
+        _, here = decode_request_header(data, at + LENGTH_SIZE)
         epoch, epoch_at, named_to = NO_SESSION, 0, 0
         if to_session is not None:
             here = to_session(data, here)
             _, epoch = SESSION.unpack_from(data, here)
             here, epoch_at = here + SESSION.size, here + SESSION.size // 2
         here = to_topics(data, here)
-        if version >= FIRST_FLEXIBLE:
-            count, here = uvarint(data, here)
-            count -= 1
-        else:
-            count, here = int.from_bytes(data[here : here + 4], "big", signed=True), here + 4
+        count, here = number_of_topics(data, here, version >= FIRST_FLEXIBLE)
         topics: list[str | bytes] = []
         for _ in range(count):
-            name, here = _named(version, data, here)
+            name, here = topic_named(data, here, version >= FIRST_FLEXIBLE, version >= FIRST_WITH_IDS)
             topics.append(name)
             named_to = named_to or here
             here = over_topic(data, here)
@@ -79,21 +75,3 @@ def glance(version: int, data: bytes, at: int, size: int) -> Glance | None:
 def no_topics(version: int) -> bytes:
     """How a request says that it names no topic."""
     return bytes((1,)) if version >= FIRST_FLEXIBLE else bytes(4)
-
-
-def _body(data: bytes, at: int) -> int:
-    """Where the body of the request at data[at] begins, behind its length."""
-    return decode_request_header(data, at + 4)[1]
-
-
-def _named(version: int, data: bytes, at: int) -> tuple[str | bytes, int]:
-    if version >= FIRST_WITH_IDS:
-        if len(data) < at + ID_SIZE:
-            raise IndexError
-        return bytes(data[at : at + ID_SIZE]), at + ID_SIZE
-    if version >= FIRST_FLEXIBLE:
-        length, at = uvarint(data, at)
-        length -= 1
-    else:
-        length, at = int.from_bytes(data[at : at + 2], "big"), at + 2
-    return data[at : at + length].decode(), at + length
