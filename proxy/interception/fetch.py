@@ -11,6 +11,7 @@ from functools import partial
 from time import perf_counter
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -28,6 +29,7 @@ VIEWED_FROM = 128 << 10  # bytes of a response from which on views of its record
 BYTES_AT_ONCE = 64 << 10  # of compressed records that are looked into while others wait
 READ_COMMITTED = 1
 NOT_READ = FetchResponse()
+NO_ID = b""  # of a cluster that has none: its topics are told by their names
 
 Index = tuple[int, int]  # of the topic in the response, of the partition in the topic
 
@@ -49,6 +51,8 @@ class InterceptedFetch(Exchange):
     _response: FetchResponse = NOT_READ
     _changed: dict[Index, PartitionData] = field(default_factory=dict)
     _done_with: set[Index] = field(default_factory=set)
+    _ahead_in: set[tuple[str, int]] = field(default_factory=set)  # where the broker is asked for what comes behind
+    _unsure: dict[str, list[Index]] = field(default_factory=dict)  # answers that hang on what the topic has hidden
 
     @property
     def wants_response(self) -> bool:
@@ -80,8 +84,7 @@ class InterceptedFetch(Exchange):
 
     def _ahead(self, request: FetchRequest) -> FetchRequest:
         """The request, for what comes behind records that are known to be hidden."""
-        progress, moved = self.around.progress, False
-        topics = []
+        progress, topics = self.around.progress, []
         for topic in request.topics:
             by_id = self.version >= FIRST_WITH_IDS
             name = (self.around.name_of(topic.topic_id) if by_id else topic.topic) or ""
@@ -90,10 +93,11 @@ class InterceptedFetch(Exchange):
                 at = self.client.client_id, self.client.principal, name, one.partition, one.fetch_offset
                 self._asked[name, one.partition] = at
                 following = progress.next(at)
-                moved = moved or following != one.fetch_offset
+                if following != one.fetch_offset:
+                    self._ahead_in.add((name, one.partition))
                 partitions.append(changed(one, fetch_offset=following))
             topics.append(changed(topic, partitions=tuple(partitions)))
-        return changed(request, topics=tuple(topics)) if moved else request
+        return changed(request, topics=tuple(topics)) if self._ahead_in else request
 
     def _name(self, at: int) -> str | None:
         topic = self._response.responses[at]
@@ -122,12 +126,12 @@ class InterceptedFetch(Exchange):
             began = perf_counter()
             try:
                 self._consume(chains, min(around.limit, INFLATED_AT_ONCE))
-                return self._done()
+                return self._sure()
             except TooLongError:
                 pass
             finally:
                 around.pace.spent_s += perf_counter() - began
-        return Hold(partial(in_thread, partial(self._consume, chains, around.limit)), self._done)
+        return Hold(partial(in_thread, partial(self._consume, chains, around.limit)), self._sure)
 
     def _chain(self, at: int) -> Consumers | None:
         name = self._name(at)
@@ -158,6 +162,8 @@ class InterceptedFetch(Exchange):
                     elif left.refused and not left.records:  # the log says why; clients try again
                         code = ErrorCode.UNKNOWN_SERVER_ERROR
                         self._changed[at, index] = changed(one, records=b"", error_code=code)
+                if (name, one.partition_index) in self._ahead_in:
+                    self._unsure.setdefault(name, []).append((at, index))
                 self._done_with.add((at, index))
 
     def _answered_empty(self, place: Index, name: str, one: PartitionData) -> None:
@@ -175,6 +181,23 @@ class InterceptedFetch(Exchange):
         if asked is not None:
             self.around.progress.hidden(asked, following)
             self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked[-1])
+            self._unsure.setdefault(place[0], [])
+
+    def _sure(self) -> bytes | Hold:
+        return Hold(self._confirm, self._done) if self._unsure else self._done()
+
+    async def _confirm(self) -> None:
+        """Of a topic that was made again nothing is known to be hidden: what is behind is not what the client wants."""
+        try:
+            ids = await self.around.topic_ids(self._unsure)
+        except (OSError, CodecError):
+            ids = None
+        for name, places in self._unsure.items():
+            if not self.around.progress.is_still(name, None if ids is None else ids.get(name, NO_ID)):
+                for at, index in places:
+                    one = self._response.responses[at].partitions[index]
+                    offset = self._asked[name, one.partition_index][-1]
+                    self._changed[at, index] = changed(one, records=b"", high_watermark=offset)
 
     def _done(self) -> bytes:
         """What goes to the client."""

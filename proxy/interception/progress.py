@@ -1,7 +1,8 @@
 """How far a consumer has come in what is hidden from it, for clients that cannot be shown a control batch.
 
 Such a client gets nothing and asks for the same offset again: the broker is then asked for what comes behind. Kept
-across connections, or a client that connects anew would begin at the first hidden record again.
+across connections, or a client that connects anew would begin at the first hidden record again; but not for a topic
+that is deleted and made again under its old name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._next: OrderedDict[At, int] = OrderedDict()
+        self._ids: OrderedDict[str, bytes] = OrderedDict()  # of the topics, as they were when they were last asked for
 
     def next(self, at: At) -> int:
         """The offset to ask the broker for."""
@@ -37,3 +39,16 @@ class Progress:
     def forget(self, at: At) -> None:
         """The broker knows nothing behind it: the log has changed."""
         self._next.pop(at, None)
+
+    def is_still(self, topic: str, topic_id: bytes | None) -> bool:
+        """Whether a topic is the one of which it is known what is hidden; if not, or if None, forget it all."""
+        if topic_id is not None and self._ids.get(topic) == topic_id:
+            return True
+        for at in [at for at in list(self._next) if at[2] == topic]:
+            self.forget(at)
+        self._ids.pop(topic, None)
+        if topic_id is not None:
+            self._ids[topic] = topic_id
+        if len(self._ids) > MOST_KEPT:
+            self._ids.popitem(last=False)
+        return False

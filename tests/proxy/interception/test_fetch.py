@@ -23,7 +23,7 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, built
 from kafka_sidecar.proxy.exchanges import Hold
-from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, VIEWED_FROM, InterceptedFetch
+from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, NO_ID, VIEWED_FROM, InterceptedFetch
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, OLDEST
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE
 
@@ -261,11 +261,18 @@ async def test_records_of_a_topic_that_nobody_can_name_do_not_pass_unseen(cluste
 # Clients that would show a marker
 
 
+def known() -> Intercepting:
+    """One that has asked for the topic before."""
+    around = Intercepting("Reads")
+    around.around.progress.is_still("orders", NO_ID)
+    return around
+
+
 @pytest.mark.parametrize("version", [4, 5, 10])
 async def test_a_client_that_would_show_markers_gets_nothing_and_its_next_request_goes_behind_what_is_hidden(
     version: int,
 ) -> None:
-    around = Intercepting("Reads")
+    around = known()
     hand = exchange(around, version, KAFKA_GO)
     frame = asking(version, {"orders": {0: 5, 1: 7}, "free": {0: 5}})
     assert hand.request(frame) is frame
@@ -289,12 +296,36 @@ async def test_a_client_that_would_show_markers_gets_nothing_and_its_next_reques
 
 
 async def test_visible_records_behind_hidden_ones_come_at_the_offset_that_they_have() -> None:
-    around = Intercepting("Reads")
+    around = known()
     around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
     hand = exchange(around, 10, KAFKA_GO)
     hand.request(asking(10, {"orders": {0: 5}}))
     frame = fetched(10, {"orders": {0: batch("keep", base_offset=8)}})
     assert await around.answered(hand, frame) is frame
+
+
+@pytest.mark.parametrize("cluster_answers", [True, False])
+async def test_of_a_topic_that_may_have_been_made_again_nothing_is_passed_over(cluster_answers: bool) -> None:
+    around = known()
+    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.hidden, around.cluster_answers = {"orders"}, cluster_answers  # it has another id
+    frame, data = asking(10, {"orders": {0: 5, 1: 5}}), batch("keep", base_offset=8)
+    hand = exchange(around, 10, KAFKA_GO)
+    assert hand.request(frame) is not frame
+    found = partitions(10, await around.answered(hand, fetched(10, {"orders": {0: data, 1: data}})))
+    assert (found["orders", 0].records or b"", found["orders", 0].high_watermark) == (b"", 5)
+    assert found["orders", 1].records == data
+    assert exchange(around, 10, KAFKA_GO).request(frame) is frame
+
+
+async def test_what_is_hidden_in_a_topic_is_passed_over_once_it_is_known_to_be_still_the_same() -> None:
+    around = Intercepting("Reads")
+    frame, unchanged = asking(10, {"orders": {0: 5}}), []
+    for _ in range(3):
+        hand = exchange(around, 10, KAFKA_GO)
+        unchanged.append(hand.request(frame) is frame)
+        await around.answered(hand, fetched(10, {"orders": {0: batch("drop", base_offset=5)}}))
+    assert unchanged == [True, True, False]
 
 
 async def test_where_nothing_stands_behind_hidden_records_the_log_ends_where_the_client_reads() -> None:
