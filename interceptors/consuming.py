@@ -22,6 +22,10 @@ MOST_AT_ONCE = 10_000  # records in one call: a batch of a megabyte can hold mil
 OnConsume = Callable[[ConsumerRecords], Iterable[ConsumerRecord]]
 
 
+class NotHiddenError(Exception):
+    """An interceptor that hides something has failed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Consumers:
     """The interceptors of one topic's consumers."""
@@ -39,20 +43,32 @@ class Consumers:
         object.__setattr__(self, "hides", any(hiding))
 
     def consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
-        """The records as the interceptors leave them, fewer perhaps; the very same where they change nothing."""
+        """The records as the interceptors leave them, fewer perhaps; the very same where they change nothing.
+
+        Raises:
+            NotHiddenError: nobody may be shown them.
+        """
         for run in self._runs:
             if not len(records):
                 break
             if run.by_batch:
                 for guard in run.guards:
                     batch = Batch(topic, partition, records, context)
-                    records = guard.ask(ON_CONSUME, partial(as_many, run.hook(guard)), batch) or records
+                    hook = partial(as_many, run.hook(guard))
+                    answer = guard.ask(ON_CONSUME, hook, batch, records=len(records))
+                    _check_hidden(guard, answer)
+                    records = records if answer is None else answer
             else:
                 place = Place(
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
                 records = edited(records, _as_lists(run.guards, place, records))
         return records
+
+
+def _check_hidden(guard: Guard, answer: object) -> None:
+    if answer is None and guard.hints.never_left_out:
+        raise NotHiddenError(f"{guard.name} has failed")
 
 
 def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterator[tuple[Record, Change | None]]:
@@ -63,7 +79,8 @@ def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterat
     while some := list(islice(reading, MOST_AT_ONCE)):
         left = ConsumerRecords((ConsumerRecord.of(place, record) for record in some), place.context)
         for guard, call in calls:
-            answer = guard.ask(ON_CONSUME, call, left)
+            answer = guard.ask(ON_CONSUME, call, left, records=len(left))
+            _check_hidden(guard, answer)
             if answer is None:
                 undo(journal)
             else:

@@ -115,7 +115,7 @@ class Hints:
     wants_records: bool = True
     """Whether it looks at records: if not, nothing is decompressed for it; it gets no `on_send` and no `on_consume`."""
     never_left_out: bool = False
-    """Whether it is called however often it fails or is slow: for those that hide something."""
+    """For those that hide something: it is called however often it fails; consumers do not get what it failed on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

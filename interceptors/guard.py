@@ -32,6 +32,9 @@ class Report(Protocol):
         """It is not called for a while."""
 
 
+RECORDS_IN_BUDGET = 1000  # a call about more of them may take longer accordingly
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What an interceptor may cost."""
@@ -68,8 +71,8 @@ class Guard:
         """Whether it is left out now."""
         return bool(self.out_until) and self.clock() < self.out_until
 
-    def ask(self, hook: str, call: Callable[..., T], *args: Any) -> T | None:
-        """What the interceptor answers; None where it failed, or is left out."""
+    def ask(self, hook: str, call: Callable[..., T], *args: Any, records: int = 1) -> T | None:
+        """What the interceptor answers; None where it failed, or is left out. A call may be about many ``records``."""
         if self.is_out:
             return None
         began = self.clock()
@@ -83,7 +86,7 @@ class Guard:
         if calls is None:
             calls = self.calls[hook] = Histogram()
         calls.add(int(took * 1e6))
-        if took > self.limits.budget_s:
+        if took > self.limits.budget_s * max(1.0, records / RECORDS_IN_BUDGET):
             self.over_budget[hook] += 1
             self.report.slow(self.name, hook, took)
             self._count_failure()

@@ -76,7 +76,8 @@ class Producers:
             if run.by_batch:
                 for guard in run.guards:
                     batch = Batch(topic, partition, records, context)
-                    records = guard.ask(ON_SEND, partial(as_many, run.hook(guard)), batch) or records
+                    hook = partial(as_many, run.hook(guard))
+                    records = guard.ask(ON_SEND, hook, batch, records=len(records)) or records
             else:
                 place = Place(topic, partition, context, [])
                 records = edited(records, _one_by_one(run.guards, place, records))
@@ -94,7 +95,7 @@ class Producers:
         for run in self._answered:
             if run.by_batch:
                 for guard in run.guards:
-                    guard.ask(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error)
+                    guard.ask(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error, records=batch.count)
             else:
                 _tell(run.guards, batch, details, error)
 

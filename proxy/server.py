@@ -182,7 +182,7 @@ class Server:
         if self.topic_configs is not None:
             await self.topic_configs.stop()
         if self.interception is not None:
-            self.interception.close()
+            await self.interception.close()
 
     def began(self, connection: Connection) -> None:
         self.connections.add(connection)

@@ -267,7 +267,10 @@ class Connection:
 
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
         self._open_sides -= 1
-        self.session.lost(detail)
+        try:
+            self.session.lost(detail)
+        except Exception as bug:  # noqa: BLE001 - the other side must be closed all the same
+            self.broke(bug)
         self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))
         if not self._open_sides and self._closing is not None:
             self._observer.ended(self, self._closing)

@@ -13,12 +13,13 @@ from enum import Enum
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, batches, commit_marker, resealed
-from kafka_sidecar.interceptors.consuming import Consumers
+from kafka_sidecar.interceptors.consuming import Consumers, NotHiddenError
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.observed import Observed
 
 API = "Fetch"
 MAGIC = 2
+SMALLEST = 61  # bytes of a batch that compaction has emptied: its header
 ABORT = 0  # type of a control record; 1: COMMIT
 CONTROL_KEY_SIZE = 4  # version int16, type int16
 RECORDS_AT_ONCE = 1000  # of a partition that interceptors may see while others wait
@@ -156,7 +157,10 @@ def _consumed(reading: Reading, batch: Batch, records: Records | None) -> bytes 
         why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
         observed.left_alone(API, why, reading.topic)
         return None
-    left = reading.chain.consume(reading.context, reading.topic, reading.partition, batch.header, records)
+    try:
+        left = reading.chain.consume(reading.context, reading.topic, reading.partition, batch.header, records)
+    except NotHiddenError:  # its failure has been told
+        return None
     if left is records:
         observed.batches[API, "unchanged"] += 1
         return batch.data
@@ -183,7 +187,7 @@ def _with_sight(found: list[Batch], aborted: Iterable[AbortedTransaction] | None
         elif header.is_transactional and header.producer_id in open_ones:
             yield batch, Sight.ABORTED
         else:
-            yield batch, Sight.SHOWN if header.count > 0 else Sight.NEVER
+            yield batch, Sight.SHOWN if header.count or len(batch.data) > SMALLEST else Sight.NEVER
 
 
 def _is_abort(batch: Batch) -> bool:

@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.interception.produce import InterceptedProduce
 from kafka_sidecar.proxy.interception.progress import Progress
 from kafka_sidecar.proxy.interception.surroundings import Surroundings
 from kafka_sidecar.proxy.named import topics_named
+from kafka_sidecar.proxy.offload import settled
 from kafka_sidecar.proxy.routes import RouteError
 from kafka_sidecar.proxy.topics import TopicNames
 
@@ -34,6 +35,9 @@ TopicIds = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]  # raises
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+LONGEST_TELLING_S = 1.0  # that is waited for when the sidecar stops: what became of records may be told in threads
 
 
 class Interception:
@@ -68,8 +72,9 @@ class Interception:
             progress=self._around.progress if stay else Progress(),  # others may hide other records
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the interceptors in their order: nothing passes any more."""
+        await settled(LONGEST_TELLING_S)
         for guard in self.catalog.guards:
             guard.close()
 

@@ -190,3 +190,16 @@ def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_th
 def test_only_a_hook_of_its_own_overrides() -> None:
     assert overrides(Sends(), ProducerInterceptor, "on_send")
     assert not overrides(Acknowledges(), ProducerInterceptor, "on_send")
+
+
+def test_a_call_about_many_records_may_take_longer_accordingly(told: Any) -> None:
+    now = [0.0]
+    guard = Guard("it", Interceptor(), Hints(), told, limits=Limits(budget_s=0.1), clock=lambda: now[0])
+
+    def slow() -> None:
+        now[0] += 0.25
+
+    guard.ask("on_send", slow, records=3000)
+    assert guard.over_budget == {}
+    guard.ask("on_send", slow, records=2000)
+    assert guard.over_budget == {"on_send": 1}

@@ -23,3 +23,16 @@ async def test_work_in_a_thread_leaves_the_loop_to_others() -> None:
     threads: list[str] = []
     await in_thread(lambda: threads.append(threading.current_thread().name))
     assert threads[0].startswith("batches")
+
+
+async def test_what_was_given_to_the_threads_is_waited_for_but_not_for_ever() -> None:
+    done: list[int] = []
+    go_on = threading.Event()
+    for number in range(5):
+        offload.WORKERS.submit(done.append, number)
+    await offload.settled(5.0)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    offload.WORKERS.submit(go_on.wait, 5.0)
+    await offload.settled(0.05)
+    go_on.set()
+    await offload.settled(5.0)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from struct import pack
+from types import SimpleNamespace
 from zlib import crc32
 
 import pytest
+from crc32c import crc32c
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, built
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Context, Hints
+from kafka_sidecar.interceptors.guard import Limits
+from kafka_sidecar.interceptors.records import ConsumerRecords
 from kafka_sidecar.proxy.interception.fetched import Left, Reading, consumed
 from kafka_sidecar.proxy.interception.observed import Observed
 
@@ -76,6 +81,35 @@ def test_a_batch_that_is_cut_off_leaves_nothing_of_what_is_there(parts: Parts) -
     left = parts.consumed(built([NewRecord(None)]) + GOOD[:-2])
     assert left.records is not None
     assert b"secre" not in bytes(left.records)
+
+
+class Breaks(ConsumerInterceptor):
+    def hints(self) -> Hints:
+        return Hints(never_left_out=True)
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        raise ValueError("a bug")
+
+
+def test_what_an_interceptor_fails_to_hide_is_not_shown_however_often_it_fails(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "breaking", SimpleNamespace(Breaks=Breaks))  # type: ignore[misc]
+    parts.catalog = Catalog(
+        [InterceptorSettings("breaking:Breaks", "breaks", limits=Limits(failures=2))], parts.observed
+    )
+    for _ in range(5):
+        left = parts.consumed(GOOD)
+        assert (left.records, left.refused) == (b"", True)
+    assert parts.catalog.guards[0].failures == {"on_consume": 5}
+
+
+def test_a_batch_that_announces_no_records_and_has_some_is_refused(parts: Parts) -> None:
+    data = bytearray(GOOD)
+    data[57:61] = bytes(4)
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    left = parts.consumed(bytes(data))
+    assert (left.records, left.refused) == (b"", True)
 
 
 def values(data: bytes | memoryview) -> list[bytes | None]:
