@@ -143,9 +143,7 @@ def test_the_file_map_lists_every_module() -> None:
 
 
 def test_every_rule_that_comments_name_is_in_the_design() -> None:
-    code = "".join(
-        (ROOT / path).read_text() for path in modules(*PACKAGES)
-    )
+    code = "".join((ROOT / path).read_text() for path in modules(*PACKAGES))
     named = set(re.findall(r"\(D\d+\)|design (D\d+)", code)) - {""}
     assert named
     assert {rule for rule in named if f"| {rule} |" not in page("docs/design.md").text} == set()
