@@ -121,7 +121,7 @@ class Interceptor(Section):
     class_path: str | None = None
     """Folders, zips and wheels, separated by `:`, where the class is looked for first."""
     budget: Duration = lasting("100ms", gt=0)
-    """How long one call, about a thousand records, may take; a longer one counts as a failure, but what it gave is used."""
+    """How long a call about a thousand records may take; a longer one counts as a failure, but what it gave is used."""
     max_failures: int = Field(default=100, ge=0)
     """After so many failures in a row it is taken out for a while; 0: never."""
     pause: Duration = lasting("1m", gt=0)
