@@ -190,10 +190,10 @@ class InterceptedFetch(Exchange):
         """Of a topic that was made again nothing is known to be hidden: what is behind is not what the client wants."""
         try:
             ids = await self.around.topic_ids(self._unsure)
-        except (OSError, CodecError):
-            ids = None
+        except (OSError, CodecError):  # as where brokers demand SASL: or the client would stand still for ever
+            return
         for name, places in self._unsure.items():
-            if not self.around.progress.is_still(name, None if ids is None else ids.get(name, NO_ID)):
+            if not self.around.progress.is_still(name, ids.get(name, NO_ID)):
                 for at, index in places:
                     one = self._response.responses[at].partitions[index]
                     offset = self._asked[name, one.partition_index][-1]

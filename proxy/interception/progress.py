@@ -40,15 +40,14 @@ class Progress:
         """The broker knows nothing behind it: the log has changed."""
         self._next.pop(at, None)
 
-    def is_still(self, topic: str, topic_id: bytes | None) -> bool:
-        """Whether a topic is the one of which it is known what is hidden; if not, or if None, forget it all."""
-        if topic_id is not None and self._ids.get(topic) == topic_id:
+    def is_still(self, topic: str, topic_id: bytes) -> bool:
+        """Whether a topic is the one of which it is known what is hidden; if not, forget it all."""
+        if self._ids.get(topic) == topic_id:
             return True
         for at in [at for at in list(self._next) if at[2] == topic]:
             self.forget(at)
         self._ids.pop(topic, None)
-        if topic_id is not None:
-            self._ids[topic] = topic_id
+        self._ids[topic] = topic_id
         if len(self._ids) > MOST_KEPT:
             self._ids.popitem(last=False)
         return False

@@ -304,11 +304,10 @@ async def test_visible_records_behind_hidden_ones_come_at_the_offset_that_they_h
     assert await around.answered(hand, frame) is frame
 
 
-@pytest.mark.parametrize("cluster_answers", [True, False])
-async def test_of_a_topic_that_may_have_been_made_again_nothing_is_passed_over(cluster_answers: bool) -> None:
+async def test_of_a_topic_that_was_made_again_nothing_is_passed_over() -> None:
     around = known()
     around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
-    around.hidden, around.cluster_answers = {"orders"}, cluster_answers  # it has another id
+    around.hidden = {"orders"}  # it has another id
     frame, data = asking(10, {"orders": {0: 5, 1: 5}}), batch("keep", base_offset=8)
     hand = exchange(around, 10, KAFKA_GO)
     assert hand.request(frame) is not frame
@@ -316,6 +315,25 @@ async def test_of_a_topic_that_may_have_been_made_again_nothing_is_passed_over(c
     assert (found["orders", 0].records or b"", found["orders", 0].high_watermark) == (b"", 5)
     assert found["orders", 1].records == data
     assert exchange(around, 10, KAFKA_GO).request(frame) is frame
+
+
+async def test_where_nobody_says_which_topic_it_is_clients_do_not_stand_still() -> None:
+    around = Intercepting("Reads")
+    around.cluster_answers = False
+    frame = asking(10, {"orders": {0: 5}})
+    await around.answered(
+        exchange_that_asked(around, frame), fetched(10, {"orders": {0: batch("drop", base_offset=5)}})
+    )
+    hand = exchange_that_asked(around, frame)
+    data = fetched(10, {"orders": {0: batch("keep", base_offset=8)}})
+    assert await around.answered(hand, data) is data
+    assert around.asked_for == ["orders", "orders"]
+
+
+def exchange_that_asked(around: Intercepting, frame: bytes) -> InterceptedFetch:
+    hand = exchange(around, 10, KAFKA_GO)
+    hand.request(frame)
+    return hand
 
 
 async def test_what_is_hidden_in_a_topic_is_passed_over_once_it_is_known_to_be_still_the_same() -> None:
