@@ -79,12 +79,16 @@ class Interception:
             guard.close()
 
     def exchange(self, key: int, version: int, inner: Begin | None) -> Begin | None:
-        """Who takes requests of this kind in hand; ``inner``: who does so already, to validate them."""
-        if key == ApiKey.PRODUCE:
+        """Who takes requests of this kind in hand; ``inner``: who does so already, to validate them.
+
+        Asked anew whenever other interceptors are put in force.
+        """
+        catalog = self.catalog
+        if key == ApiKey.PRODUCE and catalog.intercept_producers:
             return partial(self._produce, version, inner)
-        if key == ApiKey.FETCH:
+        if key == ApiKey.FETCH and catalog.intercept_consumers:
             return partial(self._fetch, version)
-        if key in SHAPES and version >= SHAPES[ApiKey(key)].oldest:
+        if key in SHAPES and version >= SHAPES[ApiKey(key)].oldest and catalog.intercept_commits:
             return partial(self._commit, SHAPES[ApiKey(key)], version)
         return inner
 
@@ -93,8 +97,6 @@ class Interception:
     ) -> Exchange | Passes | None:
         validated = inner(data, at, size, client) if inner is not None else None
         catalog, name_of = self.catalog, self._around.name_of
-        if not catalog.intercept_producers:
-            return validated
         topics, end = topics_named(version, data, at, size)
         names = [name_of(topic) if isinstance(topic, bytes) else topic for topic in topics]
         if names and all(name is not None and catalog.producers(name) is None for name in names):
@@ -104,8 +106,6 @@ class Interception:
         return InterceptedProduce(catalog.producers, self._around, client, version, own)
 
     def _fetch(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Passes | None:
-        if not self.catalog.intercept_consumers:
-            return None
         if version < OLDEST:
             raise RouteError(
                 "unsupported_version", f"Fetch version {version} is not relayed where interceptors look at what is read"
@@ -141,6 +141,4 @@ class Interception:
         return None
 
     def _commit(self, shape: Shape, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
-        if not self.catalog.intercept_commits:
-            return None
         return InterceptedCommit(shape, self.catalog.committers, self._around, client, version)

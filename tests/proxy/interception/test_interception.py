@@ -58,8 +58,7 @@ def configured(*interceptors: Mapping[str, Any], **settings: Any) -> Config:
 
 def begun(made: Interception, key: int, version: int, frame: bytes, client: Somebody | None = None) -> Exchange | None:
     begin = made.exchange(key, version, None)
-    assert begin is not None
-    return in_hand(begin(b"before" + frame, 6, len(frame), client or Somebody()))
+    return in_hand(begin(b"before" + frame, 6, len(frame), client or Somebody())) if begin is not None else None
 
 
 def fetching(version: int, *topics: str, epoch: int = -1, session: int = 9, client_id: str = "app") -> bytes:
