@@ -90,7 +90,9 @@ class InterceptedFetch(Exchange):
             name = (self.around.name_of(topic.topic_id) if by_id else topic.topic) or ""
             partitions = []
             for one in topic.partitions:
-                at = self.client.client_id, self.client.principal, name, one.partition, one.fetch_offset
+                at = At(
+                    self.client.client_id, self.client.principal, self._isolation, name, one.partition, one.fetch_offset
+                )
                 self._asked[name, one.partition] = at
                 following = progress.next(at)
                 if following != one.fetch_offset:
@@ -154,7 +156,7 @@ class InterceptedFetch(Exchange):
                 )  # fmt: skip
                 aborted = (one.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
                 asked = self._asked.get((name, one.partition_index))
-                left = consumed(reading, one.records, aborted, not self._holds, asked[-1] if asked else 0)
+                left = consumed(reading, one.records, aborted, not self._holds, asked.offset if asked else 0)
                 if left.records is not None:
                     self._changed[at, index] = changed(one, records=left.records)
                     if left.following is not None and not left.records:
@@ -168,19 +170,19 @@ class InterceptedFetch(Exchange):
 
     def _answered_empty(self, place: Index, name: str, one: PartitionData) -> None:
         asked, progress = self._asked.get((name, one.partition_index)), self.around.progress
-        if asked is None or progress.next(asked) == asked[-1]:
+        if asked is None or progress.next(asked) == asked.offset:
             return
         if one.error_code:
             progress.forget(asked)
         if one.error_code in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:  # not the one that the client asked for
-            self._changed[place] = changed(one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked[-1])
+            self._changed[place] = changed(one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked.offset)
 
     def _hide(self, at: int, index: int, place: tuple[str, int], following: int) -> None:
         """Answer as if the log ended where the client reads, and remember where to go on."""
         asked = self._asked.get(place)
         if asked is not None:
             self.around.progress.hidden(asked, following)
-            self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked[-1])
+            self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked.offset)
             self._unsure.setdefault(place[0], [])
 
     def _sure(self) -> bytes | Hold:

@@ -8,11 +8,20 @@ that is deleted and made again under its old name.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 MOST_KEPT = 10_000
 
-# Who reads (interceptors may hide from one what they show to another), topic, partition, the offset that is asked for.
-At = tuple[str | None, str | None, str, int, int]
+
+class At(NamedTuple):
+    """Who reads what: interceptors may hide from one what they show to another."""
+
+    client_id: str | None
+    principal: str | None
+    isolation_level: int
+    topic: str
+    partition: int
+    offset: int  # that is asked for
 
 
 class Progress:
@@ -26,7 +35,7 @@ class Progress:
         """The offset to ask the broker for."""
         following = self._next.pop(at, None)
         if following is None:
-            return at[-1]
+            return at.offset
         self._next[at] = following
         return following
 
@@ -44,7 +53,7 @@ class Progress:
         """Whether a topic is the one of which it is known what is hidden; if not, forget it all."""
         if self._ids.get(topic) == topic_id:
             return True
-        for at in [at for at in list(self._next) if at[2] == topic]:
+        for at in [at for at in list(self._next) if at.topic == topic]:
             self.forget(at)
         self._ids.pop(topic, None)
         self._ids[topic] = topic_id

@@ -25,6 +25,7 @@ from kafka_sidecar.codec.records import NewRecord, batches, built
 from kafka_sidecar.proxy.exchanges import Hold
 from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, NO_ID, VIEWED_FROM, InterceptedFetch
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, OLDEST
+from kafka_sidecar.proxy.interception.progress import At
 from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE
 
 FEWER = settings(max_examples=settings().max_examples // 2)
@@ -297,7 +298,7 @@ async def test_a_client_that_would_show_markers_gets_nothing_and_its_next_reques
 
 async def test_visible_records_behind_hidden_ones_come_at_the_offset_that_they_have() -> None:
     around = known()
-    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.around.progress.hidden(At("go", None, 0, "orders", 0, 5), 8)
     hand = exchange(around, 10, KAFKA_GO)
     hand.request(asking(10, {"orders": {0: 5}}))
     frame = fetched(10, {"orders": {0: batch("keep", base_offset=8)}})
@@ -306,7 +307,7 @@ async def test_visible_records_behind_hidden_ones_come_at_the_offset_that_they_h
 
 async def test_of_a_topic_that_was_made_again_nothing_is_passed_over() -> None:
     around = known()
-    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.around.progress.hidden(At("go", None, 0, "orders", 0, 5), 8)
     around.hidden = {"orders"}  # it has another id
     frame, data = asking(10, {"orders": {0: 5, 1: 5}}), batch("keep", base_offset=8)
     hand = exchange(around, 10, KAFKA_GO)
@@ -348,7 +349,7 @@ async def test_what_is_hidden_in_a_topic_is_passed_over_once_it_is_known_to_be_s
 
 async def test_where_nothing_stands_behind_hidden_records_the_log_ends_where_the_client_reads() -> None:
     around = Intercepting("Reads")
-    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.around.progress.hidden(At("go", None, 0, "orders", 0, 5), 8)
     hand = exchange(around, 10, KAFKA_GO)
     hand.request(asking(10, {"orders": {0: 5, 1: 5}}))
     topics = {"orders": {0: {"records": b"", "high_watermark": 8}, 1: {"records": b"", "high_watermark": 8}}}
@@ -358,7 +359,7 @@ async def test_where_nothing_stands_behind_hidden_records_the_log_ends_where_the
 
 async def test_what_is_hidden_is_forgotten_where_the_broker_answers_with_an_error() -> None:
     around = Intercepting("Reads")
-    at = "go", None, "orders", 0, 5
+    at = At("go", None, 0, "orders", 0, 5)
     around.around.progress.hidden(at, 8)
     for one, following in (({"records": b""}, 8), ({"error_code": OUT_OF_RANGE}, 5)):
         hand = exchange(around, 10, KAFKA_GO)
@@ -369,7 +370,7 @@ async def test_what_is_hidden_is_forgotten_where_the_broker_answers_with_an_erro
 
 async def test_an_offset_that_the_client_did_not_ask_for_is_not_told_to_be_out_of_range() -> None:
     around = Intercepting("Reads")
-    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.around.progress.hidden(At("go", None, 0, "orders", 0, 5), 8)
     for moved in (True, False):
         hand = exchange(around, 10, KAFKA_GO)
         hand.request(asking(10, {"orders": {0: 5}}))
@@ -381,7 +382,7 @@ async def test_an_offset_that_the_client_did_not_ask_for_is_not_told_to_be_out_o
 
 async def test_what_is_hidden_from_one_client_is_read_by_another() -> None:
     around = Intercepting("Reads")
-    around.around.progress.hidden(("go", None, "orders", 0, 5), 8)
+    around.around.progress.hidden(At("go", None, 0, "orders", 0, 5), 8)
     frame = asking(10, {"orders": {0: 5}})
     other = Somebody(client_id="go", client_software=None, principal="User:alice")
     assert exchange(around, 10, other).request(frame) is frame
@@ -389,7 +390,7 @@ async def test_what_is_hidden_from_one_client_is_read_by_another() -> None:
 
 def test_a_request_behind_what_is_hidden_is_as_it_was_in_all_else() -> None:
     around = Intercepting("Reads", hold_for=("app",))
-    around.around.progress.hidden(("app", None, "orders", 0, 5), 1 << 40)
+    around.around.progress.hidden(At("app", None, 1, "orders", 0, 5), 1 << 40)
     for version in VERSIONS:
         for epoch in (-1, 0):
             frame = asking(version, {"orders": {0: 5, 1: 5}, "free": {0: 5}}, 1, epoch)

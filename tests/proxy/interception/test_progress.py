@@ -8,8 +8,8 @@ from kafka_sidecar.proxy.interception import progress as progress_module
 from kafka_sidecar.proxy.interception.progress import At, Progress
 
 
-def at(offset: int, client_id: str | None = "app", principal: str | None = None) -> At:
-    return client_id, principal, "orders", 0, offset
+def at(offset: int, client_id: str | None = "app", principal: str | None = None, isolation: int = 0) -> At:
+    return At(client_id, principal, isolation, "orders", 0, offset)
 
 
 def test_nothing_hidden_means_reading_where_the_client_asks() -> None:
@@ -29,6 +29,7 @@ def test_what_is_hidden_from_one_client_is_not_hidden_from_another() -> None:
     progress.hidden(at(5), 10)
     assert progress.next(at(5, client_id="other")) == 5
     assert progress.next(at(5, principal="User:alice")) == 5
+    assert progress.next(at(5, isolation=1)) == 5
 
 
 def test_what_is_forgotten_begins_anew() -> None:
@@ -43,10 +44,10 @@ def test_of_a_topic_that_is_another_now_all_is_forgotten() -> None:
     progress = Progress()
     for topic_id, knows in ((b"1", False), (b"1", True), (b"2", False), (b"2", True)):
         progress.hidden(at(5), 10)
-        progress.hidden((*at(5)[:2], "other", 0, 5), 10)
+        progress.hidden(at(5)._replace(topic="other"), 10)
         assert progress.is_still("orders", topic_id) is knows
         assert progress.next(at(5)) == (10 if knows else 5)
-        assert progress.next((*at(5)[:2], "other", 0, 5)) == 10
+        assert progress.next(at(5)._replace(topic="other")) == 10
 
 
 def test_of_very_many_those_are_kept_that_were_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
