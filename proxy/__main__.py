@@ -71,7 +71,6 @@ def run(
     try:
         settings = load(config, os.environ, flags)
         logs.configure(settings.log.level)
-        check(settings, config)
         _runner().run(serve(settings, config, lambda: load(config, os.environ, flags)))
     except ConfigError as error:
         _refuse(error)
@@ -147,6 +146,10 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     server = Server(settings, Metrics())
+    try:
+        server.apply(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{path or 'environment'}: {error}") from error
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     settle()

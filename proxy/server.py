@@ -96,7 +96,8 @@ class Server:
         if (state_file := self.config.nodes.state_file) is not None:
             self.addresses.seen(remembered.load(state_file))
             self.addresses.changed = lambda: remembered.save(state_file, self.addresses.brokers())
-        self.apply(self.config)
+        if self.validator is None and self.interception is None:
+            self.apply(self.config)
         if self.topic_configs is not None:
             await self.topic_configs.start()
         self.listening = True
