@@ -8,11 +8,8 @@ How it measures and how to read it: docs/reference/benchmarks.md
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -21,6 +18,7 @@ from json_values import value
 from relay import describe, installed, run_all, start_all
 from rig import frames, report
 from rig.connection import Loop
+from rig.cores import on_two_cores
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
@@ -136,12 +134,7 @@ def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None
 
 def main() -> None:
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped too
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) >= 2:
-        os.sched_setaffinity(0, {cores[1]})
-    with tempfile.TemporaryDirectory(prefix="intercept-bench-") as folder:
-        compare(options, Path(folder), cores[0] if len(cores) >= 2 else None)
+    on_two_cores("intercept", lambda folder, core: compare(options, folder, core))
 
 
 if __name__ == "__main__":
