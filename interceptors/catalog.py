@@ -105,15 +105,7 @@ class _PerTopic(Generic[T]):
 
 
 def _opened(setting: InterceptorSettings, report: Report) -> Guard:
-    try:
-        interceptor = INTERCEPTORS.find(setting.type, setting.class_path)()
-        interceptor.configure(setting.settings)
-        hints = interceptor.hints()
-    except ValueError as error:
-        raise ValueError(f"interceptor {setting.name}: {error}") from error
-    except BaseException as error:  # the panic of a library in Rust too
-        failed = f"{setting.type} failed to start: {type(error).__name__}: {error}"
-        raise ValueError(f"interceptor {setting.name}: {failed}") from error
+    interceptor, hints = INTERCEPTORS.opened(setting.name, setting.type, setting.class_path, setting.settings)
     if fault := _no_interceptor(interceptor, hints):
         raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
     guard = Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)

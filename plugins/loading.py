@@ -7,14 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_sidecar.plugins.class_path import ClassPath
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-P = TypeVar("P")
+
+class PlugIn(Protocol):
+    def configure(self, configs: Mapping[str, Any]) -> None: ...
+
+    def hints(self) -> Any: ...
+
+
+P = TypeVar("P", bound=PlugIn)
 _NAME = re.compile(r"[\w-]+")
 _CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
 
@@ -55,6 +62,22 @@ class Kind(Generic[P]):
         if _NAME.fullmatch(name):
             return self.by_name(name)
         return self._loaded(name, import_module, "among the installed modules")
+
+    def opened(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
+        """One of the class ``type_``, configured, and what its hints say.
+
+        Raises:
+            ValueError: there is no such class, a setting is wrong, or it failed; one line that begins with its name.
+        """
+        try:
+            plug_in = self.find(type_, class_path)()
+            plug_in.configure(settings)
+            return plug_in, plug_in.hints()
+        except ValueError as error:
+            raise ValueError(f"{self.noun} {name}: {error}") from error
+        except BaseException as error:  # the panic of a library in Rust too
+            failed = f"{type_} failed to start: {type(error).__name__}: {error}"
+            raise ValueError(f"{self.noun} {name}: {failed}") from error
 
     def by_name(self, name: str) -> type[P]:
         """The class of a built-in or an entry point.

@@ -155,14 +155,7 @@ def items(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _opened(name: str, setting: PolicySettings) -> _Member:
-    try:
-        policy = POLICIES.find(setting.type, setting.class_path)()
-        policy.configure(setting.settings)
-        hints = policy.hints()
-    except ValueError as error:
-        raise ValueError(f"policy {name}: {error}") from error
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"policy {name}: {setting.type} failed to start: {type(error).__name__}: {error}") from error
+    policy, hints = POLICIES.opened(name, setting.type, setting.class_path, setting.settings)
     if fault := _no_policy(policy, hints):
         raise ValueError(f"policy {name}: {setting.type}: {fault}")
     return _Member(name, policy, setting.fail_open, hints)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from integration.cells import parameters
 from integration.interception.batches import HEADERS, KEY, Sender, send
 from integration.interception.intercepted import Intercepted
 from integration.interception.readers import WAIT_MS, librdkafka
@@ -57,11 +58,7 @@ class Cell:
 CELLS = tuple(Cell(client, codec) for client in READERS for codec in CODECS)
 
 
-def _parameter(cell: Cell) -> object:
-    return pytest.param(cell, marks=pytest.mark.integration if cell.is_core else pytest.mark.matrix, id=str(cell))
-
-
-@pytest.mark.parametrize("cell", [_parameter(cell) for cell in CELLS])
+@pytest.mark.parametrize("cell", parameters(CELLS))
 def test_what_is_kept_and_edited_is_seen_and_no_lag_remains(
     intercepted: Intercepted, readers: Mapping[str, Reader], cell: Cell
 ) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
+from integration.cells import parameters
 from integration.front import Front
 from integration.interception.intercepted import RULES, rules
 from integration.interception.outages import Relay, outages
@@ -100,12 +101,8 @@ def end_of(bootstrap: str, topic: str) -> Callable[[], int]:
     return lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), LIMIT_S)[1]
 
 
-def _parameter(cell: Cell) -> object:
-    return pytest.param(cell, marks=pytest.mark.integration if cell.is_core else pytest.mark.matrix, id=str(cell))
-
-
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("cell", [_parameter(cell) for cell in CELLS])
+@pytest.mark.parametrize("cell", parameters(CELLS))
 def test_each_record_is_there_once_and_in_order_whatever_happens_on_its_way(
     fragile: Fragile, producers: Mapping[str, Client], cell: Cell
 ) -> None:

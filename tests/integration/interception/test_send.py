@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
+from integration.cells import CELLS, Cell, parameters
 from integration.interception.intercepted import Intercepted
 from integration.interception.reads import Header
 from integration.interception.wire import codecs_of
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
-from integration.validation.waves import CODECS, KINDS, STORED, Client, Kind, wave
+from integration.validation.waves import STORED, Client, wave
 
-CLIENTS = ("java", "librdkafka", "kafka-python", "aiokafka")
 FIRST, FLOOD, LAST = WAVES = (wave("first", 10), wave("flood", 300, filler=100), wave("last", 10))
 JAVAS_HEADER, HEADER = ("h", b"\x01"), ("h", b"1")  # what the clients themselves send
 
@@ -28,29 +27,7 @@ def added(value: bytes | None) -> tuple[Header, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    client: str
-    kind: Kind
-    codec: str
-
-    @property
-    def is_core(self) -> bool:
-        """Whether every change is tested with it: each client as each kind, each client with each codec."""
-        return CODECS.index(self.codec) % len(KINDS) == KINDS.index(self.kind)
-
-    def __str__(self) -> str:
-        return f"{self.client}-{self.kind}-{self.codec}"
-
-
-CELLS = tuple(Cell(client, kind, codec) for client in CLIENTS for kind in KINDS for codec in CODECS)
-
-
-def _parameter(cell: Cell) -> object:
-    return pytest.param(cell, marks=pytest.mark.integration if cell.is_core else pytest.mark.matrix, id=str(cell))
-
-
-@pytest.mark.parametrize("cell", [_parameter(cell) for cell in CELLS])
+@pytest.mark.parametrize("cell", parameters(CELLS))
 def test_added_headers_arrive_and_every_record_is_there_once_and_in_order(
     intercepted: Intercepted, producers: Mapping[str, Client], cell: Cell
 ) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 from harness.tool_host import ToolHost
+from integration.cells import CELLS, Cell, parameters
 from integration.validation import producers
 from integration.validation.guarded import Guarded, required
 from integration.validation.waves import (
-    CODECS,
     FIRST,
     FLOOD,
     KINDS,
@@ -21,7 +21,6 @@ from integration.validation.waves import (
     STORED,
     WAVES,
     Client,
-    Kind,
     Outcome,
     Told,
     Wave,
@@ -50,30 +49,14 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    client: str
-    kind: Kind
-    codec: str
-
-    @property
-    def producers(self) -> Sequence[Sequence[Wave]]:
-        """What each producer sends: all waves if it outlives a refusal; else a new one is needed after each."""
-        if self.kind == "plain" or WAYS[self.client].recovers:
-            return (WAVES,)
-        flood = [[FLOOD]] if self.kind == "idempotent" else []
-        return ((FIRST, SOME_BAD), (ONE_BAD,), *flood, (LAST,))
-
-    @property
-    def is_core(self) -> bool:
-        """Whether every change is tested with it: each client as each kind, each client with each codec."""
-        return CODECS.index(self.codec) % len(KINDS) == KINDS.index(self.kind)
-
-    def __str__(self) -> str:
-        return f"{self.client}-{self.kind}-{self.codec}"
+def producers_of(cell: Cell) -> Sequence[Sequence[Wave]]:
+    """What each producer sends: all waves if it outlives a refusal; else a new one is needed after each."""
+    if cell.kind == "plain" or WAYS[cell.client].recovers:
+        return (WAVES,)
+    flood = [[FLOOD]] if cell.kind == "idempotent" else []
+    return ((FIRST, SOME_BAD), (ONE_BAD,), *flood, (LAST,))
 
 
-CELLS = tuple(Cell(client, kind, codec) for client in WAYS for kind in KINDS for codec in CODECS)
 SENDERS = tuple(Cell(client, kind, "lz4") for client in WAYS for kind in KINDS)
 
 
@@ -82,18 +65,14 @@ def clients(java: Mapping[str, ToolHost]) -> Mapping[str, Client]:
     return producers.clients(java)
 
 
-def _parameter(cell: Cell) -> object:
-    return pytest.param(cell, marks=pytest.mark.integration if cell.is_core else pytest.mark.matrix, id=str(cell))
-
-
-@pytest.mark.parametrize("cell", [_parameter(cell) for cell in CELLS])
+@pytest.mark.parametrize("cell", parameters(CELLS))
 def test_bad_records_are_refused_good_ones_stored_and_the_producer_goes_on(
     guarded: Guarded, clients: Mapping[str, Client], cell: Cell
 ) -> None:
     topic = guarded.topic(f"header-{cell}")
     outcomes = [
         (waves, clients[cell.client](guarded.sidecar.bootstrap, topic, cell.codec, cell.kind, waves))
-        for waves in cell.producers
+        for waves in producers_of(cell)
     ]
     told = {value: said for _, outcome in outcomes for value, said in outcome.told.items()}
     everything = Outcome(told)
