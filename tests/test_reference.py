@@ -110,7 +110,7 @@ def test_every_log_message_is_listed_and_no_other_is() -> None:
 
 def test_a_warning_or_error_has_its_line_in_the_runbook() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| (\w+)", page("docs/reference/log-lines.md").section("Messages"), re.MULTILINE)
-    told = page("docs/how-to/runbook.md").first_column("Other lines that want attention")
+    told = page("docs/how-to/runbook.md").first_column("Log messages")
     assert [message for message, level in rows if level in ("warning", "error") and message not in told] == []
 
 
@@ -138,4 +138,4 @@ def causes() -> set[str]:
 
 
 def test_every_cause_of_a_disconnect_has_its_line_in_the_runbook() -> None:
-    assert set(page("docs/how-to/runbook.md").first_column("Why connections end")) == causes()
+    assert set(page("docs/how-to/runbook.md").first_column("Disconnect causes")) == causes()

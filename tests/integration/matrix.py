@@ -97,7 +97,7 @@ _JAVA = (
 _JAVA_OF_KAFKA_4: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("share consumer", "share", _NO_SHARE_GROUPS),
     ("KIP-848 consumer group by the broker's pattern", "brokerPattern", {"3.9": "came with Kafka 4.0"}),
-    ("Admin: groups of every kind, fenced brokers", "listGroups", {"3.9": "fenced brokers are told since Kafka 4.0"}),
+    ("Admin: groups of every kind, fenced brokers", "listGroups", {"3.9": "fenced brokers are listed since Kafka 4.0"}),
     ("Admin: resources with configs", "configResources", dict.fromkeys(("3.9", "4.0"), "came with Kafka 4.1")),
 )
 
@@ -153,7 +153,7 @@ def _java_scenarios(version: str) -> Iterator[Scenario]:
         yield Scenario(client, name, _tool(version, run), where_not)
     for name, main, method in _JAVA:
         pattern = is_new and method == "consumerPattern"
-        where_not = {"3.9": "the client joins without topics, which the preview of KIP-848 refuses"} if pattern else {}
+        where_not = {"3.9": "the client joins without topics, which the preview of KIP-848 rejects"} if pattern else {}
         yield Scenario(client, name, _java(version, main, method), where_not)
     for name, method, where_not in _JAVA_OF_KAFKA_4 if is_new else ():
         yield Scenario(client, name, _java(version, "Kafka4Scenarios", method), where_not)

@@ -1,0 +1,109 @@
+"""Plain technical English with Kafka's own terms: the words of the table below are not used where a file is clean.
+
+A word or phrase matches whole words in any case, also as part of a name (``told_once``, ``in_hand``) and over the end
+of a line. To turn a folder of code on, add it to ``CLEAN``; a normal meaning of a word goes into ``ALLOWED``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+
+USE_INSTEAD = {
+    "anew": "again, new",
+    "behind": "after",
+    "come along": "built-in",
+    "comes along": "built-in",
+    "had to do with": "the verb itself: used, changed, affected",
+    "has to do with": "the verb itself: used, changed, affected",
+    "in hand": "handled by an exchange",
+    "judge": "validate; in tests: reference implementation",
+    "judged": "validated",
+    "judges": "validates; in tests: reference implementations",
+    "left out": "omitted, suppressed, removed",
+    "lets pass": "allows, forwards",
+    "nobody wants": "no policy or interceptor applies",
+    "put in front of": "deploy",
+    "seldom": "rate-limited",
+    "somebody": "a client, an operator, another program",
+    "stands for": "represents, belongs to",
+    "taken out": "disabled, removed",
+    "the very same": "the same",
+    "the way of": "the flow of, the path of",
+    "told": "notified, reported, returned",
+    "what is none": "what is not one",
+}
+
+# Folders and files in which none of these words is left. Markdown is read in documentation, Python in code.
+CLEAN = (
+    "README.md",
+    "CHANGELOG.md",
+    "docs/compatibility.md",
+    "docs/how-to",
+    "docs/non-goals.md",
+    "docs/tutorial.md",
+)
+
+# Where a word has its normal meaning, or is a name in code that has not been renamed: file, and the phrase around it.
+ALLOWED = {
+    ("docs/how-to/runbook.md", "`an interceptor is taken out`"),
+}
+
+SUFFIXES = (".md", ".py", ".pxd")
+THIS_FILE = Path(__file__).resolve()
+
+
+def pattern_of(phrase: str) -> re.Pattern[str]:
+    """The words of a phrase, whole, with white space, underscores or the sign of a comment between them."""
+    words = r"[\s_#>]+".join(map(re.escape, phrase.split()))
+    return re.compile(rf"(?<![A-Za-z]){words}(?![A-Za-z])", re.IGNORECASE)
+
+
+PATTERNS = {phrase: pattern_of(phrase) for phrase in USE_INSTEAD}
+
+
+def files(place: str) -> Iterator[Path]:
+    path = ROOT / place
+    for one in [path] if path.is_file() else sorted(path.rglob("*")):
+        if one.suffix in SUFFIXES and one.resolve() != THIS_FILE:
+            yield one
+
+
+def found(name: str, text: str) -> Iterator[str]:
+    """A line for each word of the table in a text, with what to use instead."""
+    for file, phrase in ALLOWED:
+        if file == name:
+            text = text.replace(phrase, re.sub("[^\n]", " ", phrase))
+    for phrase, pattern in PATTERNS.items():
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{name}:{line}: {match[0]!r}: {USE_INSTEAD[phrase]}"
+
+
+@pytest.mark.parametrize("place", CLEAN)
+def test_plain_words_are_used(place: str) -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files(place)}
+    assert texts
+    assert [line for name, text in texts.items() for line in found(name, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The client is told twice. TOLD!", 2),
+        ("def told_once(): ...", 1),
+        ("a request taken in\n    # hand", 1),
+        ("requests_in_hand = 0", 1),
+        ("untold handles, behindhand", 0),
+    ],
+)
+def test_whole_words_are_found_in_prose_names_and_over_line_ends(text: str, words: int) -> None:
+    assert len(list(found("a.py", text))) == words
+
+
+def test_what_is_allowed_is_still_there() -> None:
+    assert [(file, phrase) for file, phrase in ALLOWED if phrase not in (ROOT / file).read_text(encoding="utf-8")] == []
