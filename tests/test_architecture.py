@@ -15,6 +15,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 300, 40  # lines
 
 # Modules without a test file of their own, and where they are tested.
 TESTED_IN = {
+    "codec/cursor.py": "tests/codec/test_scan.py",
     "codec/errors.py": "tests/codec/test_hostile_bytes.py",
     "codec/fields.py": "tests/codec/test_notation.py",
     "codec/headers.py": "tests/codec/test_messages.py",
@@ -48,6 +49,7 @@ FRONT_DOORS = {
     "codec": {
         "apis",
         "build",
+        "envelope",
         "errors",
         "headers",
         "json_contents",
@@ -56,6 +58,7 @@ FRONT_DOORS = {
         "message",
         "messages",
         "records",
+        "scan",
         "wire",
     },
     "plugins": {"loading", "settings"},

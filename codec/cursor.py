@@ -1,0 +1,103 @@
+"""Reads Kafka's primitive types one after the other, where building a message's objects would cost too much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, Buffer, bad_length, read_known_tags
+
+ID_SIZE = 16
+NULL = -1
+
+
+class Cursor:
+    """A position in ``data`` that moves forward over what is read. All methods raise CodecError, TruncatedError where
+    the bytes end."""
+
+    __slots__ = ("_data", "_size", "at", "flexible")
+
+    def __init__(self, data: bytes, at: int, flexible: bool) -> None:
+        if not 0 <= at <= len(data):
+            raise TruncatedError(f"no byte {at} in {len(data)}")
+        self._data = data
+        self._size = len(data)
+        self.at = at
+        self.flexible = flexible  # whether lengths are varints and structs end with tagged fields (KIP-482)
+
+    def skip(self, size: int) -> None:
+        """Step over so many bytes; a size below 0 (null) over none."""
+        if size > self._size - self.at:
+            raise self._truncated()
+        if size > 0:
+            self.at += size
+
+    def integer(self, size: int) -> int:
+        """A signed integer of 1 to 8 bytes."""
+        at = self.at
+        data = self._data
+        self.skip(size)
+        return int.from_bytes(data[at : at + size], "big", signed=True)
+
+    def uvarint(self) -> int:
+        """An unsigned varint."""
+        value = shift = 0
+        for _ in range(MAX_UVARINT_BYTES):
+            if self.at >= self._size:
+                raise self._truncated()
+            byte = self._data[self.at]
+            self.at += 1
+            if byte < 128:
+                return value | byte << shift
+            value |= (byte & 127) << shift
+            shift += 7
+        raise CodecError(f"a varint is longer than {MAX_UVARINT_BYTES} bytes at {self.at - MAX_UVARINT_BYTES}")
+
+    def length(self, size: int, nullable: bool, what: str) -> int:
+        """The length of a string (``size`` 2), of bytes or an array (4); -1: null. ``size`` is that of the length
+        itself in versions that are not flexible."""
+        found = self.uvarint() - 1 if self.flexible else self.integer(size)
+        if found < 0 and (found < NULL or not nullable):
+            raise bad_length(what, found)
+        return found
+
+    def count(self, smallest: int, what: str) -> int:
+        """The number of elements of an array; ``smallest`` is the fewest bytes that one can have."""
+        found = self.length(4, False, what)
+        if found > (self._size - self.at) // smallest:
+            raise self._truncated()
+        return found
+
+    def string(self, nullable: bool, what: str) -> str | None:
+        """A string; bytes that are not UTF-8 become lone surrogates."""
+        return self._text(self.length(2, nullable, what))
+
+    def topic(self, by_id: bool) -> str | bytes:
+        """How a topic is named: by its 16-byte id, or its name."""
+        if not by_id:
+            return self._text(self.length(2, False, "a topic's name"))  # type: ignore[return-value]
+        self.skip(ID_SIZE)
+        return self._data[self.at - ID_SIZE : self.at]
+
+    def tags(self, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]] | None) -> None:
+        """Step over the tagged fields, if there can be any. ``known``: the functions that read those with a meaning,
+        by number; what they cannot read is refused."""
+        if not self.flexible:
+            return
+        if self.at >= self._size:
+            raise self._truncated()
+        if self._data[self.at]:
+            _, _, self.at = read_known_tags(self._data, self.at, known or {})
+        else:
+            self.at += 1
+
+    def _text(self, size: int) -> str | None:
+        if size < 0:
+            return None
+        at = self.at
+        self.skip(size)
+        return self._data[at : self.at].decode("utf-8", "surrogateescape")
+
+    def _truncated(self) -> TruncatedError:
+        return TruncatedError(f"the bytes end early, after {self._size}")

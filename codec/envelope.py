@@ -1,0 +1,236 @@
+"""Frames opened and closed: the header before a message, the message in its place, and edits spliced in.
+
+    request frame:   length int32 | api key int16 | api version int16 | correlation id int32 |
+                     client id nullable string | [tags] | body
+    response frame:  length int32 | correlation id int32 | [tags] | body
+
+A frame here is whole and begins with its length. Bytes outside of an edit stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from struct import Struct as Format
+from typing import Generic, TypeVar
+
+from kafka_sidecar.codec.apis import request_header_version, response_header_version
+from kafka_sidecar.codec.cursor import Cursor
+from kafka_sidecar.codec.errors import TruncatedError
+from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
+from kafka_sidecar.codec.message import Buffer, Message, decode, encode, read_tags
+from kafka_sidecar.codec.messages.produce import ProduceRequest
+from kafka_sidecar.codec.scan import ProduceSpans
+from kafka_sidecar.codec.wire import write_uvarint
+
+M = TypeVar("M", bound=Message)
+Edit = tuple[int, int, Buffer]  # start, end, what stands there instead
+
+LENGTH = Format(">i")
+LENGTH_SIZE = 4
+_ROUTE = Format(">hh")
+_CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, 12, 8
+VIEWED_FROM = 64 << 10  # bytes of a frame from which on slices of a view are cheaper than copies
+
+
+class OpenRequest:
+    """The header of a request, read where it is asked for."""
+
+    __slots__ = ("body_at", "frame")
+
+    frame: bytes
+    body_at: int  # where the message begins
+
+    @property
+    def api_key(self) -> int:
+        return _ROUTE.unpack_from(self.frame, LENGTH_SIZE)[0]  # type: ignore[no-any-return]
+
+    @property
+    def api_version(self) -> int:
+        return _ROUTE.unpack_from(self.frame, LENGTH_SIZE)[1]  # type: ignore[no-any-return]
+
+    @property
+    def correlation_id(self) -> int:
+        return LENGTH.unpack_from(self.frame, _CORRELATION_AT)[0]  # type: ignore[no-any-return]
+
+    @property
+    def client_id(self) -> str | None:
+        return Cursor(self.frame, _CLIENT_ID_AT, False).string(True, "client_id")
+
+    @property
+    def header(self) -> bytes:
+        """Everything between the length and the message."""
+        return self.frame[LENGTH_SIZE : self.body_at]
+
+
+def open_request(frame: bytes) -> OpenRequest:
+    """The header of a request frame.
+
+    Raises:
+        CodecError: these bytes are no header of a known API.
+    """
+    cursor = Cursor(frame, min(_CLIENT_ID_AT, len(frame)), False)
+    size = cursor.length(2, True, "client_id")
+    cursor.skip(size)
+    cursor.flexible = _has_tags(frame[LENGTH_SIZE:_CORRELATION_AT])
+    cursor.tags(None)
+    request = OpenRequest.__new__(OpenRequest)
+    request.frame = frame
+    request.body_at = cursor.at
+    return request
+
+
+@lru_cache(1024)
+def _has_tags(route: bytes) -> bool:
+    return request_header_version(*_ROUTE.unpack(route)) > 1
+
+
+def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int:
+    """Where the message of the response frame at ``start`` begins.
+
+    Raises:
+        CodecError: the bytes end before it.
+    """
+    at = start + _RESPONSE_BODY_AT
+    has_tags = response_header_version(key, version) > 0
+    if at + has_tags > len(data):
+        raise TruncatedError("a response ends in its header")
+    return at + has_tags if not has_tags or not data[at] else read_tags(data, at)[1]
+
+
+class Opened(Generic[M]):
+    """The message of a frame, decoded, and its place there."""
+
+    __slots__ = ("_end", "_start", "_version", "frame", "message")
+
+    def __init__(self, frame: bytes, message: M, start: int, end: int, version: int) -> None:
+        self.frame = frame
+        self.message = message
+        self._start = start
+        self._end = end
+        self._version = version
+
+    def with_message(self, message: M) -> bytes:
+        """The frame with another message in the place of this one; the frame itself where it is written the same."""
+        new = encode(message, self._version)
+        start, end = self._start, self._end
+        return self.frame if self.frame[start:end] == new else splice(self.frame, [(start, end, new)])
+
+
+def decode_request(cls: type[M], frame: bytes) -> tuple[OpenRequest, Opened[M]]:
+    """The header and the message of a request frame; the version is the header's.
+
+    Raises:
+        CodecError: these bytes are no such request.
+    """
+    request = open_request(frame)
+    version = request.api_version
+    message, end = decode(cls, frame, version, request.body_at)
+    return request, Opened(frame, message, request.body_at, end, version)
+
+
+def decode_response(cls: type[M], frame: bytes, version: int) -> Opened[M]:
+    """The message of a response frame.
+
+    Raises:
+        CodecError: these bytes are no such response.
+    """
+    start = response_body_at(_key(cls), version, frame)
+    message, end = decode(cls, frame, version, start)
+    return Opened(frame, message, start, end, version)
+
+
+def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The frame of a request."""
+    key = _key(type(message))
+    header = RequestHeader(api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id)
+    return join_frame(encode(header, request_header_version(key, version)), encode(message, version))
+
+
+def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
+    """The frame of a response."""
+    header = ResponseHeader(correlation_id=correlation_id)
+    before = encode(header, response_header_version(_key(type(message)), version))
+    return join_frame(before, encode(message, version))
+
+
+def _key(cls: type[Message]) -> int:
+    key = cls.declaration_.api_key
+    if key is None:
+        raise TypeError(f"{cls.__name__} has no API key")
+    return key
+
+
+def join_frame(header: bytes, body: bytes) -> bytes:
+    """A whole frame.
+
+    >>> join_frame(b"head", b"body")
+    b'\\x00\\x00\\x00\\x08headbody'
+    """
+    return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+
+
+def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
+    """The frame with each (start, end, new) put in the place of ``frame[start:end]``, and its length corrected; the
+    frame itself where there are no edits.
+
+    Raises:
+        ValueError: the edits are not in order, or overlap.
+    """
+    data = frame if len(frame) < VIEWED_FROM else memoryview(frame)
+    parts: list[Buffer] = [b""]
+    at, size = LENGTH_SIZE, len(frame) - LENGTH_SIZE
+    for start, end, new in edits:
+        if not at <= start <= end <= len(frame):
+            raise ValueError(f"an edit of {start} to {end} after {at}, of {len(frame)} bytes")
+        parts += (data[at:start], new)
+        size += len(new) - (end - start)
+        at = end
+    if len(parts) == 1:
+        return frame
+    parts[0] = LENGTH.pack(size)
+    parts.append(data[at:])
+    return b"".join(parts)
+
+
+def records_field(records: bytes | memoryview | None, flexible: bool) -> bytes:
+    """A records field as it stands from ``records_at`` to ``records_end``: its length, and the records."""
+    if records is None:
+        return b"\0" if flexible else b"\xff\xff\xff\xff"
+    size = len(records)
+    return b"".join((write_uvarint(size + 1) if flexible else LENGTH.pack(size), records))
+
+
+def array_count(count: int, flexible: bool) -> bytes:
+    """The number of elements before an array."""
+    return write_uvarint(count + 1) if flexible else LENGTH.pack(count)
+
+
+def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> bytes:
+    """A Produce request frame without some of its partitions, and without topics that have none left; nothing where
+    no partition is left.
+
+    Args:
+        spans: what `scan_produce` has found in ``frame``.
+        dropped: (index of the topic, index of the partition in the topic), as in ``spans``.
+    """
+    if not dropped:
+        return frame
+    flexible = ProduceRequest.declaration_.is_flexible(version)
+    edits: list[Edit] = []
+    kept_topics = 0
+    for topic_at, topic in enumerate(spans.topics):
+        gone = [one for at, one in enumerate(topic.partitions) if (topic_at, at) in dropped]
+        kept = len(topic.partitions) - len(gone)
+        if not kept:
+            edits.append((topic.start, topic.end, b""))
+            continue
+        kept_topics += 1
+        if gone:
+            edits.append((topic.partitions_at, topic.partitions[0].start, array_count(kept, flexible)))
+            edits += [(one.start, one.end, b"") for one in gone]
+    if not kept_topics:
+        return b""
+    if kept_topics < len(spans.topics):
+        edits.insert(0, (spans.topics_at, spans.topics[0].start, array_count(kept_topics, flexible)))
+    return splice(frame, edits)

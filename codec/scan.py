@@ -1,0 +1,258 @@
+"""Where the parts of a Produce request and of a Fetch response lie, without the objects of a decoded message.
+
+Accepts and refuses the same bytes as `decode`. All positions count from the start of ``data``. Nothing here keeps a
+reference to ``data``. What changes is put in its place with `envelope.splice`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kafka_sidecar.codec.cursor import Cursor
+from kafka_sidecar.codec.message import FieldReader, field_reader
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
+from kafka_sidecar.codec.messages.produce import ProduceRequest
+
+# First versions with a field or a form; tests compare them with the declarations.
+_PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_OLDEST, _PRODUCE_NEWEST = 9, 13, 3, 13
+_FETCH_OLDEST, _FETCH_NEWEST = 4, 18
+_FETCH_START_OFFSET, _FETCH_SESSIONS, _FETCH_REPLICAS, _FETCH_FLEXIBLE, _FETCH_IDS = 5, 7, 11, 12, 13
+
+
+class PartitionSpan:
+    """One partition of a Produce request: a whole entry from ``start`` to ``end``.
+
+    index int32 | records (length, bytes) | [tags]
+    """
+
+    __slots__ = ("end", "index", "is_null", "records_at", "records_end", "records_start", "start")
+
+    index: int
+    start: int
+    end: int
+    records_at: int  # of the length before the records
+    records_start: int
+    records_end: int
+    is_null: bool  # no records, which is not the same on the wire as records of no bytes
+
+
+class TopicSpan:
+    """One topic: a whole entry from ``start`` to ``end``.
+
+    name string, or id of 16 bytes | partitions (count, entries) | [tags]
+    """
+
+    __slots__ = ("end", "key", "partitions", "partitions_at", "start")
+
+    key: str | bytes  # the name, or since v13 the id
+    start: int
+    end: int
+    partitions_at: int  # of their count
+    partitions: list[PartitionSpan]
+
+
+class ProduceSpans:
+    """A Produce request's body, which ends at ``end``."""
+
+    __slots__ = ("acks", "end", "topics", "topics_at", "transactional_id")
+
+    transactional_id: str | None
+    acks: int
+    topics_at: int  # of their count
+    topics: list[TopicSpan]
+    end: int
+
+
+class FetchPartitionSpan:
+    """One partition of a Fetch response: a whole entry from ``start`` to ``end``.
+
+    index int32 | error code int16 | high watermark int64 | last stable offset int64 | log start offset int64 (v5) |
+    aborted transactions | preferred read replica int32 (v11) | records (length, bytes) | [tags]
+    """
+
+    __slots__ = (
+        "aborted_at", "aborted_end", "end", "error_code", "high_watermark", "index", "is_null", "records_at",
+        "records_end", "records_start", "start",
+    )  # fmt: skip
+
+    index: int
+    error_code: int
+    high_watermark: int
+    start: int
+    end: int
+    aborted_at: int  # of their count; see `aborted_transactions`
+    aborted_end: int
+    records_at: int  # of the length before the records
+    records_start: int
+    records_end: int
+    is_null: bool
+
+    @property
+    def error_code_at(self) -> int:
+        """Where its two bytes are."""
+        return self.start + 4
+
+    @property
+    def high_watermark_at(self) -> int:
+        """Where its eight bytes are."""
+        return self.start + 6
+
+
+class FetchTopicSpan:
+    """One topic: a whole entry from ``start`` to ``end``."""
+
+    __slots__ = ("end", "key", "partitions", "partitions_at", "start")
+
+    key: str | bytes  # the name, or since v13 the id
+    start: int
+    end: int
+    partitions_at: int  # of their count
+    partitions: list[FetchPartitionSpan]
+
+
+class FetchSpans:
+    """A Fetch response's body, which ends at ``end``."""
+
+    __slots__ = ("end", "topics", "topics_at")
+
+    topics_at: int  # of their count
+    topics: list[FetchTopicSpan]
+    end: int
+
+
+def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
+    """The Produce request whose body begins at ``at``.
+
+    Raises:
+        CodecError: `decode` would raise one, too.
+    """
+    if not _PRODUCE_OLDEST <= version <= _PRODUCE_NEWEST:
+        ProduceRequest.declaration_.check(version)
+    cursor = Cursor(data, at, version >= _PRODUCE_FLEXIBLE)
+    by_id = version >= _PRODUCE_IDS
+    spans = ProduceSpans.__new__(ProduceSpans)
+    spans.transactional_id = cursor.string(True, "transactional_id")
+    spans.acks = cursor.integer(2)
+    cursor.skip(4)  # timeout_ms
+    spans.topics_at = cursor.at
+    count = cursor.count(_smallest_topic(cursor.flexible, by_id), "topic_data")
+    spans.topics = [_topic(cursor, by_id) for _ in range(count)]
+    cursor.tags(None)
+    spans.end = cursor.at
+    return spans
+
+
+def _topic(cursor: Cursor, by_id: bool) -> TopicSpan:
+    topic = TopicSpan.__new__(TopicSpan)
+    topic.start = cursor.at
+    topic.key = cursor.topic(by_id)
+    topic.partitions_at = cursor.at
+    count = cursor.count(6 if cursor.flexible else 8, "partition_data")
+    topic.partitions = [_partition(cursor) for _ in range(count)]
+    cursor.tags(None)
+    topic.end = cursor.at
+    return topic
+
+
+def _partition(cursor: Cursor) -> PartitionSpan:
+    partition = PartitionSpan.__new__(PartitionSpan)
+    partition.start = cursor.at
+    partition.index = cursor.integer(4)
+    partition.records_at = cursor.at
+    size = cursor.length(4, True, "records")
+    partition.is_null = size < 0
+    partition.records_start = cursor.at
+    cursor.skip(size)
+    partition.records_end = cursor.at
+    cursor.tags(None)
+    partition.end = cursor.at
+    return partition
+
+
+def scan_fetch(data: bytes, at: int, version: int) -> FetchSpans:
+    """The Fetch response whose body begins at ``at``.
+
+    Raises:
+        CodecError: `decode` would raise one, too.
+    """
+    if not _FETCH_OLDEST <= version <= _FETCH_NEWEST:
+        FetchResponse.declaration_.check(version)
+    cursor = Cursor(data, at, version >= _FETCH_FLEXIBLE)
+    by_id = version >= _FETCH_IDS
+    spans = FetchSpans.__new__(FetchSpans)
+    cursor.skip(10 if version >= _FETCH_SESSIONS else 4)  # throttle_time_ms; error_code, session_id
+    spans.topics_at = cursor.at
+    count = cursor.count(_smallest_topic(cursor.flexible, by_id), "responses")
+    spans.topics = [_fetch_topic(cursor, version, by_id) for _ in range(count)]
+    cursor.tags(_known_tags(FetchResponse, version) if cursor.flexible else None)
+    spans.end = cursor.at
+    return spans
+
+
+def _fetch_topic(cursor: Cursor, version: int, by_id: bool) -> FetchTopicSpan:
+    topic = FetchTopicSpan.__new__(FetchTopicSpan)
+    topic.start = cursor.at
+    topic.key = cursor.topic(by_id)
+    topic.partitions_at = cursor.at
+    known = _known_tags(PartitionData, version) if cursor.flexible else None
+    before = 30 if version >= _FETCH_START_OFFSET else 22
+    between = 4 if version >= _FETCH_REPLICAS else 0
+    count = cursor.count(before + between + (3 if cursor.flexible else 8), "partitions")
+    topic.partitions = [_fetch_partition(cursor, before, between, known) for _ in range(count)]
+    cursor.tags(None)
+    topic.end = cursor.at
+    return topic
+
+
+def _fetch_partition(
+    cursor: Cursor, before: int, between: int, known: dict[int, FieldReader] | None
+) -> FetchPartitionSpan:
+    """``before`` and ``between``: the bytes before the aborted transactions, and from there to the records."""
+    partition = FetchPartitionSpan.__new__(FetchPartitionSpan)
+    partition.start = cursor.at
+    partition.index = cursor.integer(4)
+    partition.error_code = cursor.integer(2)
+    partition.high_watermark = cursor.integer(8)
+    cursor.skip(before - 14)
+    partition.aborted_at = cursor.at
+    _skip_aborted(cursor)
+    partition.aborted_end = cursor.at
+    cursor.skip(between)
+    partition.records_at = cursor.at
+    size = cursor.length(4, True, "records")
+    partition.is_null = size < 0
+    partition.records_start = cursor.at
+    cursor.skip(size)
+    partition.records_end = cursor.at
+    cursor.tags(known)
+    partition.end = cursor.at
+    return partition
+
+
+def _skip_aborted(cursor: Cursor) -> None:
+    count = cursor.length(4, True, "aborted_transactions")
+    if not cursor.flexible:
+        cursor.skip(16 * count)
+        return
+    for _ in range(count):
+        cursor.skip(16)
+        cursor.tags(None)
+
+
+def aborted_transactions(data: bytes, partition: FetchPartitionSpan, version: int) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions of a partition; none where they are null."""
+    found, _ = field_reader(PartitionData, "aborted_transactions", version)(data, partition.aborted_at)
+    return found or ()
+
+
+def _smallest_topic(flexible: bool, by_id: bool) -> int:
+    """The fewest bytes of a topic without partitions."""
+    if by_id:
+        return 18
+    return 3 if flexible else 6
+
+
+@cache
+def _known_tags(cls: type[FetchResponse] | type[PartitionData], version: int) -> dict[int, FieldReader]:
+    fields = cls.declaration_.tagged(version)
+    return {field.tag: field_reader(cls, field.name, version) for field in fields if field.tag is not None}
