@@ -45,6 +45,9 @@ CLEAN = (
     "docs/compatibility.md",
     "docs/how-to",
     "docs/non-goals.md",
+    "docs/reference/command-line.md",
+    "docs/reference/configuration.md",
+    "docs/reference/policies.md",
     "docs/tutorial.md",
 )
 
