@@ -13,8 +13,8 @@ help: ## list the tasks
 	@touch $@
 
 # What was compiled would hide an edited source, so every task that installs builds it again first.
-TYPED := $(wildcard codec/*.pxd codec/*/*.pxd)
-.venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/build.py $(TYPED) $(TYPED:.pxd=.py)
+TYPED := $(wildcard codec/*/*.pxd)
+.venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/compiled.py $(TYPED) $(TYPED:.pxd=.py)
 	find codec -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -51,7 +51,7 @@ unit-1 unit-2:
 	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
 
 # What compiled modules are in, or under: tested once more as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_build.py tests/codec/test_json_*.py tests/codec/records tests/policies)
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/json tests/codec/records tests/policies)
 .PHONY: unit-pure
 unit-pure: install ## those about what is compiled, on the Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)

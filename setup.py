@@ -1,4 +1,4 @@
-"""Compiles what `codec/build.py` lists, as far as KAFKA_SIDECAR_COMPILE says so. All else is in pyproject.toml.
+"""Compiles what `codec/compiled.py` lists, as far as KAFKA_SIDECAR_COMPILE says so. All else is in pyproject.toml.
 
 auto  (default) compile; where that fails, as without a C compiler, install the Python sources alone
 yes   compile or fail
@@ -38,7 +38,7 @@ class BuildOrDoWithout(build_ext):
 def compiled() -> list[Extension]:
     from Cython.Build import cythonize
 
-    modules = runpy.run_path("src/kafka_sidecar/codec/build.py")["MODULES"]
+    modules = runpy.run_path("src/kafka_sidecar/codec/compiled.py")["MODULES"]
     # By the paths under src: by their real paths the source distribution would hold them twice.
     paths = [Path("src", *module.split(".")) for module in modules]
     types = [f"{path}.pxd" for path in paths]  # of all for each: they share the layout of their classes

@@ -19,7 +19,8 @@ from types import ModuleType
 
 from json_values import value
 
-from kafka_sidecar.codec import build, json_syntax
+from kafka_sidecar.codec import compiled
+from kafka_sidecar.codec.json import syntax
 
 SIZES = (100, 1 << 10, 64 << 10)  # bytes of a value
 VALUES_BYTES = 1 << 20  # of all values of a size: more than a core's cache, as values come from the network
@@ -29,7 +30,7 @@ Reader = Callable[[bytes], object]
 
 
 def the_source() -> ModuleType:
-    path = Path(str(json_syntax.__file__)).parent / "json_syntax.py"
+    path = Path(str(syntax.__file__)).parent / "syntax.py"
     spec = spec_from_file_location("json_syntax_as_python", path)
     assert spec
     assert spec.loader
@@ -45,8 +46,8 @@ def checked(module: ModuleType) -> Reader:
 
 def readers() -> Iterator[tuple[str, Reader]]:
     """Every reader that is here, by name."""
-    if build.is_compiled(json_syntax.__name__):
-        yield "json_syntax, compiled", checked(json_syntax)
+    if compiled.is_compiled(syntax.__name__):
+        yield "json_syntax, compiled", checked(syntax)
     yield "json_syntax, Python", checked(the_source())
     others: dict[str, tuple[str, Callable[[ModuleType], Reader]]] = {
         "simdjson, parse": ("simdjson", lambda module: module.Parser().parse),

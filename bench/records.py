@@ -19,10 +19,10 @@ from crc32c import crc32c
 from json_values import value
 from rig.report import Row, table
 
-from kafka_sidecar.codec import build
+from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.records import Codec, Header, NewRecord, Record, Records, batches, built, resealed, with_header
 from kafka_sidecar.codec.records.compression import compressed, decompressed
-from kafka_sidecar.proxy import memory
+from kafka_sidecar.proxy.runtime import allocator
 
 LIMIT = 100 << 20
 ATTRIBUTES_AT, RECORDS_AT = 21, 61  # where the checksum's bytes and the records begin
@@ -172,13 +172,13 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
     options = parser.parse_args()
-    memory.settle()  # as in the sidecar: else each new megabyte costs more than what is written into it
+    allocator.settle()  # as in the sidecar: else each new megabyte costs more than what is written into it
     chance = random.Random(1)
     rows = []
     for workload in chosen(options.only):
         data = built(records_of(workload), codec=workload.codec)
         rows.append(row(workload, measured(data, options.reps, chance)))
-    print(f"Record walk: {build.in_use()}. CPU ns per record, medians of {options.reps} repetitions.\n")
+    print(f"Record walk: {compiled.in_use()}. CPU ns per record, medians of {options.reps} repetitions.\n")
     print(table(rows, STEPS))
 
 

@@ -6,8 +6,8 @@ from struct import Struct as Format
 
 from kafka_sidecar.codec.apis import request_header_version
 from kafka_sidecar.codec.errors import TruncatedError
-from kafka_sidecar.codec.fields import int16, int32, string
 from kafka_sidecar.codec.message import Buffer, Message, reader
+from kafka_sidecar.codec.schema.fields import int16, int32, string
 
 _ROUTE = Format(">hh")
 

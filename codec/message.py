@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kafka_sidecar.codec.readers import FieldReader, Reader, field_reader, reader
-from kafka_sidecar.codec.skippers import TAGS, Skipper, Span, skipper, span
-from kafka_sidecar.codec.structs import Message, Struct, changed
+from kafka_sidecar.codec.schema.readers import FieldReader, Reader, field_reader, reader
+from kafka_sidecar.codec.schema.skippers import TAGS, Skipper, Span, skipper, span
+from kafka_sidecar.codec.schema.structs import Message, Struct, changed
+from kafka_sidecar.codec.schema.writers import FieldWriter, Writer, field_writer, writer
 from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
-from kafka_sidecar.codec.writers import FieldWriter, Writer, field_writer, writer
 
 __all__ = [
     "TAGS", "Buffer", "FieldReader", "FieldWriter", "Message", "Reader", "Skipper", "Span", "Struct", "Writer",

@@ -12,8 +12,8 @@ from kafka_sidecar.interceptors.committing import LARGEST_METADATA, Committers
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Interceptor, ProducerInterceptor
 from kafka_sidecar.interceptors.guard import Guard, Limits, Report
-from kafka_sidecar.interceptors.loading import INTERCEPTORS
 from kafka_sidecar.interceptors.producing import Producers
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
 MOST_TOPICS = 10_000  # of which is kept at hand which interceptors they have
 HOOKS = (

@@ -15,8 +15,8 @@ from crc32c import crc32c
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
-    from kafka_sidecar.interceptors.figures import Figures
     from kafka_sidecar.interceptors.headers import Headers
+    from kafka_sidecar.interceptors.metrics import Figures
     from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 
 UNKNOWN = -1

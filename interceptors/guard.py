@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.interceptors.contract import Hints, Interceptor
-from kafka_sidecar.interceptors.figures import Histogram
+from kafka_sidecar.interceptors.metrics import Histogram
 
 T = TypeVar("T")
 

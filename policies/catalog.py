@@ -16,8 +16,8 @@ from typing import Any
 
 from kafka_sidecar.plugins.settings import shown
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
-from kafka_sidecar.policies.loading import POLICIES
 from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
+from kafka_sidecar.policies.registry import POLICIES
 
 PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
 MOST_RULES = 100  # of one topic

@@ -11,19 +11,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy import principals, remembered
-from kafka_sidecar.proxy.addresses import Addresses, Node
-from kafka_sidecar.proxy.cluster import Address, Cluster, Servers, describe
-from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin
-from kafka_sidecar.proxy.metrics import Metrics
-from kafka_sidecar.proxy.rewrites import Rewrites, answer
-from kafka_sidecar.proxy.routes import Routes
-from kafka_sidecar.proxy.session import Closing, Session
-from kafka_sidecar.proxy.tasks import spawn, stop
-from kafka_sidecar.proxy.topics import TopicNames
-from kafka_sidecar.proxy.transport import BrokerUnreachableError, Connection, Dial
-from kafka_sidecar.proxy.values import host_port
+from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.exchanges import sasl
+from kafka_sidecar.proxy.nodes import state_file
+from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
+from kafka_sidecar.proxy.nodes.metadata_client import Address, Cluster, Servers, describe
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.routes import Routes
+from kafka_sidecar.proxy.relay.session import Closing, Session
+from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError, Connection, Dial
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.interception.interception import Interception
@@ -93,9 +94,9 @@ class Server:
                 f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
-        if (state_file := self.config.nodes.state_file) is not None:
-            self.addresses.seen(remembered.load(state_file))
-            self.addresses.changed = lambda: remembered.save(state_file, self.addresses.brokers())
+        if (path := self.config.nodes.state_file) is not None:
+            self.addresses.seen(state_file.load(path))
+            self.addresses.changed = lambda: state_file.save(path, self.addresses.brokers())
         if self.validator is None and self.interception is None:
             self.apply(self.config)
         if self.topic_configs is not None:
@@ -158,7 +159,7 @@ class Server:
         begin = begin or (self.validator.exchange(key, version) if self.validator is not None else None)
         if self.interception is None:
             return begin
-        return self.interception.exchange(key, version, begin) or principals.exchange(key, version)
+        return self.interception.exchange(key, version, begin) or sasl.exchange(key, version)
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""

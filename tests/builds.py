@@ -14,7 +14,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from kafka_sidecar.codec.build import MODULES
+from kafka_sidecar.codec.compiled import MODULES
 
 SRC = Path(__file__).parents[1] / "src"
 PURE = os.environ.get("KAFKA_SIDECAR_PURE") == "1"

@@ -10,12 +10,12 @@ import oracle
 from oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.exchanges import Begin
-from kafka_sidecar.proxy.metrics import Metrics
-from kafka_sidecar.proxy.rewrites import Rewrites, answer
-from kafka_sidecar.proxy.routes import Routes
-from kafka_sidecar.proxy.session import Session
-from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.routes import Routes
+from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 HOST, FIRST_PORT = "sidecar.local", 20000
 MAX_FRAME = 100 << 20

@@ -17,7 +17,7 @@ import oracle
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.acks import acks_at
+from kafka_sidecar.proxy.relay.acks import acks_at
 
 UNSUPPORTED_VERSION = 35
 

@@ -24,13 +24,13 @@ from kafka_sidecar.interceptors.contract import (
     RecordMetadata,
     TopicPartition,
 )
-from kafka_sidecar.interceptors.figures import Figures
 from kafka_sidecar.interceptors.headers import Headers
+from kafka_sidecar.interceptors.metrics import Figures
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
-from kafka_sidecar.proxy.exchanges import Exchange, Hold, Step
-from kafka_sidecar.proxy.interception.observed import Observed
-from kafka_sidecar.proxy.interception.surroundings import Surroundings
-from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.interception.services import Surroundings
+from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Exchange, Hold, Step
 
 NAMES = ("orders", "payments", "free")
 LIMIT = 1 << 20

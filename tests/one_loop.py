@@ -10,9 +10,9 @@ from typing import Any
 from fake_broker import FakeBroker
 from harness.ports import free_ports
 
-from kafka_sidecar.proxy.config import Config
-from kafka_sidecar.proxy.metrics import Metrics
+from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 NODE_PORTS = 8
 LIMIT_S = 10.0

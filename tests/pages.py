@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from kafka_sidecar.proxy.config import Config
+from kafka_sidecar.proxy.config.loading import Config
 
 ROOT = Path(__file__).parents[1]
 _FENCE = re.compile(r"^(?:<!-- (?P<mark>.+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -16,12 +16,12 @@ from kio.serial import entity_reader
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, built
 from kafka_sidecar.policies.catalog import Catalog, PolicySettings
-from kafka_sidecar.proxy.exchanges import Hold, Step
-from kafka_sidecar.proxy.topics import TopicNames
-from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Hold, Step
 from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
 from kafka_sidecar.proxy.validation.resolving import Resolving
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
+from kafka_sidecar.proxy.validation.stats import Observed
 
 VERSIONS = range(3, 14)
 FIRST_WITH_RECORD_ERRORS = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_sidecar.proxy.exchanges import Client, Exchange, Passes
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Passes
 
 
 @dataclass

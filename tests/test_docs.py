@@ -15,9 +15,9 @@ import typer.main
 import yaml
 from pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
 
-from kafka_sidecar.proxy.__main__ import app
-from kafka_sidecar.proxy.config import ENV_PREFIX, load
-from kafka_sidecar.proxy.logs import KEYS
+from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import ENV_PREFIX, load
+from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 PAGES = all_pages()
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}

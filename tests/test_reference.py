@@ -12,13 +12,13 @@ from pages import Page, all_pages, modules, page, settings, tree
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
-from kafka_sidecar.proxy.config import Config
-from kafka_sidecar.proxy.exposition import exposed
-from kafka_sidecar.proxy.interception.observed import Observed as Interceptions
-from kafka_sidecar.proxy.logs import KEYS
-from kafka_sidecar.proxy.metrics import Metrics
-from kafka_sidecar.proxy.sections import Interceptor, Policy, Topic
-from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
+from kafka_sidecar.proxy.interception.stats import Observed as Interceptions
+from kafka_sidecar.proxy.telemetry.logs import KEYS
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from kafka_sidecar.proxy.validation.stats import Observed
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 

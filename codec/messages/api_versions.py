@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import TruncatedError
-from kafka_sidecar.codec.fields import array, boolean, int16, int32, int64, string
 from kafka_sidecar.codec.message import Buffer, Message, Struct
+from kafka_sidecar.codec.schema.fields import array, boolean, int16, int32, int64, string
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-5", flexible="3+"):

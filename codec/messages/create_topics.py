@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.fields import array, boolean, int8, int16, int32, string, uuid
 from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.schema.fields import array, boolean, int8, int16, int32, string, uuid
 
 
 class CreatableReplicaAssignment(Struct):

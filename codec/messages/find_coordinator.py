@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.fields import array, int8, int16, int32, string
 from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.schema.fields import array, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):

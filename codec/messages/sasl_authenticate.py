@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.fields import binary, int16, int64, string
 from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.schema.fields import binary, int16, int64, string
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):

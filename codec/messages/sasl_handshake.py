@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.fields import array, int16, string
 from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.schema.fields import array, int16, string
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):

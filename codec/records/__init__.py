@@ -5,7 +5,12 @@ walked once, and a record's key, value and headers are cut out when somebody rea
 """
 
 from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
-from kafka_sidecar.codec.records.build import (
+from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
+from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
+from kafka_sidecar.codec.records.header import Header
+from kafka_sidecar.codec.records.record import Record
+from kafka_sidecar.codec.records.records import Records
+from kafka_sidecar.codec.records.writing import (
     KEEP,
     Change,
     Keep,
@@ -16,11 +21,6 @@ from kafka_sidecar.codec.records.build import (
     rebuilt,
     resealed,
 )
-from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
-from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
-from kafka_sidecar.codec.records.header import Header
-from kafka_sidecar.codec.records.record import Record
-from kafka_sidecar.codec.records.walk import Records
 
 __all__ = [
     "KEEP",

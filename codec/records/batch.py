@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.records.compression import decompressed
-from kafka_sidecar.codec.records.walk import Records
+from kafka_sidecar.codec.records.records import Records
 
 # baseOffset: int64
 # batchLength: int32          counted from here

@@ -1,7 +1,7 @@
 cimport cython
 
 from kafka_sidecar.codec.records.record cimport Record
-from kafka_sidecar.codec.records.walk cimport Records
+from kafka_sidecar.codec.records.records cimport Records
 
 cdef Py_ssize_t NULL, LARGEST
 

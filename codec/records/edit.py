@@ -12,21 +12,21 @@ from collections.abc import Collection, Sequence
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import RECORDS_LIMIT
-from kafka_sidecar.codec.records.build import KEEP, Keep
 from kafka_sidecar.codec.records.compression import too_large
+from kafka_sidecar.codec.records.writing import KEEP, Keep
 
 try:
     import cython
 except ImportError:
-    from kafka_sidecar.codec import uncompiled as cython
+    from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
     from kafka_sidecar.codec.records.record import stands, uvarint
-    from kafka_sidecar.codec.records.walk import Records
+    from kafka_sidecar.codec.records.records import Records
 else:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.kafka_sidecar.codec.records.record import stands, uvarint  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.records.walk import Records  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.records import Records  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcpy
 
 NULL = 1  # -1, zigzag coded

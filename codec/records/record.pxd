@@ -1,6 +1,6 @@
 cimport cython
 
-from kafka_sidecar.codec.records.walk cimport Records
+from kafka_sidecar.codec.records.records cimport Records
 
 cdef Py_ssize_t NULL
 

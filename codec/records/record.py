@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records.walk import Records
+    from kafka_sidecar.codec.records.records import Records
 
 try:
     import cython
 except ImportError:
-    from kafka_sidecar.codec import uncompiled as cython
+    from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
     from kafka_sidecar.codec.records.header import Header, header_of

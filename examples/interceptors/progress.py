@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Offsets
-from kafka_sidecar.interceptors.figures import Figures
+from kafka_sidecar.interceptors.metrics import Figures
 
 
 class Progress(ConsumerInterceptor):

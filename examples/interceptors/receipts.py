@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kafka_sidecar.interceptors.contract import Hints, ProducerInterceptor, RecordMetadata
-from kafka_sidecar.interceptors.figures import Figures
+from kafka_sidecar.interceptors.metrics import Figures
 
 
 class Receipts(ProducerInterceptor):

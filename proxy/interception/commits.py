@@ -22,9 +22,9 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages import offset_commit, txn_offset_commit
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Step
-from kafka_sidecar.proxy.frames import LENGTH, framed
-from kafka_sidecar.proxy.interception.surroundings import Surroundings
+from kafka_sidecar.proxy.interception.services import Surroundings
+from kafka_sidecar.proxy.relay.exchange import Answer, Client, Exchange, Hold, Step
+from kafka_sidecar.proxy.relay.frames import LENGTH, framed
 
 NO_ID = bytes(16)
 LONGEST_STRING = (1 << 15) - 1

@@ -8,9 +8,9 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kafka_sidecar.interceptors.figures import Figures, Histogram, Labels, readable
 from kafka_sidecar.interceptors.guard import Guard
-from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.interceptors.metrics import Figures, Histogram, Labels, readable
+from kafka_sidecar.proxy.interception.stats import Observed
 
 Family = Any  # one of the three kinds of prometheus_client
 Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels

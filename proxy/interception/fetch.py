@@ -17,13 +17,13 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges import Client, Exchange, Hold, Step
-from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS
-from kafka_sidecar.proxy.interception.fetched import Reading, TooLongError, consumed
-from kafka_sidecar.proxy.interception.progress import At
-from kafka_sidecar.proxy.interception.surroundings import Surroundings
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, in_thread
+from kafka_sidecar.proxy.interception.fetched_partition import Reading, TooLongError, consumed
+from kafka_sidecar.proxy.interception.hidden_offsets import At
+from kafka_sidecar.proxy.interception.services import Surroundings
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Hold, Step
+from kafka_sidecar.proxy.relay.frames import LENGTH, framed
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, in_thread
 
 VIEWED_FROM = 128 << 10  # bytes of a response from which on views of its records are cheaper than copies
 BYTES_AT_ONCE = 64 << 10  # of compressed records that are looked into while others wait

@@ -14,7 +14,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import Skipper, skipper
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic
-from kafka_sidecar.proxy.named import number_of_topics, topic_named
+from kafka_sidecar.proxy.exchanges.request_topics import number_of_topics, topic_named
 
 FIRST_WITH_SESSIONS, FIRST_FLEXIBLE, FIRST_WITH_IDS = 7, 12, 13
 OLDEST = 4  # which interceptors can read: what is older carries no headers (KIP-82)

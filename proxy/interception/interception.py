@@ -9,22 +9,22 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import Catalog
-from kafka_sidecar.proxy.acks import CLIENT_ID
-from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange, Passes
+from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.exchanges.request_topics import topics_named
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
-from kafka_sidecar.proxy.interception.configured import catalog
 from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
 from kafka_sidecar.proxy.interception.fetch_requests import NO_SESSION, OLDEST, Glance, glance, no_topics
-from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.proxy.interception.from_config import catalog
+from kafka_sidecar.proxy.interception.hidden_offsets import Progress
 from kafka_sidecar.proxy.interception.passing import Passing, passes
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
-from kafka_sidecar.proxy.interception.progress import Progress
-from kafka_sidecar.proxy.interception.surroundings import Surroundings
-from kafka_sidecar.proxy.named import topics_named
-from kafka_sidecar.proxy.offload import settled
-from kafka_sidecar.proxy.routes import RouteError
-from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.interception.services import Surroundings
+from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes
+from kafka_sidecar.proxy.relay.routes import RouteError
+from kafka_sidecar.proxy.runtime.threads import settled
 
 # Notes about a client.
 FETCH = "a Fetch that passes"

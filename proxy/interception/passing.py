@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from kafka_sidecar.proxy.acks import CLIENT_ID
-from kafka_sidecar.proxy.exchanges import Client
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID
+from kafka_sidecar.proxy.relay.exchange import Client
 
 EPOCH = Struct(">i")
 

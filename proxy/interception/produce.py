@@ -21,11 +21,11 @@ from kafka_sidecar.codec.messages.produce import PartitionProduceData, Partition
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError, resealed
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Producers
-from kafka_sidecar.proxy.exchanges import Answer, Client, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.frames import LENGTH, framed
 from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers, records_in
-from kafka_sidecar.proxy.interception.surroundings import Surroundings
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
+from kafka_sidecar.proxy.interception.services import Surroundings
+from kafka_sidecar.proxy.relay.exchange import Answer, Client, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.relay.frames import LENGTH, framed
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
 FIRST_WITH_IDS = 13

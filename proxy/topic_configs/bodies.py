@@ -7,8 +7,8 @@ from typing import TypeVar
 from kafka_sidecar.codec.apis import response_header_version
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import Message, decode, encode
-from kafka_sidecar.proxy.frames import LENGTH, framed
-from kafka_sidecar.proxy.rewrites import body_of, splice
+from kafka_sidecar.proxy.nodes.rewrites import body_of, splice
+from kafka_sidecar.proxy.relay.frames import LENGTH, framed
 
 M = TypeVar("M", bound=Message)
 

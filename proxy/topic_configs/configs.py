@@ -15,15 +15,15 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.exchanges import Begin, Exchange
-from kafka_sidecar.proxy.tasks import spawn, stop
-from kafka_sidecar.proxy.topic_configs.alterations import Alteration
-from kafka_sidecar.proxy.topic_configs.deleted import Deletion
-from kafka_sidecar.proxy.topic_configs.described import Description
+from kafka_sidecar.proxy.relay.exchange import Begin, Exchange
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.topic_configs.alter_configs import Alteration
+from kafka_sidecar.proxy.topic_configs.apis import SHAPES
+from kafka_sidecar.proxy.topic_configs.definitions import RECORD_VALIDATION_POLICY, Check, own_configs
+from kafka_sidecar.proxy.topic_configs.delete_topics import Deletion
+from kafka_sidecar.proxy.topic_configs.describe_configs import Description
 from kafka_sidecar.proxy.topic_configs.entries import NO_ID, Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change
-from kafka_sidecar.proxy.topic_configs.own import RECORD_VALIDATION_POLICY, Check, own_configs
-from kafka_sidecar.proxy.topic_configs.shapes import SHAPES
 from kafka_sidecar.proxy.topic_configs.store import Store, StoreError
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kafka_sidecar.proxy.topic_configs.own import LONGEST_VALUE
+from kafka_sidecar.proxy.topic_configs.definitions import LONGEST_VALUE
 
 FORMAT_VERSION = 1
 ID_SIZE = 16

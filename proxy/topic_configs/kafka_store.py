@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from kafka_sidecar.proxy.tasks import spawn, stop
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
 
 log = logging.getLogger(__name__)

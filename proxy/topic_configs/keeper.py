@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kafka_sidecar.proxy.topic_configs.definitions import Own
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry
-from kafka_sidecar.proxy.topic_configs.own import Own
 
 
 @dataclass(frozen=True, slots=True)

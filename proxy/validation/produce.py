@@ -20,14 +20,14 @@ from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRe
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting, told
-from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.frames import LENGTH, framed
-from kafka_sidecar.proxy.memory import give_back
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, takes_long
-from kafka_sidecar.proxy.pace import Pace
-from kafka_sidecar.proxy.validation.observed import Observed
-from kafka_sidecar.proxy.validation.responses import Refused, merged, response_frame, summary
+from kafka_sidecar.proxy.exchanges.produce_response import Refused, merged, response_frame, summary
+from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.relay.frames import LENGTH, framed
+from kafka_sidecar.proxy.runtime.allocator import give_back
+from kafka_sidecar.proxy.runtime.loop_budget import Pace
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, takes_long
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
+from kafka_sidecar.proxy.validation.stats import Observed
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch, unreadable
 
 E = TypeVar("E", bound=BaseException)

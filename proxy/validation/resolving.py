@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from kafka_sidecar.policies.plans import Rule
-from kafka_sidecar.proxy.tasks import spawn
+from kafka_sidecar.proxy.runtime.tasks import spawn
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, Codec, DecompressionError, batches
-from kafka_sidecar.proxy.validation.responses import Refused
+from kafka_sidecar.proxy.exchanges.produce_response import Refused
 
 HEADER_SIZE = 61
 

@@ -9,17 +9,17 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.acks import CLIENT_ID
-from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Begin, Client, Exchange, Passes
-from kafka_sidecar.proxy.named import topics_named
-from kafka_sidecar.proxy.offload import in_thread
-from kafka_sidecar.proxy.topics import TopicNames
-from kafka_sidecar.proxy.validation.configured import rules
-from kafka_sidecar.proxy.validation.observed import Observed
+from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.exchanges.request_topics import topics_named
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes
+from kafka_sidecar.proxy.runtime.threads import in_thread
+from kafka_sidecar.proxy.validation.from_config import rules
 from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
 from kafka_sidecar.proxy.validation.resolving import Resolving
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig
+from kafka_sidecar.proxy.validation.stats import Observed
 
 NO_ID = bytes(16)
 LONGEST_WAIT_S = 10.0  # for topic configs; producers give a request 30 s

@@ -12,9 +12,9 @@ from rig.frames import Address
 from rig.peers import Setting
 
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.proxy.config import Config
-from kafka_sidecar.proxy.interception.configured import catalog
-from kafka_sidecar.proxy.interceptor_commands import Untold
+from kafka_sidecar.proxy.cli.interceptor import Untold
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.interception.from_config import catalog
 
 pytestmark = pytest.mark.program
 

@@ -13,7 +13,7 @@ from kio.serial import entity_reader
 from rig import frames
 from rig.driver import Workload
 
-from kafka_sidecar.codec.json_syntax import fault
+from kafka_sidecar.codec.json.syntax import fault
 from kafka_sidecar.codec.records import batches
 
 pytestmark = pytest.mark.program

@@ -9,9 +9,9 @@ import pytest
 from fuzz.samples import roots
 from harness.definitions import Definition, definitions
 
-from kafka_sidecar.codec.fields import Field
 from kafka_sidecar.codec.message import Struct
-from kafka_sidecar.codec.versions import parse_versions
+from kafka_sidecar.codec.schema.fields import Field
+from kafka_sidecar.codec.schema.versions import parse_versions
 
 MESSAGES = [
     "AlterConfigs", "ApiVersions", "CreateTopics", "DeleteTopics", "DescribeCluster", "DescribeConfigs",

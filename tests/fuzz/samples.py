@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from kafka_sidecar.codec import headers, messages
-from kafka_sidecar.codec.fields import Field
 from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.schema.fields import Field
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

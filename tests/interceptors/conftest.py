@@ -9,7 +9,7 @@ import pytest
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
 from kafka_sidecar.interceptors.contract import Batch, Context
-from kafka_sidecar.interceptors.loading import INTERCEPTORS
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
 NOW = 1_700_000_000_000  # ms
 Pairs = Iterable[tuple[str, bytes | None]]

@@ -11,10 +11,10 @@ import yaml
 from pages import Block, page
 
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.loading import INTERCEPTORS
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.settings import Settings
-from kafka_sidecar.proxy.config import load
-from kafka_sidecar.proxy.interception.configured import catalog
+from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.interception.from_config import catalog
 
 REFERENCE = page("docs/reference/built-in-interceptors.md")
 EXAMPLES = [block for block in REFERENCE.blocks if block.language == "yaml"]

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_sidecar.plugins.class_path import entries
 from kafka_sidecar.policies.contract import RecordValidationPolicy
-from kafka_sidecar.policies.loading import POLICIES
+from kafka_sidecar.policies.registry import POLICIES
 
 POLICY = """
 from kafka_sidecar.policies.contract import InvalidRecordError, RecordValidationPolicy
@@ -87,7 +87,9 @@ def test_a_module_of_the_class_path_comes_before_the_program_s_of_that_name(tmp_
 
 
 def test_what_a_class_path_lacks_comes_from_the_program(tmp_path: Path) -> None:
-    found = POLICIES.find("kafka_sidecar.policies.require_header:RequireHeader", str(folder(tmp_path, contents("1"))))
+    found = POLICIES.find(
+        "kafka_sidecar.policies.builtin.require_header:RequireHeader", str(folder(tmp_path, contents("1")))
+    )
     assert found is POLICIES.find("require_header")
 
 

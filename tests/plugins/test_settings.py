@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from kafka_sidecar.plugins.settings import Milliseconds, Settings, Size, described, read
-from kafka_sidecar.policies.loading import POLICIES
+from kafka_sidecar.policies.registry import POLICIES
 
 
 class Example(Settings):

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.policies.builtin.require_header import RequireHeader
 from kafka_sidecar.policies.catalog import MOST_RULES, PLANS_KEPT, Catalog, PolicySettings, items
 from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.loading import POLICIES
-from kafka_sidecar.policies.require_header import RequireHeader
+from kafka_sidecar.policies.registry import POLICIES
 
 HERE = f"{__name__}:"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_sidecar.policies.builtin.limits import Limits
+from kafka_sidecar.policies.builtin.require_header import RequireHeader
 from kafka_sidecar.policies.contract import (
     ALL,
     BatchPolicy,
@@ -12,8 +14,6 @@ from kafka_sidecar.policies.contract import (
     InvalidRecordError,
     RecordValidationPolicy,
 )
-from kafka_sidecar.policies.limits import Limits
-from kafka_sidecar.policies.require_header import RequireHeader
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from pages import ROOT, Block, page, tree
 from typer.testing import CliRunner
 
 from kafka_sidecar.plugins.settings import Settings
-from kafka_sidecar.policies.loading import POLICIES
-from kafka_sidecar.proxy.__main__ import app
-from kafka_sidecar.proxy.config import load
-from kafka_sidecar.proxy.validation.configured import rules
+from kafka_sidecar.policies.registry import POLICIES
+from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.validation.from_config import rules
 
 REFERENCE = page("docs/reference/policies.md")
 each_policy = pytest.mark.parametrize("name", POLICIES.built_in)
@@ -30,7 +30,7 @@ def settings_of(name: str) -> dict[str, Any]:
 
 
 def module_of(name: str) -> Path:
-    return Path("policies", POLICIES.built_in[name].split(":")[0].rpartition(".")[2] + ".py")
+    return Path("policies/builtin", POLICIES.built_in[name].split(":")[0].rpartition(".")[2] + ".py")
 
 
 def reasons(name: str) -> Iterator[str]:

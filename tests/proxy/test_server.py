@@ -16,8 +16,8 @@ from one_loop import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import server as server_module
-from kafka_sidecar.proxy.addresses import Addresses
-from kafka_sidecar.proxy.config import ConfigError
+from kafka_sidecar.proxy.config.loading import ConfigError
+from kafka_sidecar.proxy.nodes.addresses import Addresses
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 METADATA = oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 8)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_sidecar.proxy import pace
+from kafka_sidecar.proxy.runtime import loop_budget
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _patient() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "LONGEST_TURN_S", 0.9)
+        patch.setattr(loop_budget, "LONGEST_TURN_S", 0.9)
         yield

@@ -28,8 +28,8 @@ from kafka_sidecar.codec.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafka_sidecar.interceptors.contract import OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.proxy.exchanges import Answer, Hold, Step
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit
+from kafka_sidecar.proxy.relay.exchange import Answer, Hold, Step
 
 PLAIN, IN_TRANSACTION = ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT
 FIRST_WITH_IDS = {PLAIN: 10, IN_TRANSACTION: 6}

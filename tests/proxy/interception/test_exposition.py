@@ -9,9 +9,9 @@ import pytest
 from intercepting import Commits, Intercepting
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_sidecar.interceptors.figures import Figures, Histogram
-from kafka_sidecar.proxy.exposition import exposed
-from kafka_sidecar.proxy.metrics import Metrics
+from kafka_sidecar.interceptors.metrics import Figures, Histogram
+from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

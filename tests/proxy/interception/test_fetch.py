@@ -22,11 +22,11 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, built
-from kafka_sidecar.proxy.exchanges import Hold
 from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, NO_ID, VIEWED_FROM, InterceptedFetch
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, OLDEST
-from kafka_sidecar.proxy.interception.progress import At
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE
+from kafka_sidecar.proxy.interception.hidden_offsets import At
+from kafka_sidecar.proxy.relay.exchange import Hold
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE
 
 FEWER = settings(max_examples=settings().max_examples // 2)
 VERSIONS = range(OLDEST, 19)

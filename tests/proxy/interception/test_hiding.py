@@ -17,8 +17,8 @@ from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Context, Hints
 from kafka_sidecar.interceptors.guard import Limits
 from kafka_sidecar.interceptors.records import ConsumerRecords
-from kafka_sidecar.proxy.interception.fetched import Left, Reading, consumed
-from kafka_sidecar.proxy.interception.observed import Observed
+from kafka_sidecar.proxy.interception.fetched_partition import Left, Reading, consumed
+from kafka_sidecar.proxy.interception.stats import Observed
 
 GOOD = built([NewRecord(b"secret")])
 _MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 6) + b"secret"

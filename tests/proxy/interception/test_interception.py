@@ -18,14 +18,14 @@ from producing import GOOD, VERSIONS, asked, batch, said, stored, stores, topic_
 from somebody import Somebody, in_hand
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.config import Config, ConfigError
-from kafka_sidecar.proxy.exchanges import Exchange
+from kafka_sidecar.proxy.config.loading import Config, ConfigError
 from kafka_sidecar.proxy.interception.commits import InterceptedCommit
 from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
 from kafka_sidecar.proxy.interception.interception import Interception
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
-from kafka_sidecar.proxy.routes import RouteError
-from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Exchange
+from kafka_sidecar.proxy.relay.routes import RouteError
 
 NAMES = ("orders", "payments", "free", "other")
 ON_ORDERS = [{"type": f"intercepting:{kind}", "topics": ["orders"]} for kind in ("Adds", "Reads")]

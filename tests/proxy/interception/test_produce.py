@@ -35,11 +35,11 @@ from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch, Header, NewRecord, built
 from kafka_sidecar.interceptors.contract import SendError
-from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.interception import produce as produce_module
 from kafka_sidecar.proxy.interception.produce import FIRST_WITH_IDS as WITH_IDS
 from kafka_sidecar.proxy.interception.produce import VIEWED_FROM, InterceptedProduce
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, OFFLOADED, WORKERS
+from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Last, Step
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, OFFLOADED, WORKERS
 
 FEWER = settings(max_examples=settings().max_examples // 3)
 each_version = pytest.mark.parametrize("version", VERSIONS)

@@ -14,7 +14,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 from somebody import SOMEBODY
 
-from kafka_sidecar.proxy.exchanges import Answer, Hold
+from kafka_sidecar.proxy.relay.exchange import Answer, Hold
 from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
 

@@ -31,8 +31,8 @@ from producing import (
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.proxy.exchanges import Answer, Hold, Last
-from kafka_sidecar.proxy.validation import observed
+from kafka_sidecar.proxy.relay.exchange import Answer, Hold, Last
+from kafka_sidecar.proxy.validation import stats
 from kafka_sidecar.proxy.validation.produce import VIEWED_FROM
 from kafka_sidecar.proxy.validation.rules import TopicRule
 
@@ -295,7 +295,7 @@ def test_nothing_that_was_inflated_is_kept_for_what_a_policy_raised(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange = judging().exchange(9)
-    monkeypatch.setattr(logging.getLogger(observed.__name__), "disabled", True)  # pytest keeps what is logged
+    monkeypatch.setattr(logging.getLogger(stats.__name__), "disabled", True)  # pytest keeps what is logged
     gc.collect()
     gc.disable()
     try:

@@ -10,7 +10,7 @@ from producing import GOOD, batch
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.proxy.validation.responses import Refused
+from kafka_sidecar.proxy.exchanges.produce_response import Refused
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10

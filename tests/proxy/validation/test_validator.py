@@ -16,9 +16,9 @@ from somebody import SOMEBODY, in_hand
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.config import ConfigError
-from kafka_sidecar.proxy.exchanges import Answer, Exchange, Hold
-from kafka_sidecar.proxy.topics import TopicNames
+from kafka_sidecar.proxy.config.loading import ConfigError
+from kafka_sidecar.proxy.nodes.topic_names import TopicNames
+from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold
 from kafka_sidecar.proxy.validation import validator as validator_module
 from kafka_sidecar.proxy.validation.validator import Validator
 

@@ -23,9 +23,9 @@ from producing import (
     topic_id,
 )
 
-from kafka_sidecar.proxy import pace
-from kafka_sidecar.proxy.exchanges import Answer, Hold
-from kafka_sidecar.proxy.offload import INFLATED_AT_ONCE, OFFLOADED
+from kafka_sidecar.proxy.relay.exchange import Answer, Hold
+from kafka_sidecar.proxy.runtime import loop_budget
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, OFFLOADED
 from kafka_sidecar.proxy.validation.rules import TopicRule
 
 
@@ -136,7 +136,7 @@ async def test_many_records_for_a_policy_that_judges_one_by_one_are_judged_in_a_
 
 
 async def test_after_some_milliseconds_of_judging_all_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "LONGEST_TURN_S", 0.01)
+    monkeypatch.setattr(loop_budget, "LONGEST_TURN_S", 0.01)
     judge, turns = judging(), 0
     judge.around.pace.spent_s = 0.02  # of other connections
 

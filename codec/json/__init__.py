@@ -1,0 +1,1 @@
+"""JSON texts in records: grammar, contents, whole batches."""

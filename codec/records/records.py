@@ -1,0 +1,166 @@
+"""The records of one batch, and the loops over them that judge a whole batch in one call.
+
+This file runs as it is and compiled (records.pxd holds the C types).
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+
+from kafka_sidecar.codec.records.check import check
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.records.record import Record, lacking, varlong
+else:
+    from cython.cimports.kafka_sidecar.codec.records.record import Record, lacking, varlong  # type: ignore[no-redef]
+
+
+class Records:
+    """The records of one batch, inflated and known to be well formed.
+
+    Raises:
+        CodecError: a length in ``payload`` cannot be, or there are not exactly ``count`` records.
+    """
+
+    __slots__ = ("_append_time", "_base_timestamp", "_count", "_starts", "payload")
+
+    def __init__(self, payload: bytes, count: int, base_timestamp: int = 0, append_time: int | None = None) -> None:
+        check(payload, count)
+        self.payload = payload
+        self._count = count
+        self._base_timestamp = base_timestamp
+        self._append_time = append_time
+        self._starts: array[int] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Record]:
+        at = self._cursor()
+        for _ in range(self._count):
+            at._advance()
+            yield at._copy()
+
+    def __getitem__(self, index: int) -> Record:
+        if index < 0:
+            index += self._count
+        if not 0 <= index < self._count:
+            raise IndexError("no record has that index")
+        if self._starts is None:
+            self._starts = self._found_starts()
+        record = self._cursor()
+        record._index = index - 1
+        record._end = self._starts[index]
+        record._advance()
+        return record
+
+    def changed(self, payload: bytes, count: int = -1) -> Records:
+        """These records after an edit: others, or fewer, of the same batch; itself where nothing has changed."""
+        if count < 0:
+            count = self._count
+        if payload is self.payload and count == self._count:
+            return self
+        return Records(payload, count, self._base_timestamp, self._append_time)
+
+    def without_header(self, name: bytes, most: int = sys.maxsize) -> list[int]:
+        """The indexes of the records that have no header of that name; as in all these, of the first ``most``."""
+        return lacking(self.payload, self._count, name, most)
+
+    def null_keys(self, most: int = sys.maxsize) -> list[int]:
+        """The indexes of the records whose key is null."""
+        found = []
+        record = self._cursor()
+        for index in range(self._count):
+            record._advance()
+            record._read()
+            if record._key_size < 0:
+                found.append(index)
+                if len(found) >= most:
+                    break
+        return found
+
+    def larger_than(
+        self, key: int = -1, value: int = -1, record: int = -1, most: int = sys.maxsize
+    ) -> list[tuple[int, str]]:
+        """The indexes of the records that are over a limit, each with the first one it is over: ``"key"``,
+        ``"value"`` or ``"record"`` (key, value and headers as they are written). Limits are bytes; -1: none."""
+        found = []
+        one = self._cursor()
+        for index in range(self._count):
+            one._advance()
+            one._read()
+            if 0 <= key < one._key_size:
+                found.append((index, "key"))
+            elif 0 <= value < one._value_size:
+                found.append((index, "value"))
+            elif 0 <= record < one._end - one._start:
+                found.append((index, "record"))
+            if len(found) >= most:
+                break
+        return found
+
+    def timestamps(self) -> array[int]:
+        """What `Record.timestamp` is, of all: ms since 1970."""
+        if self._append_time is not None:
+            return array("q", (self._append_time,)) * self._count
+        found = _zeros(self._count)
+        record = self._cursor()
+        base = self._base_timestamp
+        for index in range(self._count):
+            record._advance()
+            delta, _ = varlong(record._data, record._start + 1)
+            _set(found, index, _sum(base, delta))
+        return found
+
+    def sizes(self) -> tuple[array[int], array[int]]:
+        """The sizes of all keys and of all values in bytes; -1 for null."""
+        keys, values = _zeros(self._count), _zeros(self._count)
+        record = self._cursor()
+        for index in range(self._count):
+            record._advance()
+            record._read()
+            _set(keys, index, record._key_size)
+            _set(values, index, record._value_size)
+        return keys, values
+
+    def _cursor(self) -> Record:
+        """A record before the first."""
+        record = Record.__new__(Record)
+        record._records = self
+        record._data = self.payload
+        record._index = -1
+        record._end = 0
+        return record
+
+    def _found_starts(self) -> array[int]:
+        starts = array("q")
+        record = self._cursor()
+        for _ in range(self._count):
+            starts.append(record._end)
+            record._advance()
+        return starts
+
+
+def _zeros(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
+
+
+def _set(found: array[int], index: int, value: int) -> None:
+    if cython.compiled:  # as an object a number takes ten times as long
+        found.data.as_longlongs[index] = value  # type: ignore[attr-defined]
+    else:
+        found[index] = value
+
+
+def _sum(one: int, other: int) -> int:
+    """In 64 bits, beyond which it goes round as it does for consumers."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, one) + cython.cast(cython.ulonglong, other))  # type: ignore[no-any-return]
+    return (one + other + 2**63) % 2**64 - 2**63

@@ -1,0 +1,231 @@
+"""Batches written: one changed record by record, with all else as it was, and one from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from crc32c import crc32c
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_BITS,
+    CONTROL,
+    COUNT_AT,
+    CRC_AT,
+    HEADER,
+    LENGTH_AT,
+    LENGTH_FROM,
+    TRANSACTIONAL,
+    Batch,
+)
+from kafka_sidecar.codec.records.compression import compressed
+from kafka_sidecar.codec.records.header import Header
+from kafka_sidecar.codec.records.record import Record
+from kafka_sidecar.codec.records.records import Records
+
+MAGIC = 2
+COMMIT_KEY = bytes((0, 0, 0, 1))  # version int16, type int16 (KIP-98)
+COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
+
+
+class Keep(Enum):
+    """The one value that stands for "as it was", where None is a value."""
+
+    KEEP = "keep"
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write in place of a record's key, value and headers."""
+
+    key: bytes | Keep | None = KEEP
+    value: bytes | Keep | None = KEEP
+    headers: Sequence[Header] | Keep = KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be written; without an ``offset_delta`` it is its place in the batch."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    timestamp_delta: int = 0  # ms
+    offset_delta: int | None = None
+    attributes: int = 0
+
+
+def rebuilt(batch: Batch, changes: Mapping[int, Change | None], records: Records | None = None) -> bytes:
+    """The batch with some of its records changed, by index, or left out (None); deltas, offsets, producer, codec and
+    flags stay.
+
+    ``records`` saves the work of inflating what the caller has inflated already.
+
+    Raises:
+        CodecError: the batch cannot be read, or has no record of such an index.
+    """
+    if records is None:
+        records = batch.records()
+    for index in changes:
+        if not 0 <= index < len(records):
+            raise CodecError(f"there is no record {index} of {len(records)}")
+    new = edited(records, ((records[index], changes[index]) for index in sorted(changes)))
+    return bytes(batch.data) if new is records else resealed(batch, new)
+
+
+def edited(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:
+    """The records with some of them changed, or left out (None): what is left out is a gap, as after compaction.
+
+    ``changes`` come in the order of the records, and are not kept: they may be made on the way. Where there are none
+    these are the very records that came in.
+    """
+    payload, copied, left = records.payload, 0, len(records)
+    out = bytearray()
+    for record, change in changes:
+        begin, *_, end = edges = record.edges()
+        out += payload[copied:begin]
+        if change is None:
+            left -= 1
+        else:
+            out += _changed(payload, edges, change)
+        copied = end
+    if not copied:
+        return records
+    out += payload[copied:]
+    return records.changed(bytes(out), left)
+
+
+def resealed(batch: Batch, records: Records) -> bytes:
+    """The batch with these records in place of its own; everything else in its header stays.
+
+    Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
+    """
+    header = bytearray(batch.data[: HEADER.size])
+    header[COUNT_AT:] = len(records).to_bytes(4, "big")
+    return _sealed(header, records.payload, batch.data[HEADER.size :])
+
+
+def commit_marker(like: Batch, base_offset: int) -> bytes:
+    """A control batch without a transaction that stands for the offsets from ``base_offset`` to the last one of
+    ``like``, of which a consumer is shown nothing. Every client skips it and goes on behind it.
+    """
+    header = like.header
+    last = header.base_offset + header.last_offset_delta - base_offset
+    record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last)
+    return built(
+        [record],
+        attributes=TRANSACTIONAL | CONTROL,
+        base_offset=base_offset,
+        leader_epoch=header.leader_epoch,
+        base_timestamp=header.max_timestamp,
+    )
+
+
+def built(
+    records: Iterable[NewRecord],
+    *,
+    codec: int = 0,
+    attributes: int = 0,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    last_offset_delta: int | None = None,
+    base_timestamp: int = 0,
+    max_timestamp: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """A batch as a producer makes it. What is None follows from the records; ``attributes`` are the flags without
+    the codec, times are ms since 1970.
+
+    >>> built([NewRecord(b"v")]).hex(" ", 8)[-25:]
+    '00000001 0e00000001027600'
+
+    Raises:
+        CodecError: there is no such codec.
+    """
+    new = list(records)
+    deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(new)]
+    payload = b"".join(_written(record, delta) for record, delta in zip(new, deltas, strict=True))
+    if last_offset_delta is None:
+        last_offset_delta = max(deltas, default=-1)
+    if max_timestamp is None:
+        max_timestamp = base_timestamp + max((record.timestamp_delta for record in new), default=0)
+    header = HEADER.pack(
+        base_offset, 0, leader_epoch, MAGIC, 0, attributes & ~CODEC_BITS | codec, last_offset_delta, base_timestamp,
+        max_timestamp, producer_id, producer_epoch, base_sequence, len(new),
+    )  # fmt: skip
+    return _sealed(bytearray(header), payload)
+
+
+def _sealed(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
+    """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
+    checksum."""
+    records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
+    header[LENGTH_AT:LENGTH_FROM] = (HEADER.size - LENGTH_FROM + len(records)).to_bytes(4, "big")
+    crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
+    header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
+    return b"".join((header, records))
+
+
+def _changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:
+    _, start, keys_at, values_at, headers_at, end = edges
+    return _with_length(
+        payload[start:keys_at]
+        + (payload[keys_at:values_at] if change.key is KEEP else _nullable(change.key))
+        + (payload[values_at:headers_at] if change.value is KEEP else _nullable(change.value))
+        + (payload[headers_at:end] if change.headers is KEEP else _headers(change.headers))
+    )
+
+
+def _written(record: NewRecord, offset_delta: int) -> bytes:
+    return _with_length(
+        bytes((record.attributes,))
+        + varint(record.timestamp_delta)
+        + varint(offset_delta)
+        + _nullable(record.key)
+        + _nullable(record.value)
+        + _headers(record.headers)
+    )
+
+
+def _headers(headers: Sequence[Header]) -> bytes:
+    parts = [varint(len(headers))]
+    for header in headers:
+        parts += (_nullable(header.key_bytes), _nullable(header.value))
+    return b"".join(parts)
+
+
+def _nullable(data: bytes | None) -> bytes:
+    return NULL_BYTES if data is None else varint(len(data)) + data
+
+
+def _with_length(body: bytes) -> bytes:
+    return varint(len(body)) + body
+
+
+def varint(value: int) -> bytes:
+    """A signed varint or varlong, zigzag coded.
+
+    >>> varint(-1).hex(), varint(150).hex()
+    ('01', 'ac02')
+    """
+    raw = value << 1 if value >= 0 else -value * 2 - 1
+    if raw < 128:
+        return _ONE_BYTE[raw]
+    out = bytearray()
+    while raw > 127:
+        out.append(raw & 127 | 128)
+        raw >>= 7
+    out.append(raw)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes((n,)) for n in range(128)]
+NULL_BYTES = _ONE_BYTE[1]

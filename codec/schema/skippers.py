@@ -1,0 +1,190 @@
+"""Skippers: step over fields without building their values, to find where one of them lies.
+
+The generated code adds up the sizes of fixed fields while it is built, reads lengths at constant distances from ``at``
+and moves ``at`` as seldom as it can. Every loop reads at least one byte per turn, so that hostile counts end at the end
+of the bytes; whether they were overrun is checked once, last. Null is let pass where a reader would refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from kafka_sidecar.codec.errors import UnsupportedVersionError
+from kafka_sidecar.codec.schema.codegen import Source
+from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
+from kafka_sidecar.codec.schema.structs import Declaration, Struct
+from kafka_sidecar.codec.wire import Buffer, bad_length, long_uvarint, skip_tags
+
+Skipper = Callable[[Buffer, int], int]
+Span = Callable[[Buffer, int], tuple[int, int]]
+
+TAGS = "(tagged fields)"  # names the tag section where a field's name is asked for
+
+_built: dict[tuple[object, ...], Callable[..., Any]] = {}
+
+
+def skipper(cls: type[Struct], version: int, after: str | None = None, before: str | None = None) -> Skipper:
+    """The function ``(data, at) -> at`` that steps over the fields of a ``cls`` after ``after`` and before ``before``.
+
+    ``at`` is where the field that follows ``after`` begins, or the struct. Without ``before`` it steps over everything,
+    the tag section too; with `TAGS` over everything else.
+
+    Raises:
+        UnsupportedVersionError: this version does not have these fields outside its tag section.
+    """
+    key = (cls, version, after, before)
+    built = _built.get(key)
+    if built is None:
+        built = _built[key] = _build_skipper(cls.declaration_, version, after, before)
+    return built
+
+
+def span(cls: type[Struct], name: str, version: int) -> Span:
+    """The function ``(data, at) -> (start, end)`` that finds a field, or `TAGS`, of the ``cls`` at ``at``."""
+    key = (cls, name, version)
+    built = _built.get(key)
+    if built is None:
+        built = _built[key] = _build_span(cls.declaration_, name, version)
+    return cast("Span", built)
+
+
+class _SkipperSource(Source):
+    def __init__(self, declaration: Declaration, version: int, purpose: str) -> None:
+        super().__init__(declaration, version, purpose, bad_length, long_uvarint, skip_tags)
+        self._ahead = 0  # how far the position is ahead of the variable `at`
+
+    def settle(self, more: str = "") -> None:
+        """Move `at` to the position, and by ``more``."""
+        terms = [str(self._ahead)] * bool(self._ahead) + [more] * bool(more)
+        if terms:
+            self.add(f"at += {' + '.join(terms)}")
+        self._ahead = 0
+
+    def here(self) -> str:
+        return f"at + {self._ahead}" if self._ahead else "at"
+
+    def field(self, field: Field) -> None:
+        compact, nullable = self.is_compact(field.flexible), self.version in field.nullable
+        self.value(field.kind, field.of, compact, nullable, field.name)
+
+    def value(self, kind: str, of: Any, compact: bool, nullable: bool, what: str) -> None:
+        if kind in FIXED:
+            self._ahead += FIXED[kind][1]
+        elif kind == "struct" and nullable:
+            self.settle()
+            self.add("at += 1")
+            with self.block("if data[at - 1] < 128:"):
+                self.struct(of.declaration_)
+                self.settle()
+        elif kind == "struct":
+            self.struct(of.declaration_)
+        elif kind != "array":
+            self._bytes(kind, 1, compact, what)
+        else:
+            self._array(of, compact, what)
+
+    def struct(self, declaration: Declaration) -> None:
+        for field in declaration.plain(self.version):
+            self.field(field)
+        if declaration.is_flexible(self.version):
+            self.tags()
+
+    def tags(self) -> None:
+        with self.block(f"if data[{self.here()}]:"):
+            self.add(f"at = skip_tags(data, {self.here()}) - {self._ahead + 1}")
+        self._ahead += 1
+
+    def _bytes(self, kind: str, size: int, compact: bool, what: str) -> None:
+        """Step over a length and as many times ``size`` bytes."""
+        n = self._length(kind, compact)
+        times = f" * {size}" if size != 1 else ""
+        if compact:
+            # The length is one more than the count; 0 (null) takes as little room as 1.
+            self._ahead -= size
+            self.settle(f"({n}{times} or {size})")
+            return
+        self.settle()
+        self.add(f"if {n} > 0: at += {n}{times}", f"elif {n} < -1: {self.refuse(what, n)}")
+
+    def _length(self, kind: str, compact: bool) -> str:
+        n = self.fresh("n")
+        if compact:
+            self.add(f"{n} = data[{self.here()}]", f"if {n} > 127: {n}, at = long_uvarint(data, at, {self._ahead})")
+            self._ahead += 1
+        else:
+            character = "h" if kind == "string" else "i"
+            self.add(f"({n},) = {self.unpacker(character)}(data, {self.here()})")
+            self._ahead += 2 if kind == "string" else 4
+        return n
+
+    def _array(self, of: Any, compact: bool, what: str) -> None:
+        size = self._fixed_size(of)
+        if size is not None:
+            self._bytes("array", size, compact, what)
+            return
+        n = self._length("array", compact)
+        self.settle()
+        if not compact:
+            self.add(f"if {n} < -1: {self.refuse(what, n)}")
+        with self.block(f"for _ in range({n}{' - 1' if compact else ''}):"):
+            self.value("struct" if is_struct(of) else of, of, compact, False, what)
+            self.settle()
+
+    def _fixed_size(self, of: Any) -> int | None:
+        """The size of an element if all have the same."""
+        if not is_struct(of):
+            return FIXED[of][1] if of in FIXED else None
+        kinds = [field.kind for field in of.declaration_.plain(self.version)]
+        if of.declaration_.is_flexible(self.version) or any(kind not in FIXED for kind in kinds):
+            return None
+        return sum(FIXED[kind][1] for kind in kinds)
+
+    def finish(self, result: str) -> Callable[..., Any]:
+        self.settle()
+        self.add("if at > len(data): raise TruncatedError(TITLE + ' ends early')", f"return {result}")
+        self.close()
+        self.add("except (IndexError, FormatError): raise TruncatedError(TITLE + ' ends early') from None")
+        return self.function("skip")
+
+
+def _begin(declaration: Declaration, version: int, purpose: str) -> _SkipperSource:
+    declaration.check(version)
+    source = _SkipperSource(declaration, version, purpose)
+    source.open("def skip(data, at):")
+    source.open("try:")
+    return source
+
+
+def _build_skipper(declaration: Declaration, version: int, after: str | None, before: str | None) -> Skipper:
+    source = _begin(declaration, version, "skipper")
+    fields = declaration.plain(version)
+    start = 0 if after is None else _index(declaration, version, after) + 1
+    end = len(fields) if before in (None, TAGS) else _index(declaration, version, before)
+    for field in fields[start:end]:
+        source.field(field)
+    if before is None and declaration.is_flexible(version):
+        source.tags()
+    return cast("Skipper", source.finish("at"))
+
+
+def _build_span(declaration: Declaration, name: str, version: int) -> Span:
+    source = _begin(declaration, version, "span")
+    fields = declaration.plain(version)
+    at = len(fields) if name == TAGS else _index(declaration, version, name)
+    for field in fields[:at]:
+        source.field(field)
+    source.settle()
+    source.add("start = at")
+    if name != TAGS:
+        source.field(fields[at])
+    elif declaration.is_flexible(version):
+        source.tags()
+    return cast("Span", source.finish("(start, at)"))
+
+
+def _index(declaration: Declaration, version: int, name: str) -> int:
+    for index, field in enumerate(declaration.plain(version)):
+        if field.name == name:
+            return index
+    raise UnsupportedVersionError(f"{declaration.name} v{version} has no field {name} outside its tagged fields")

@@ -1,0 +1,1 @@
+"""The interceptors that the sidecar brings."""

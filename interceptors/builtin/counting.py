@@ -1,0 +1,84 @@
+"""What is produced, counted: records and bytes by topic and client, different keys by topic (KIP-42's own example)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from pydantic import PositiveInt
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.bounded_series import Series
+from kafka_sidecar.interceptors.builtin.hyperloglog import Sketch
+from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Hints, ProducerInterceptor
+from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.plugins.settings import Settings, read
+
+
+class CountingSettings(Settings):
+    bytes: bool = True
+    """Whether bytes are counted, which have to be decompressed for it."""
+    keys: bool = True
+    """Whether the number of different keys is estimated, which have to be decompressed for it."""
+    max_series: PositiveInt = 1000
+    """How many pairs of topic and client id are told apart; further client ids are `(other)`, and further topics too \
+once there are twice as many series. As many topics have estimates of their own."""
+
+
+@dataclass(slots=True)
+class Counted:
+    written: int = 0  # records
+    failed: int = 0
+    sent_bytes: int = 0
+
+
+class Counting(ProducerInterceptor):
+    """Counts records when they are acknowledged, bytes and keys when they are sent."""
+
+    settings = CountingSettings()
+    on_send_batch: Callable[[Batch], Records]  # only there if it has something to do
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(CountingSettings, configs)
+        self._lock = Lock()  # hooks run in several threads
+        self._counted = Series(Counted, own.max_series)
+        self._keys = Series(Sketch, own.max_series)
+        if own.bytes or own.keys:
+            self.on_send_batch = self._sent
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=self.settings.bytes or self.settings.keys)
+
+    def figures(self) -> Iterable[Figures]:
+        with self._lock:
+            counted = dict(self._counted.values)
+            keys = {labels: round(sketch.estimate()) for labels, sketch in self._keys.values.items()}
+        by = ("topic", "client_id")
+        written = {labels: one.written for labels, one in counted.items()}
+        yield Figures("written_records", "Records that a broker has acknowledged.", by, counters=written)
+        failed = {labels: one.failed for labels, one in counted.items()}
+        yield Figures("unwritten_records", "Records that were answered with an error.", by, counters=failed)
+        if self.settings.bytes:
+            sent = {labels: one.sent_bytes for labels, one in counted.items()}
+            yield Figures("sent_record_bytes", "Sizes of sent records before compression.", by, counters=sent)
+        if self.settings.keys:
+            yield Figures("distinct_keys", "Different keys of sent records, estimated.", ("topic",), gauges=keys)
+
+    def on_acknowledgement_batch(self, batch: Acknowledged, exception: Exception | None) -> None:
+        with self._lock:
+            counted = self._counted.of((batch.topic, batch.context.client_id or ""))
+            if exception is None:
+                counted.written += batch.count
+            else:
+                counted.failed += batch.count
+
+    def _sent(self, batch: Batch) -> Records:
+        own, records = self.settings, batch.records
+        keys = [key for record in records if (key := record.key) is not None] if own.keys else ()
+        with self._lock:
+            self._counted.of((batch.topic, batch.context.client_id or "")).sent_bytes += len(records.payload)
+            if keys:
+                self._keys.of((batch.topic,)).add(keys)
+        return records

@@ -1,0 +1,105 @@
+"""How long records take: to be acknowledged, and from the producer to the consumer (KIP-42: end-to-end monitoring)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.bounded_series import Series
+from kafka_sidecar.interceptors.builtin.create_timestamp import KEY, TIME
+from kafka_sidecar.interceptors.contract import (
+    UNKNOWN,
+    Acknowledged,
+    Batch,
+    ConsumerInterceptor,
+    Hints,
+    ProducerInterceptor,
+)
+from kafka_sidecar.interceptors.metrics import Figures, Histogram
+from kafka_sidecar.plugins.settings import Settings, read
+
+US_PER_MS = 1000
+
+
+class LatencySettings(Settings):
+    produce: bool = True
+    """Whether the time from sending to the acknowledgement is measured. Costs no decompression."""
+    end_to_end: bool = True
+    """Whether the time from making a record to handing it to a consumer is measured."""
+    origin: Literal["timestamp", "_t"] = Field(default="timestamp", alias="from")
+    """When a record was made: its timestamp, or what `create_timestamp` noted in its header, where it has one."""
+    max_topics: PositiveInt = 1000
+    """How many topics have histograms of their own; further ones share that of the topic `(other)`."""
+
+
+class Latency(ProducerInterceptor, ConsumerInterceptor):
+    """Histograms of latencies, by topic."""
+
+    settings = LatencySettings()
+    # Only what is measured is there: for a hook that is not there nothing is decompressed.
+    on_acknowledgement_batch: Callable[[Acknowledged, Exception | None], None]
+    on_consume_batch: Callable[[Batch], Records]
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(LatencySettings, configs)
+        if not (own.produce or own.end_to_end):
+            raise ValueError("measures nothing: set produce, end_to_end or both to true")
+        self._lock = Lock()  # hooks run in several threads
+        self._produce = Series(Histogram, own.max_topics)
+        self._end_to_end = Series(Histogram, own.max_topics)
+        self._times = _timestamps if own.origin == "timestamp" else _noted
+        if own.produce:
+            self.on_acknowledgement_batch = self._acknowledged
+        if own.end_to_end:
+            self.on_consume_batch = self._consumed
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=self.settings.end_to_end)
+
+    def figures(self) -> Iterable[Figures]:
+        if self.settings.produce:
+            about = "From handing records to a broker until it acknowledged them."
+            yield self._shown("produce_latency_seconds", about, self._produce)
+        if self.settings.end_to_end:
+            about = "From making records until they are handed to a consumer."
+            yield self._shown("end_to_end_latency_seconds", about, self._end_to_end)
+
+    def _acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
+        if exception is not None or batch.base_offset == UNKNOWN:  # acks=0: nobody acknowledged anything
+            return
+        with self._lock:
+            self._produce.of((batch.topic,)).add(batch.took_us, batch.count)
+
+    def _consumed(self, batch: Batch) -> Records:
+        now = batch.context.clock()
+        found = Counter(self._times(batch.records))  # records of a batch share few milliseconds
+        with self._lock:
+            histogram = self._end_to_end.of((batch.topic,))
+            for time, times in found.items():
+                if time >= 0:  # -1: the record has none
+                    histogram.add((now - time) * US_PER_MS, times)
+        return batch.records
+
+    def _shown(self, name: str, about: str, series: Series[Histogram]) -> Figures:
+        with self._lock:
+            values = {labels: Histogram(one.counts.copy(), one.total_us) for labels, one in series.values.items()}
+        return Figures(name, about, ("topic",), histograms=values)
+
+
+def _timestamps(records: Records) -> Iterable[int]:
+    return records.timestamps()
+
+
+def _noted(records: Records) -> Iterator[int]:
+    """What the header says; the timestamp of a record that has none, or one that cannot be read."""
+    for record in records:
+        header = record.header(KEY)
+        if header is None or header.value is None or len(header.value) != TIME.size:
+            yield record.timestamp
+        else:
+            yield TIME.unpack(header.value)[0]

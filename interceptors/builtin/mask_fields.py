@@ -1,0 +1,134 @@
+"""Hides fields of JSON values from those who read them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths, NotReadableError, Span
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
+from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
+from kafka_sidecar.plugins.settings import Settings, read
+
+MASK = "***"
+FIELDS, UNREADABLE, FAILED = "fields", "unreadable", "failed"
+
+
+class KeepLast(Settings):
+    keep_last: int
+    """How many characters of a text, or digits of a number, stay readable behind the mask."""
+
+
+def mask(value: object) -> object:
+    """What `with` may be. Raises ValueError for anything else."""
+    match value:
+        case None | str():
+            return value
+        case {"keep_last": int(characters), **others} if not others and characters >= 1:
+            return value
+    raise ValueError("write a text, null, or {keep_last: 4}")
+
+
+Mask = Annotated[str | KeepLast | None, BeforeValidator(mask)]
+
+
+class MaskFieldsSettings(Settings):
+    fields: tuple[str, ...] = ()
+    """JSON paths of what is masked: `$.card.number`, `$['card-number']`, `$.items[*].price`, `$.lines[0]`, `$..ssn`."""
+    with_: Mask = Field(default=MASK, alias="with")
+    """What stands in place of a field: a text, `null`, or `{keep_last: 4}` for `***` and the last characters."""
+    unreadable: Literal["hide", "keep", "drop"] = "hide"
+    """What becomes of a value that is no JSON object or array: `hide` masks all of it, `keep` lets it pass, `drop` leaves the record out."""  # noqa: E501
+
+
+class MaskFields(ConsumerInterceptor):
+    """Consumers get a mask in place of some fields of JSON values; every other byte stays as it was.
+
+    What it cannot read it hides: the worst that a defect can do is to show too little.
+    """
+
+    settings = MaskFieldsSettings()
+
+    def __init__(self) -> None:
+        self._paths = JsonPaths(())
+        self._mask = _json(MASK)
+        self._keep = 0  # characters
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._lock = Lock()  # hooks run in several threads
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(MaskFieldsSettings, configs)
+        if not own.fields:
+            raise ValueError('masks nothing: set fields, such as ["$.card.number"]')
+        try:
+            self._paths = JsonPaths(own.fields)
+        except ValueError as error:
+            raise ValueError(f"fields: {error}") from error
+        self._keep = own.with_.keep_last if isinstance(own.with_, KeepLast) else 0
+        self._mask = _json(MASK if isinstance(own.with_, KeepLast) else own.with_)
+
+    def hints(self) -> Hints:
+        return Hints(never_left_out=True)
+
+    def figures(self) -> Iterable[Figures]:
+        with self._lock:
+            counts = dict(self._counts)
+        yield Figures("masked_records", "Records whose values were masked, and why.", ("reason",), counts)
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        masked = [self._masked(record) for record in records]
+        if all(map(lambda one, other: one is other, masked, records)):
+            return records
+        return [record for record in masked if record is not None]
+
+    def _masked(self, record: ConsumerRecord) -> ConsumerRecord | None:
+        """The record without what is not to be seen of it; None: nothing is."""
+        value = record.value
+        if value is None:
+            return record
+        try:
+            new = self._spliced(value, self._paths.spans(value))
+        except NotReadableError:
+            return record if self.settings.unreadable == "keep" else self._hidden(record, UNREADABLE)
+        except Exception:  # noqa: BLE001 - whatever is wrong here, the fields must not be shown
+            return self._hidden(record, FAILED)
+        if new == value:
+            return record
+        self._count(FIELDS)
+        return record.replace(value=new)
+
+    def _hidden(self, record: ConsumerRecord, reason: str) -> ConsumerRecord | None:
+        self._count(reason)
+        return None if self.settings.unreadable == "drop" else record.replace(value=self._mask)
+
+    def _count(self, reason: str) -> None:
+        with self._lock:
+            self._counts[reason,] += 1
+
+    def _spliced(self, value: bytes, spans: list[Span]) -> bytes:
+        parts: list[bytes] = []
+        copied = 0
+        for start, end in spans:
+            parts += (value[copied:start], self._in_place_of(value[start:end]))
+            copied = end
+        return b"".join((*parts, value[copied:]))
+
+    def _in_place_of(self, field: bytes) -> bytes:
+        """The mask. A null stays one, as with Kafka Connect's MaskField: there is nothing to hide."""
+        if field == b"null":
+            return field
+        if not self._keep or field[:1] in b"{[tf":
+            return self._mask
+        text = json.loads(field) if field[:1] == b'"' else field.decode()
+        # of a short one, most would be shown
+        return _json(MASK + text[-self._keep :]) if len(text) >= 2 * self._keep else self._mask
+
+
+def _json(text: str | None) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()

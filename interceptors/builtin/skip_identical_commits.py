@@ -1,0 +1,98 @@
+"""Leaves out commits that would change nothing: the example of KIP-547."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from pydantic import Field
+
+from kafka_sidecar.interceptors.contract import (
+    ConsumerInterceptor,
+    Context,
+    Hints,
+    OffsetAndMetadata,
+    Offsets,
+    TopicPartition,
+)
+from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.plugins.settings import Milliseconds, Settings, read
+
+Place = tuple[str | None, TopicPartition]  # group, partition
+Who = tuple[int, str | None, str | None]  # connection, member, group instance
+
+
+class SkipIdenticalCommitsSettings(Settings):
+    remember: int = Field(default=100_000, ge=1)
+    """Of how many partitions, each counted once for every group, the last commit is remembered."""
+    at_least_every: Milliseconds = Field(default="1m", validate_default=True)
+    """After this time a commit goes through though it is identical: or the group's offsets would expire."""
+
+
+@dataclass(slots=True)
+class _Commit:
+    """The last commit of a partition."""
+
+    asked: OffsetAndMetadata  # as the client asked for it: interceptors behind this one may add to it
+    who: Who
+    at: int  # ms since 1970
+    waiting: Context | None  # of the request whose answer is to come; None: it has been committed
+
+
+class SkipIdenticalCommits(ConsumerInterceptor):
+    """Offsets are committed only if they, their metadata or their leader epoch differ from the last ones that this
+    client committed, or if some time has passed."""
+
+    settings = SkipIdenticalCommitsSettings()
+
+    def __init__(self) -> None:
+        self._commits: OrderedDict[Place, _Commit] = OrderedDict()  # the one used last is the last
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._lock = Lock()  # hooks run in several threads
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(SkipIdenticalCommitsSettings, configs)
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=False)
+
+    def figures(self) -> Iterable[Figures]:
+        about = "Partitions that were left out of commits because their offsets had been committed."
+        with self._lock:
+            counts = dict(self._counts)
+        yield Figures("skipped_commits", about, (), counts)
+
+    def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        with self._lock:
+            return {place: asked for place, asked in offsets.items() if not self._is_known(place, asked, offsets)}
+
+    def on_commit(self, offsets: Offsets) -> None:
+        context = offsets.context
+        with self._lock:
+            for place in offsets:
+                known = self._commits.get((context.group_id, place))
+                if known is not None and known.waiting is context:
+                    known.at, known.waiting = context.clock(), None
+
+    def _is_known(self, place: TopicPartition, asked: OffsetAndMetadata, offsets: Offsets) -> bool:
+        """Whether just this has been committed. If not, nothing is known until its answer is here."""
+        context = offsets.context
+        key = context.group_id, place
+        if context.transactional_id is not None:  # it counts only if the transaction is committed
+            self._commits.pop(key, None)
+            return False
+        who, now = (context.session, context.member_id, context.group_instance_id), context.clock()
+        known = self._commits.get(key)
+        if known is not None and known.waiting is None and (known.asked, known.who) == (asked, who):
+            self._commits.move_to_end(key)
+            if 0 <= now - known.at < self.settings.at_least_every:
+                self._counts[()] += 1
+                return True
+        self._commits[key] = _Commit(asked, who, now, context)
+        self._commits.move_to_end(key)
+        if len(self._commits) > self.settings.remember:
+            self._commits.popitem(last=False)
+        return False

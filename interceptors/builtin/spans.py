@@ -1,0 +1,120 @@
+"""Spans of sent records, exported by OTLP over HTTP. All that is OpenTelemetry's is here; it is optional.
+
+A span begins when a record is sent and ends when it is acknowledged. A thread of the SDK exports them: nothing waits
+for the collector, and what does not fit into the queue is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock, Thread, main_thread
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from kafka_sidecar.interceptors.builtin.traceparent import TraceParent
+from kafka_sidecar.interceptors.contract import UNKNOWN, Acknowledged, Batch, Context
+from kafka_sidecar.interceptors.metrics import Figures, readable
+
+MOST_WAITING = 10_000  # spans whose records are not acknowledged yet; as many again may wait for the exporter
+TIMEOUT_S = 5.0
+NS_PER_MS = 1_000_000
+LAST = "last spans"  # name of a thread
+Place = tuple[Context, str, int]  # a request has one context, and one batch of a partition
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    index: int  # of the record in its batch
+    own: TraceParent
+    parent: TraceParent | None
+
+
+class Spans:
+    """The spans of one interceptor."""
+
+    def __init__(self, endpoint: str, service_name: str) -> None:
+        exporter = OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT_S)
+        self._processor = BatchSpanProcessor(exporter, max_queue_size=MOST_WAITING)
+        self._resource = Resource.create({SERVICE_NAME: service_name})
+        self._waiting: dict[Place, tuple[int, list[Span]]] = {}  # when they were sent, ms
+        self._count = 0  # of spans that wait
+        self._dropped = 0
+        self._lock = Lock()  # hooks run in several threads
+
+    def sent(self, batch: Batch, made: Sequence[TraceParent | None], parents: Sequence[TraceParent | None]) -> None:
+        """The records of a batch are sent with these; those that are sampled are remembered."""
+        spans = [
+            Span(index, own, parent)
+            for index, (own, parent) in enumerate(zip(made, parents, strict=True))
+            if own is not None and own.is_sampled
+        ]
+        place, remembered = (batch.context, batch.topic, batch.partition), spans[:MOST_WAITING]
+        with self._lock:
+            self._dropped += len(spans) - len(remembered) + len(self._taken(place)[1])
+            while self._waiting and self._count + len(remembered) > MOST_WAITING:  # the oldest may never be told of
+                self._dropped += len(self._taken(next(iter(self._waiting)))[1])
+            if remembered:
+                self._count += len(remembered)
+                self._waiting[place] = batch.context.clock(), remembered
+
+    def acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
+        """The spans of a batch end."""
+        ended = batch.context.clock()
+        with self._lock:
+            began, spans = self._taken((batch.context, batch.topic, batch.partition))
+        for span in spans:
+            self._processor.on_end(self._ended(span, batch, began, ended, exception))
+
+    def figures(self) -> Iterator[Figures]:
+        about = "Spans that were not exported because too many records were not acknowledged yet."
+        yield Figures("dropped_spans", about, (), counters={(): self._dropped})
+
+    def close(self) -> None:
+        """Export what there is, which takes at most `TIMEOUT_S`, in a thread that the program waits for at its end."""
+        if main_thread().is_alive():
+            Thread(target=self._processor.shutdown, name=LAST).start()
+        else:  # the program is at its end: nobody is held up, and no thread would be waited for
+            self._processor.shutdown()  # type: ignore[no-untyped-call]
+
+    def _taken(self, place: Place) -> tuple[int, list[Span]]:
+        began, spans = self._waiting.pop(place, (0, []))
+        self._count -= len(spans)
+        return began, spans
+
+    def _ended(
+        self, span: Span, batch: Acknowledged, began: int, ended: int, exception: Exception | None
+    ) -> ReadableSpan:
+        """Made without a tracer, which would choose the ids: they stand in the record already."""
+        attributes: dict[str, str | int] = {  # OpenTelemetry's semantic conventions for Kafka
+            "messaging.system": "kafka",
+            "messaging.operation.name": "send",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": readable(batch.topic),
+            "messaging.destination.partition.id": str(batch.partition),
+        }
+        if batch.context.client_id is not None:
+            attributes["messaging.client.id"] = readable(batch.context.client_id)
+        if batch.base_offset != UNKNOWN:
+            attributes["messaging.kafka.offset"] = batch.base_offset + span.index
+        if exception is not None:
+            attributes["error.type"] = str(getattr(exception, "code", type(exception).__name__))
+        return ReadableSpan(
+            f"send {readable(batch.topic)}",
+            context=_context(span.own, is_remote=False),
+            parent=None if span.parent is None else _context(span.parent, is_remote=True),
+            resource=self._resource,
+            attributes=attributes,
+            kind=SpanKind.PRODUCER,
+            status=Status() if exception is None else Status(StatusCode.ERROR, readable(str(exception))),
+            start_time=began * NS_PER_MS,
+            end_time=max(began, ended) * NS_PER_MS,
+        )
+
+
+def _context(one: TraceParent, is_remote: bool) -> SpanContext:
+    return SpanContext(int(one.trace_id, 16), int(one.span_id, 16), is_remote, TraceFlags(one.flags))

@@ -1,0 +1,116 @@
+"""W3C Trace Context in records: a trace goes on in the sidecar, or starts there (KIP-42: tracing with any client)."""
+
+from __future__ import annotations
+
+import os
+from binascii import hexlify
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import random
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from kafka_sidecar.codec.records import KEEP, Change, Header, Record, Records, edited, with_header_each, without_headers
+from kafka_sidecar.interceptors.builtin.traceparent import SAMPLED, TraceParent, parsed
+from kafka_sidecar.interceptors.contract import Acknowledged, Batch, ProducerInterceptor
+from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.plugins.settings import Settings, read
+
+if TYPE_CHECKING:
+    from kafka_sidecar.interceptors.builtin.spans import Spans
+
+KEY, STATE = b"traceparent", b"tracestate"
+SPAN_DIGITS, TRACE_DIGITS = 16, 32
+NOT_INSTALLED = "otlp: OpenTelemetry is not installed: install kafka-sidecar[otel]"
+
+
+class TraceContextSettings(Settings):
+    start: bool = True
+    """Whether a trace starts here for records without a valid `traceparent`; otherwise they are left as they are."""
+    sample: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Of the traces that start here, the share that is sampled. Those that go on keep their flag."""
+    otlp: str | None = None
+    """Where spans are exported to, by OTLP over HTTP, such as `http://collector:4318/v1/traces`."""
+    service_name: str = "kafka-sidecar"
+    """The service that the spans belong to."""
+
+
+class TraceContext(ProducerInterceptor):
+    """Each record leaves with one `traceparent`, whose span is the sidecar's sending of it."""
+
+    settings = TraceContextSettings()
+    on_acknowledgement_batch: Callable[[Acknowledged, Exception | None], None]  # only there if spans are exported
+    _spans: Spans | None = None
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(TraceContextSettings, configs)
+        if own.otlp is not None:
+            self._spans = _exported(own.otlp, own.service_name)
+            self.on_acknowledgement_batch = self._spans.acknowledged
+
+    def figures(self) -> Iterable[Figures]:
+        return () if self._spans is None else self._spans.figures()
+
+    def close(self) -> None:
+        if self._spans is not None:
+            self._spans.close()
+
+    def on_send_batch(self, batch: Batch) -> Records:
+        records = batch.records
+        has_key, has_state = _has_any(records, KEY), _has_any(records, STATE)
+        parents = [_parent(record) for record in records] if has_key else [None] * len(records)
+        made = self._next(parents)
+        if self._spans is not None:
+            self._spans.sent(batch, made, parents)
+        if (has_key and None in made) or (has_state and None in parents):  # not all records are treated alike
+            return edited(records, _changes(records, parents, made))
+        left = records.changed(without_headers(records, (KEY,))) if has_key else records
+        values = [KEEP if one is None else bytes(one) for one in made]
+        return left.changed(with_header_each(left, KEY, values))
+
+    def _next(self, parents: Sequence[TraceParent | None]) -> list[TraceParent | None]:
+        """The spans of the records; None: the record has none."""
+        step = SPAN_DIGITS + TRACE_DIGITS
+        random_digits = hexlify(os.urandom(step // 2 * len(parents)))
+        made: list[TraceParent | None] = []
+        for at, parent in zip(range(0, len(random_digits), step), parents, strict=True):
+            span_id = random_digits[at : at + SPAN_DIGITS]
+            if parent is not None:
+                made.append(TraceParent(parent.trace_id, span_id, parent.flags))
+            elif self.settings.start:
+                made.append(TraceParent(random_digits[at + SPAN_DIGITS : at + step], span_id, self._flags()))
+            else:
+                made.append(None)
+        return made
+
+    def _flags(self) -> int:
+        sample = self.settings.sample
+        return SAMPLED if sample >= 1 or random() < sample else 0  # noqa: S311 - a share, no secret
+
+
+def _exported(endpoint: str, service_name: str) -> Spans:
+    try:
+        from kafka_sidecar.interceptors.builtin.spans import Spans
+    except ImportError as error:
+        raise ValueError(NOT_INSTALLED) from error
+    return Spans(endpoint, service_name)
+
+
+def _has_any(records: Records, key: bytes) -> bool:
+    return len(records.without_header(key)) < len(records)
+
+
+def _parent(record: Record) -> TraceParent | None:
+    header = record.header(KEY)
+    return None if header is None else parsed(header.value)
+
+
+def _changes(
+    records: Records, parents: Iterable[TraceParent | None], made: Iterable[TraceParent | None]
+) -> Iterator[tuple[Record, Change]]:
+    """One `traceparent` for each; the state belongs to the trace that it came with, and not to one that starts here."""
+    for record, parent, own in zip(records, parents, made, strict=True):
+        if own is not None:
+            gone = (KEY,) if parent is not None else (KEY, STATE)
+            left = [header for header in record.headers if header.key_bytes not in gone]
+            yield record, Change(headers=[*left, Header(KEY, bytes(own))])

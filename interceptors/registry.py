@@ -1,0 +1,24 @@
+"""Where the classes of interceptors come from."""
+
+from __future__ import annotations
+
+from kafka_sidecar.interceptors.contract import Interceptor
+from kafka_sidecar.plugins.registry import Kind
+
+INTERCEPTORS = Kind(
+    "interceptor",
+    Interceptor,
+    "kafka_sidecar.interceptors",
+    {
+        "add_header": "kafka_sidecar.interceptors.builtin.add_header:AddHeader",
+        "commit_metadata": "kafka_sidecar.interceptors.builtin.commit_metadata:CommitMetadata",
+        "counting": "kafka_sidecar.interceptors.builtin.counting:Counting",
+        "create_timestamp": "kafka_sidecar.interceptors.builtin.create_timestamp:CreateTimestamp",
+        "latency": "kafka_sidecar.interceptors.builtin.latency:Latency",
+        "mask_fields": "kafka_sidecar.interceptors.builtin.mask_fields:MaskFields",
+        "remove_header": "kafka_sidecar.interceptors.builtin.remove_header:RemoveHeader",
+        "skip_identical_commits": "kafka_sidecar.interceptors.builtin.skip_identical_commits:SkipIdenticalCommits",
+        "trace_context": "kafka_sidecar.interceptors.builtin.trace_context:TraceContext",
+    },
+    "acme.interceptors:Tenant",
+)

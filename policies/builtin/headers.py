@@ -1,0 +1,82 @@
+"""Which headers records must have, may have, and what may stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.policies.builtin.patterns import Matches, Pattern, whole
+from kafka_sidecar.policies.contract import MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+MISSING = "Topic %s requires records to contain a header with key: %s"
+FOREIGN = "Topic %s allows no record headers but those with keys: %s"
+PATTERN = "Topic %s requires the value of the header %s to match: %s"
+
+
+class HeadersSettings(Settings):
+    required: tuple[str, ...] = ()
+    """Keys of headers that every record must have."""
+    allowed: tuple[str, ...] | None = None
+    """Keys of the only other headers that a record may have; those in `required` and `values` may always be there."""
+    values: dict[str, Pattern] = {}  # noqa: RUF012 - pydantic copies it
+    """What the values of a header must match as a whole, by its key; null matches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The settings as bytes, as headers have them."""
+
+    required: tuple[bytes, ...]
+    allowed: frozenset[bytes] | None
+    values: Mapping[bytes, Matches]
+
+
+class Headers(RecordValidationPolicy):
+    """Every record has the required headers, none that is not allowed, and in each what its pattern says."""
+
+    settings = HeadersSettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = own = read(HeadersSettings, configs)
+        if own == HeadersSettings():
+            raise ValueError("demands nothing: set required, allowed or values")
+        named = {key.encode() for key in (*own.required, *own.values, *(own.allowed or ()))}
+        self._compiled = _Compiled(
+            tuple(key.encode() for key in own.required),
+            None if own.allowed is None else frozenset(named),
+            {key.encode(): whole(pattern) for key, pattern in own.values.items()},
+        )
+
+    def hints(self) -> Hints:
+        return Hints(access_headers=True)
+
+    def check(self, text: str) -> None:
+        no_argument(text)
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        own = self._compiled
+        for key in own.required:
+            message = MISSING % (topic.topic, key.decode())
+            for index in records.without_header(key, MOST_REFUSALS):
+                yield Fault(index, message, "no_header")
+        if own.allowed is not None or own.values:
+            yield from self._contents(topic.topic, records)
+
+    def _contents(self, topic: str, records: Records) -> Iterator[Fault]:
+        allowed, values = self._compiled.allowed, self._compiled.values
+        foreign = FOREIGN % (topic, ", ".join(sorted(key.decode() for key in allowed or ())) or "none")
+        for record in records:
+            for header in record.headers:
+                key = header.key_bytes
+                if allowed is not None and key not in allowed:
+                    yield Fault(record.index, foreign, "header_not_allowed")
+                fits = values.get(key)
+                if fits is not None and (header.value is None or not fits(header.value)):
+                    name = key.decode()
+                    message = PATTERN % (topic, name, self.settings.values[name])
+                    yield Fault(record.index, message, "header_value")

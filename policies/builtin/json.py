@@ -1,0 +1,81 @@
+"""Values and keys that are JSON; what that means is defined in `kafka_sidecar.codec.json.syntax`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from kafka_sidecar.codec.json.contents import big_number, duplicate_key
+from kafka_sidecar.codec.json.records import not_json
+from kafka_sidecar.codec.json.syntax import DEEPEST
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+NULL = "Topic %s requires record %ss not to be null"
+SYNTAX = "Topic %s requires record %ss to be JSON: %s"
+DUPLICATE = "Topic %s requires record %ss to be JSON: a key is twice in an object"
+NUMBER = "Topic %s requires record %ss to be JSON: a number that a double cannot hold"
+
+Part = Literal["value", "key"]
+PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "both": ("key", "value")}
+
+
+class WellFormedJsonSettings(Settings):
+    part: Literal["value", "key", "both"] = "value"
+    """What has to be JSON."""
+    allow_null: bool = True
+    """Whether null passes: a tombstone, or a record without a key. It is not the JSON text `null`, which is JSON."""
+    unique_keys: bool = False
+    """Whether an object that has a key twice is refused: readers keep the first, the last, or refuse."""
+    exact_numbers: bool = False
+    """Whether integers beyond 2^53 - 1 and numbers beyond a double are refused: readers change them."""
+    max_depth: int = Field(default=128, ge=0, le=DEEPEST)
+    """How deep arrays and objects may be nested."""
+
+
+class WellFormedJson(RecordValidationPolicy):
+    """The value, the key or both are one well-formed JSON text in UTF-8, in which readers agree."""
+
+    settings = WellFormedJsonSettings()
+    records_at_once = 10_000  # the loop is compiled
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(WellFormedJsonSettings, configs)
+
+    def hints(self) -> Hints:
+        parts = PARTS[self.settings.part]
+        return Hints(access_key_bytes=ALL * ("key" in parts), access_value_bytes=ALL * ("value" in parts))
+
+    def check(self, text: str) -> None:
+        no_argument(text)
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        own = self.settings
+        for part in PARTS[own.part]:
+            unread = not_json(records, part == "key", own.max_depth, not own.allow_null, MOST_REFUSALS)
+            for index, told in unread:
+                yield self._fault(topic.topic, part, index, told)
+            if own.unique_keys or own.exact_numbers:
+                yield from self._ambiguous(topic.topic, records, part, {index for index, _ in unread})
+
+    def _fault(self, topic: str, part: Part, index: int, told: str | None) -> Fault:
+        if told is None:
+            return Fault(index, NULL % (topic, part), f"null_{part}")
+        return Fault(index, SYNTAX % (topic, part, told), "not_json")
+
+    def _ambiguous(self, topic: str, records: Records, part: Part, unread: set[int]) -> Iterator[Fault]:
+        """Of JSON alone: what is in it where readers disagree."""
+        unique, exact = self.settings.unique_keys, self.settings.exact_numbers
+        for record in records:
+            text = None if record.index in unread else record.key if part == "key" else record.value
+            if text is None:
+                continue
+            if unique and duplicate_key(text):
+                yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
+            elif exact and big_number(text):
+                yield Fault(record.index, NUMBER % (topic, part), "big_number")

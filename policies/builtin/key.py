@@ -1,0 +1,61 @@
+"""Records that must have a key, or one of a certain form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.policies.builtin.patterns import Pattern, whole
+from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+MISSING = "Topic %s requires records to have a key"
+PATTERN = "Topic %s requires record keys to match: %s"
+
+
+class KeySettings(Settings):
+    required: bool = True
+    """Whether records without a key (null; an empty key is one) are refused."""
+    pattern: Pattern | None = None
+    """What a key must match as a whole, where the topic gives no pattern as the policy's argument."""
+
+
+class Key(RecordValidationPolicy):
+    """Records have a key, and it matches a pattern: the policy's argument, or the configured one."""
+
+    settings = KeySettings()
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read(KeySettings, configs)
+
+    def hints(self) -> Hints:
+        return Hints(access_key_bytes=ALL, access_metadata=True)
+
+    def check(self, text: str) -> None:
+        pattern = self._pattern(text)
+        if pattern:
+            whole(pattern)
+        elif not self.settings.required:
+            raise ValueError("demands nothing: set required or pattern, or write key:PATTERN")
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        if self.settings.required:
+            message = MISSING % topic.topic
+            for index in records.null_keys(MOST_REFUSALS):
+                yield Fault(index, message, "no_key")
+        if pattern := self._pattern(topic.validation_policy):
+            yield from _unmatched(PATTERN % (topic.topic, pattern), records, pattern)
+
+    def _pattern(self, text: str) -> str | None:
+        return text or self.settings.pattern
+
+
+def _unmatched(message: str, records: Records, pattern: str) -> Iterator[Fault]:
+    fits = whole(pattern)
+    for record in records:
+        key = record.key
+        if key is not None and not fits(key):
+            yield Fault(record.index, message, "key_pattern")

@@ -1,0 +1,22 @@
+"""Where the classes of policies come from."""
+
+from __future__ import annotations
+
+from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.policies.contract import RecordValidationPolicy
+
+POLICIES = Kind(
+    "policy",
+    RecordValidationPolicy,
+    "kafka_sidecar.policies",
+    {
+        "cel": "kafka_sidecar.policies.builtin.cel:Cel",
+        "headers": "kafka_sidecar.policies.builtin.headers:Headers",
+        "json": "kafka_sidecar.policies.builtin.json:WellFormedJson",
+        "key": "kafka_sidecar.policies.builtin.key:Key",
+        "limits": "kafka_sidecar.policies.builtin.limits:Limits",
+        "require_header": "kafka_sidecar.policies.builtin.require_header:RequireHeader",
+        "timestamp": "kafka_sidecar.policies.builtin.timestamp:Timestamp",
+    },
+    "acme.policies:Orders",
+)

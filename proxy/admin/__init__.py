@@ -1,0 +1,1 @@
+"""The admin port: metrics and probes over HTTP."""

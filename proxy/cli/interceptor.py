@@ -1,0 +1,79 @@
+"""The command line about interceptors: list them, tell which of them a topic has.
+
+Exit codes: 0, or 2 where the configuration or a flag is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_sidecar.proxy.cli.plugin_list import listed, loaded, refuse
+
+if TYPE_CHECKING:
+    from kafka_sidecar.interceptors.guard import Guard
+
+interceptor_app = typer.Typer(no_args_is_help=True, help="About the interceptors that observe or edit records.")
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with interceptors.")]
+GivenConfig = Annotated[Path, typer.Option("--config", "-c", help="YAML file with interceptors.")]
+
+
+@interceptor_app.command("list")
+def show(config: ConfigFile = None) -> None:
+    """List the interceptors there are, where they come from and their settings."""
+    from kafka_sidecar.interceptors.registry import INTERCEPTORS
+
+    entries = loaded(config).interceptors if config else []
+    own = [(one.name or one.type, one.type, one.class_path) for one in entries]
+    typer.echo("\n".join(listed(INTERCEPTORS, own, config)))
+
+
+@interceptor_app.command("explain")
+def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
+    """Tell which interceptors the configuration file has for a topic, in their order, and what each has a part in."""
+    from kafka_sidecar.proxy.interception.from_config import catalog
+
+    settings = loaded(config)
+    try:
+        guards = catalog(settings, Untold()).guards
+    except ValueError as error:
+        refuse(f"{config}: {error}")
+    own = [guard for guard in guards if guard.is_for(topic)]
+    if not own:
+        typer.echo(f"{topic}: no interceptor is for it")
+    for number, guard in enumerate(own, 1):
+        kind = f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}"
+        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(_hooks(guard)) or 'has no hook'}{_cost(guard)}")
+
+
+class Untold:
+    """Nobody wants to know."""
+
+    def failed(self, interceptor: str, hook: str, error: BaseException) -> None: ...
+
+    def slow(self, interceptor: str, hook: str, seconds: float) -> None: ...
+
+    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None: ...
+
+
+def _hooks(guard: Guard) -> Iterable[str]:
+    from kafka_sidecar.interceptors import contract
+    from kafka_sidecar.interceptors.catalog import HOOKS
+    from kafka_sidecar.interceptors.guard import overrides
+
+    bases = (contract.ProducerInterceptor, contract.ConsumerInterceptor)
+    kinds = [base for base in bases if isinstance(guard.interceptor, base)]
+    one = guard.interceptor
+    return [
+        hook
+        for hook in HOOKS
+        if hook in vars(one) or (hasattr(one, hook) and all(overrides(one, kind, hook) for kind in kinds))
+    ]
+
+
+def _cost(guard: Guard) -> str:
+    return "" if guard.hints.wants_records else "; batches are not decompressed for it"

@@ -1,0 +1,207 @@
+"""The command line. Exit codes: 0 done, 1 failed while running, 2 the configuration or a flag is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_sidecar import __version__
+from kafka_sidecar.codec import compiled
+from kafka_sidecar.proxy.cli.interceptor import interceptor_app
+from kafka_sidecar.proxy.cli.policy import policy_app
+from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.reload import Reload
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.runtime.tasks import spawn
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.server import Server
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+config_app = typer.Typer(no_args_is_help=True, help="About the configuration file.")
+app.add_typer(config_app, name="config")
+app.add_typer(policy_app, name="policy")
+app.add_typer(interceptor_app, name="interceptor")
+log = logging.getLogger("kafka_sidecar")
+
+DEFAULT_ADMIN = "127.0.0.1:9190"
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
+BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
+Listen = Annotated[str | None, typer.Option(help="Where clients connect: host:port.")]
+AdminListen = Annotated[
+    str | None, typer.Option("--admin", help="Where /metrics, /livez and /readyz answer: host:port.")
+]
+AdvertisedHost = Annotated[str | None, typer.Option(help="The host that clients are told for every broker.")]
+SourceAddress = Annotated[
+    str | None, typer.Option("--broker-source-address", help="Local address from which brokers are reached.")
+]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+
+
+@app.command()
+def run(
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    listen: Listen = None,
+    admin: AdminListen = None,
+    advertised_host: AdvertisedHost = None,
+    broker_source_address: SourceAddress = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Serve clients until SIGTERM, then drain."""
+    flags = {
+        "bootstrap_servers": bootstrap_servers,
+        "listen": listen,
+        "admin.listen": admin,
+        "nodes.advertised_host": advertised_host,
+        "connections.source_address": broker_source_address,
+        "log.level": log_level,
+    }
+    from kafka_sidecar.proxy.telemetry import logs
+
+    try:
+        settings = load(config, os.environ, flags)
+        logs.configure(settings.log.level)
+        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags)))
+    except ConfigError as error:
+        _refuse(error)
+
+
+@app.command()
+def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
+    """Check a configuration file, environment variables included, without the network."""
+    try:
+        check(load(config, os.environ, {}), config)
+    except ConfigError as error:
+        _refuse(error)
+    typer.echo(f"{config}: valid")
+
+
+@config_app.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the configuration file."""
+    typer.echo(json.dumps(Config.model_json_schema(by_alias=False), indent=2))
+
+
+@app.command()
+def version() -> None:
+    """Print the version, and whether its hot loops are compiled."""
+    typer.echo(f"kafka-sidecar {__version__} ({compiled.in_use()})")
+
+
+def check(config: Config, path: Path | None) -> None:
+    """Load and configure policies and interceptors, where there are any. Raises ConfigError."""
+    if config.wants_validation:
+        from kafka_sidecar.proxy.validation.from_config import rules
+
+        try:
+            rules(config, lambda policy, error: None, None)
+        except ValueError as error:
+            raise ConfigError(f"{path or 'environment'}: {error}") from error
+    if config.interceptors:
+        from kafka_sidecar.proxy.cli.interceptor import Untold
+        from kafka_sidecar.proxy.interception.from_config import catalog
+
+        try:
+            catalog(config, Untold())
+        except ValueError as error:
+            raise ConfigError(f"{path or 'environment'}: {error}") from error
+
+
+def _refuse(error: ConfigError) -> None:
+    typer.echo(f"kafka-sidecar: {error}", err=True)
+    raise typer.Exit(2)
+
+
+def _runner() -> asyncio.Runner:
+    """uvloop where it runs, else asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+async def serve(settings: Config, path: Path | None, load_again: Callable[[], Config]) -> None:
+    """One sidecar from start to the end of its drain."""
+    from kafka_sidecar.proxy.runtime.allocator import settle
+    from kafka_sidecar.proxy.server import Server
+    from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+    first_signal, second_signal = asyncio.Event(), asyncio.Event()
+
+    def stop(number: signal.Signals) -> None:
+        log.info("told to stop", extra={"signal": number.name})
+        (second_signal if first_signal.is_set() else first_signal).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    server = Server(settings, Metrics())
+    try:
+        server.apply(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{path or 'environment'}: {error}") from error
+    await server.start()
+    admin_server, admin_address = await _start_admin(server)
+    settle()
+    watching = _watch(server, path, load_again)
+    log.info(
+        "serving",
+        extra={
+            "address": settings.listen,
+            "admin": admin_address,
+            "bootstrap_servers": settings.bootstrap_servers,
+            "build": compiled.in_use(),
+            "config": str(path) if path else None,
+            "version": __version__,
+        },
+    )
+    await first_signal.wait()
+    watching.cancel()
+    await server.drain(second_signal)
+    admin_server.close()
+    log.info("stopped")
+
+
+def _watch(server: Server, path: Path | None, load_again: Callable[[], Config]) -> asyncio.Task[None]:
+    """Keep to what the file says; without a file SIGHUP does nothing, rather than end the sidecar."""
+    loop = asyncio.get_running_loop()
+    if path is None:
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        return spawn(asyncio.sleep(0), "no configuration file to watch")
+    reload = Reload(path, server.config, load_again, server.apply)
+    loop.add_signal_handler(signal.SIGHUP, reload.ask)
+    return spawn(reload.watch(), "watch the configuration")
+
+
+async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
+    from kafka_sidecar.proxy.admin.http import Admin, AdminProtocol
+    from kafka_sidecar.proxy.server import bound_socket
+
+    wanted = server.config.admin.listen
+    host, port = host_port(wanted or DEFAULT_ADMIN)
+    try:
+        bound = bound_socket(host, port)
+    except OSError as error:
+        if wanted is not None:
+            raise ConfigError(
+                f"admin.listen: {wanted} cannot be bound: {error.strerror or error}; choose another"
+            ) from error
+        bound = bound_socket(host, 0)
+        log.warning("the default admin port is taken", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
+    admin = Admin(server)
+    address = f"{host}:{bound.getsockname()[1]}"
+    return await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), sock=bound), address
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,1 @@
+"""The configuration file: its sections, types, loading and reloading."""

@@ -1,0 +1,1 @@
+"""What the exchanges of single APIs share."""

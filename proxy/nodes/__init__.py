@@ -1,0 +1,1 @@
+"""Brokers: their addresses, listeners, metadata and where responses name them."""

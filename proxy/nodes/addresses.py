@@ -1,0 +1,126 @@
+"""Which local port stands for which broker (design D5).
+
+Node N is reached at ``first_port + N``; a node id outside the range gets a port from the range's far end. The same node
+gets the same port after a restart, so that a client which still knows the port finds the node again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from kafka_sidecar.proxy.relay.routes import RouteError
+
+log = logging.getLogger(__name__)
+
+
+class NoPortError(RouteError):
+    """Every port of the range is taken: the broker cannot be told to the client."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("no_port", message)
+
+
+@dataclass(slots=True)
+class Node:
+    """One broker: where it really is, and the port that stands for it."""
+
+    node_id: int
+    host: str
+    port: int
+    local_port: int
+    seen_at: float  # monotonic seconds
+
+
+class Addresses:
+    """The brokers that clients have been told of, or are about to be.
+
+    ``listen(node id, port)`` must make the port accept connections before it returns; OSError: it is taken.
+    """
+
+    def __init__(
+        self,
+        advertised_host: str,
+        first_port: int,
+        ports: int,
+        listen: Callable[[int, int], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._advertised_host = advertised_host
+        self._first_port = first_port
+        self._ports = ports
+        self._listen = listen
+        self._clock = clock
+        self.nodes: dict[int, Node] = {}
+        self.changed: Callable[[], None] = lambda: None  # called whenever a broker came, moved or left
+
+    def brokers(self) -> list[tuple[int, str, int]]:
+        """(node id, host, port) of every broker, as the brokers name themselves."""
+        return [(node.node_id, node.host, node.port) for node in self.nodes.values()]
+
+    def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+        """What a client is told in place of a broker's own host and port. Raises NoPortError."""
+        node = self.nodes.get(node_id)
+        if node is None:
+            node = self.nodes[node_id] = Node(node_id, host, port, self._open(node_id), self._clock())
+            log.info(
+                "a broker has its listener",
+                extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port},
+            )
+            self.changed()
+        elif (node.host, node.port) != (host, port):
+            node.host, node.port = host, port
+            log.info(
+                "a broker has moved", extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port}
+            )
+            self.changed()
+        return self._advertised_host, node.local_port
+
+    def seen(self, present: Iterable[tuple[int, str, int]]) -> None:
+        """The cluster itself was asked: these brokers are there now. One that gets no port is told by a log line."""
+        now = self._clock()
+        for node_id, host, port in sorted(present):
+            try:
+                self.local(node_id, host, port)
+            except NoPortError as error:
+                log.error("a broker has no listener", extra={"node": node_id, "detail": str(error)})
+            else:
+                self.nodes[node_id].seen_at = now
+
+    def forget(self, older_than: float) -> list[Node]:
+        """Drop the brokers not seen for ``older_than`` seconds; to close their listeners is left to the caller."""
+        limit = self._clock() - older_than
+        gone = [node for node in self.nodes.values() if node.seen_at < limit]
+        for node in gone:
+            del self.nodes[node.node_id]
+            log.info("a broker has left", extra={"node": node.node_id, "port": node.local_port})
+        if gone:
+            self.changed()
+        return gone
+
+    def _open(self, node_id: int) -> int:
+        taken = {node.local_port for node in self.nodes.values()}
+        for port in self._candidates(node_id):
+            if port in taken:
+                continue
+            try:
+                self._listen(node_id, port)
+            except OSError as error:
+                log.warning(
+                    "a node's port is taken",
+                    extra={"node": node_id, "port": port, "detail": error.strerror or str(error)},
+                )
+            else:
+                return port
+        raise NoPortError(
+            f"no port for node {node_id}: all of {self._first_port} to {self._first_port + self._ports - 1} are taken; "
+            "raise nodes.ports or move nodes.first_port"
+        )
+
+    def _candidates(self, node_id: int) -> Iterator[int]:
+        if 0 <= node_id < self._ports:
+            yield self._first_port + node_id
+        last = self._ports - 1
+        for step in range(self._ports):
+            yield self._first_port + last - (node_id + step) % self._ports

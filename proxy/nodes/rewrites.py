@@ -1,0 +1,123 @@
+"""The responses that a proxy must change: broker addresses become the sidecar's own (design D5), ApiVersions is cut
+to what the sidecar can read (D4). One field is decoded and spliced; every other byte of the frame stays (D1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import changed, decode, encode, read_tags
+from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
+from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
+from kafka_sidecar.proxy.nodes.endpoints import Local, nodes_of, tell, teller
+from kafka_sidecar.proxy.relay.frames import Collected
+from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
+
+# A response frame: length int32 | correlation id int32 | [tags] | body
+LENGTH = Struct(">i")
+HEADER = 8
+STREAMED = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+CORRELATION_ID = Struct(">i")
+
+
+def body_of(key: int, version: int) -> Callable[[bytes, int], int]:
+    """A function (data, start of a response frame) -> start of its body."""
+    if response_header_version(key, version) == 0:
+        return lambda data, start: start + HEADER
+    return _behind_tags
+
+
+def _behind_tags(data: bytes, start: int) -> int:
+    try:
+        return start + HEADER + 1 if not data[start + HEADER] else read_tags(data, start + HEADER)[1]
+    except IndexError:
+        raise CodecError("a response ends in its header") from None
+
+
+def splice(frame: bytes, start: int, end: int, new: bytes) -> bytes:
+    """The frame with frame[start:end] replaced and its length corrected; the frame itself where nothing changes."""
+    if frame[start:end] == new:
+        return frame
+    return b"".join((LENGTH.pack(len(frame) - 4 + len(new) - (end - start)), frame[4:start], new, frame[end:]))
+
+
+class Rewrites:
+    """What is rewritten in one process; `response` is asked once per (api, version)."""
+
+    def __init__(self, local: Local, learn: Callable[[bytes, int, int], None]) -> None:
+        self._local = local
+        self._learn = learn  # is shown each Metadata response: the frame, start of its body, version
+
+    def response(self, key: int, version: int) -> Rewrite | None:
+        """How the response of one (api, version) is edited; None: not at all."""
+        if key == ApiKey.API_VERSIONS:
+            return Rewrite(partial(Collected, partial(intersected, version)))
+        nodes = nodes_of(key, version)
+        if nodes is None:
+            single = key == ApiKey.FIND_COORDINATOR
+            return Rewrite(partial(Collected, partial(self._single_coordinator, version))) if single else None
+        body = body_of(key, version)
+        told = teller(key, self._local)
+        before, empty = nodes.before, nodes.empty
+
+        def rewrite(frame: bytes) -> bytes:
+            at = body(frame, 0)
+            if key == ApiKey.METADATA:
+                self._learn(frame, at, version)
+            start, end = nodes.find(frame, at)
+            return splice(frame, start, end, nodes.edited(frame, start, told))
+
+        def wanted(data: bytes, start: int, end: int) -> bool:
+            at = before(data, body(data, start))
+            if at >= end:
+                raise CodecError("a response is shorter than its fields")
+            return data[at] > empty
+
+        edit = partial(Collected, rewrite)
+        if key in STREAMED:
+            return Rewrite(edit, wanted, partial(EndpointStream, key, version, told))
+        return Rewrite(edit, wanted if key == ApiKey.PRODUCE else None)
+
+    def _single_coordinator(self, version: int, frame: bytes) -> bytes:
+        """FindCoordinator before v4: the response itself is the broker."""
+        at = body_of(ApiKey.FIND_COORDINATOR, version)(frame, 0)
+        response, end = decode(FindCoordinatorResponse, frame, version, at)
+        return splice(frame, at, end, encode(tell(response, response.node_id, self._local), version))
+
+
+def intersected(version: int, frame: bytes) -> bytes:
+    """An ApiVersions response cut to what is relayed here, API by API. Its header never has tags."""
+    error = int.from_bytes(frame[HEADER : HEADER + 2], "big", signed=True)
+    # A broker that does not know the version asked for says so in version 0 and offers nothing to cut (KIP-511).
+    if error == ErrorCode.UNSUPPORTED_VERSION:
+        return frame
+    response, end = decode(ApiVersionsResponse, frame, version, HEADER)
+    return splice(frame, HEADER, end, encode(changed(response, api_keys=served_by_both(response.api_keys)), version))
+
+
+def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:
+    """The APIs that both the broker and the sidecar speak, in the broker's order."""
+    both: list[ApiVersion] = []
+    for api in offered:
+        served = versions(api.api_key)
+        if served is not None:
+            oldest, newest = max(api.min_version, served[0]), min(api.max_version, served[1])
+            if oldest <= newest:
+                both.append(changed(api, min_version=oldest, max_version=newest))
+    return tuple(both)
+
+
+def answer(key: int, version: int) -> Callable[[int], bytes] | None:
+    """The frames that the sidecar answers by itself: to an ApiVersions request newer than it relays, the versions that
+    it does relay, in version 0 (KIP-511)."""
+    if key != ApiKey.API_VERSIONS or version <= NEWEST_API_VERSIONS:
+        return None
+    oldest, newest = versions(ApiKey.API_VERSIONS) or (0, NEWEST_API_VERSIONS)
+    known = (ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=oldest, max_version=newest),)
+    body = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known), 0)
+    return lambda correlation_id: LENGTH.pack(4 + len(body)) + CORRELATION_ID.pack(correlation_id) + body

@@ -1,0 +1,1 @@
+"""The session between one client and one broker, without sockets."""

@@ -1,0 +1,134 @@
+"""What is done with each (api, version): relayed by its header alone, or looked into.
+
+The table is the sidecar's whole view of the protocol: a pair without a row is not relayed. Rows are made on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.frames import Edit
+from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
+
+# KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
+# that is another one answers REBOOTSTRAP_REQUIRED. Relayed to a node behind our port that would be our fault.
+NEWEST_API_VERSIONS = 4
+
+# Versions that stay hidden although their headers could be relayed.
+CAPS: dict[int, tuple[int, int]] = {
+    ApiKey.API_VERSIONS: (0, NEWEST_API_VERSIONS),
+    # v0 is followed by tokens that are no Kafka frames: they could not be told from requests.
+    ApiKey.SASL_HANDSHAKE: (1, APIS[ApiKey.SASL_HANDSHAKE].max_version),
+    # v0 was an early access of Kafka 4.0 and 4.1 that differs; it names brokers too.
+    ApiKey.SHARE_FETCH: (1, APIS[ApiKey.SHARE_FETCH].max_version),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, APIS[ApiKey.SHARE_ACKNOWLEDGE].max_version),
+}
+
+# Spoken between brokers and controllers only; their answers carry addresses.
+HIDDEN = frozenset(
+    {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.ENVELOPE,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.UPDATE_RAFT_VOTER,
+    }
+)
+
+
+class RouteError(CodecError):
+    """A request that is not relayed; ``cause`` is a label value of kafka_sidecar_disconnects_total."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How the response of one (api, version) is edited."""
+
+    edit: Callable[[], Edit]  # a fresh one for every frame
+    # Whether the whole frame data[start:end] has to be edited at all; None: always.
+    wanted: Callable[[bytes, int, int], bool] | None = None
+    # The edit of a frame that is long and not here yet: it lets the frame pass in pieces, so its size has no limit.
+    stream: Callable[[], Edit] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row: (api, version)."""
+
+    key: int
+    version: int
+    counts: ApiCounts
+    is_produce: bool = False  # its acks say whether there is an answer
+    introduces: bool = False  # says who the client is
+    answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
+    rewrite: Rewrite | None = None
+    exchange: Begin | None = None
+
+
+def versions(key: int) -> tuple[int, int] | None:
+    """Oldest and newest version of an API that is relayed; None: the API is hidden.
+
+    Versions older than Kafka 4 still knows have no flexible fields and no addresses beside those that are read.
+    """
+    if key not in APIS or key in HIDDEN or APIS[key].max_version < 0:
+        return None
+    return CAPS.get(key, (0, APIS[key].max_version))
+
+
+class Routes:
+    """The rows of one process, each made once."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        rewrite: Callable[[int, int], Rewrite | None],
+        answer: Callable[[int, int], Callable[[int], bytes] | None],
+        exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
+    ) -> None:
+        self._metrics = metrics
+        self._rewrite = rewrite
+        self._answer = answer
+        self._exchange = exchange
+        self._table: dict[int, Route] = {}
+        self.get = self._table.get  # (api key << 16 | version) -> Route | None, where it was made before
+
+    def forget(self) -> None:
+        """Make every row anew when it is needed next: what is looked into has changed."""
+        self._table.clear()
+
+    def add(self, key_version: int) -> Route:
+        """The row of a pair that has been asked for the first time; RouteError where it is not relayed."""
+        key, version = key_version >> 16, key_version & 0xFFFF
+        served = versions(key)
+        if served is None:
+            raise RouteError("unsupported_api", f"api key {key} is not relayed")
+        answer = self._answer(key, version)
+        if not served[0] <= version <= served[1] and answer is None:
+            raise RouteError(
+                "unsupported_version",
+                f"{APIS[key].name} version {version} is not relayed, only {served[0]} to {served[1]}",
+            )
+        route = Route(
+            key,
+            version,
+            self._metrics.api(key, APIS[key].name),
+            is_produce=key == ApiKey.PRODUCE,
+            introduces=key == ApiKey.API_VERSIONS,
+            answer=answer,
+            rewrite=None if answer else self._rewrite(key, version),
+            exchange=None if answer else self._exchange(key, version),
+        )
+        self._table[key_version] = route
+        return route

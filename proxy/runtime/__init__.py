@@ -1,0 +1,1 @@
+"""Sockets, tasks, threads and the event loop."""

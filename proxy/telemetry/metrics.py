@@ -1,0 +1,71 @@
+"""What the sidecar counts, in plain integers; exposition.py turns them into Prometheus' form when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.interception.stats import Observed as Interceptions
+    from kafka_sidecar.proxy.validation.stats import Observed
+
+LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
+
+
+class ApiCounts:
+    """What passed of one API. The hot path adds to these fields directly."""
+
+    __slots__ = (
+        "answered",
+        "answered_bytes",
+        "held",
+        "held_us",
+        "latency",
+        "latency_us",
+        "name",
+        "request_bytes",
+        "requests",
+        "response_bytes",
+        "responses",
+        "rewritten_bytes",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.requests = self.request_bytes = 0  # read from clients
+        self.responses = self.response_bytes = 0  # read from brokers
+        self.answered = 0  # requests that the sidecar answered itself
+        self.answered_bytes = 0  # what came and did not go to brokers: these requests, and refused parts of others
+        self.rewritten_bytes = 0  # by how much rewriting made responses longer
+        self.latency = [0] * LATENCY_BUCKETS  # index: bits of the microseconds
+        self.latency_us = 0
+        self.held = self.held_us = 0  # responses that were read whole before they went on
+
+
+@dataclass(slots=True)
+class Metrics:
+    """The figures of one process."""
+
+    apis: dict[int, ApiCounts] = field(default_factory=dict)
+    connections: Counter[str] = field(default_factory=Counter)  # by listener: "bootstrap" or "node"
+    active: Counter[str] = field(default_factory=Counter)
+    disconnects: Counter[str] = field(default_factory=Counter)  # by cause
+    connect_failures: Counter[str] = field(default_factory=Counter)  # by cause
+    loop_delay: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
+    loop_delay_s: float = 0.0
+    nodes: int = 0
+    cluster_reached: bool = False
+    validation: Observed | None = None  # None: nothing is validated
+    interception: Interceptions | None = None  # None: nothing is intercepted
+
+    def api(self, key: int, name: str) -> ApiCounts:
+        counts = self.apis.get(key)
+        if counts is None:
+            counts = self.apis[key] = ApiCounts(name)
+        return counts
+
+    def loop_was_late(self, seconds: float) -> None:
+        us = max(0, int(seconds * 1e6))
+        self.loop_delay[us.bit_length()] += 1
+        self.loop_delay_s += us / 1e6

@@ -1,0 +1,133 @@
+"""What is remembered of refusals: counts, the last ones in full, a log line for each kind (design D12).
+
+Never a payload: neither keys nor values nor headers of a record are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_sidecar.codec.records import Batch
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.proxy.telemetry.log_limiter import Seldom, told
+
+log = logging.getLogger(__name__)
+
+MOST_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
+OTHER = "(other)"
+KEPT = 100  # last refusals
+A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
+LOGGED_EVERY_S = 10.0  # for one kind of refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One refused batch, as the admin port shows it."""
+
+    at: float  # seconds since the epoch
+    topic: str
+    partition: int
+    mode: str
+    policy: str
+    reason: str
+    message: str  # of the first record that is refused
+    index: int  # of that record; -1: the batch as a whole
+    refused_records: int
+    client_id: str | None
+
+
+@dataclass(slots=True)
+class Observed:
+    """The figures of one process about validation."""
+
+    clock: Callable[[], float]  # seconds since the epoch
+    # (topic, policy, mode, reason) -> records; mode "shadow": they were let pass
+    refusals: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
+    batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
+    records: int = 0
+    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _lines: Seldom = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = Seldom(LOGGED_EVERY_S, self.clock)
+
+    def judged(self, batch: Batch, contents: bool) -> None:
+        """Policies have seen a batch, with its contents decompressed or not."""
+        self.batches["contents" if contents else "header"] += 1
+        self.records += max(batch.header.count, 0)  # what a header says, if nobody has looked behind it
+
+    def refused(self, topic: TopicMetadata, refusals: list[Refusal], enforced: bool, client_id: str | None) -> None:
+        """Policies refuse records of a batch."""
+        mode, first = "enforce" if enforced else "shadow", refusals[0]
+        for refusal in refusals:
+            self._count(topic.topic, refusal.policy, mode, refusal.reason)
+        seen = Seen(
+            self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
+            len(refusals), client_id,
+        )  # fmt: skip
+        self.recent.append(seen)
+        self._log(seen)
+
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
+        """A batch is none, or cannot be read."""
+        self._without_policy(topic.topic, topic.partition, "(structure)", "unreadable", message, enforced)
+
+    def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None:
+        """The topic's policy string means nothing here."""
+        self._without_policy(topic, partition, "(configuration)", "misconfigured", message, enforced)
+
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
+        """A policy raised what no policy should."""
+        self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
+
+    def policy_failed(
+        self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
+    ) -> None:
+        """As `failed`; mode "open": the policy is configured to let records pass when it fails."""
+        self.failures[policy, mode] += 1
+        kind = ("", policy, type(error).__name__)
+        if (left_out := self._lines.due(kind)) is not None:
+            log.error(
+                "a policy failed",
+                exc_info=told(log, error),
+                extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
+            )
+
+    def _without_policy(
+        self, topic: str, partition: int, judge: str, reason: str, message: str, enforced: bool
+    ) -> None:
+        mode = "enforce" if enforced else "shadow"
+        self._count(topic, judge, mode, reason)
+        seen = Seen(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
+        self.recent.append(seen)
+        self._log(seen)
+
+    def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
+        key = (topic if A_TOPIC.fullmatch(topic) else OTHER, policy, mode, reason)
+        if key not in self.refusals and len(self.refusals) >= MOST_SERIES:
+            key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
+        self.refusals[key] += 1
+
+    def _log(self, seen: Seen) -> None:
+        if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
+            log.warning(
+                "records are refused",
+                extra={
+                    "topic": seen.topic,
+                    "partition": seen.partition,
+                    "mode": seen.mode,
+                    "policy": seen.policy,
+                    "reason": seen.reason,
+                    "detail": seen.message,
+                    "index": seen.index,
+                    "refused_records": seen.refused_records,
+                    "client_id": seen.client_id,
+                    "left_out": left_out,
+                },
+            )

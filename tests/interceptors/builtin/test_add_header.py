@@ -1,0 +1,114 @@
+"""Headers from the configuration, the surroundings and the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.contract import Batch, Context, ProducerInterceptor
+from kafka_sidecar.interceptors.headers import Headers
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
+
+Made = Callable[..., Any]
+
+
+def test_headers_are_added_at_the_end_in_the_order_of_the_file(configured: Made, sent: Made) -> None:
+    adding = configured("add_header", headers={"z": "1", "a": "2"})
+    assert sent(adding, {"headers": [("m", None)]}) == [[("m", None), ("z", b"1"), ("a", b"2")]]
+
+
+def test_a_header_that_is_there_is_left_as_it_is_whatever_its_value(configured: Made, sent: Made) -> None:
+    adding = configured("add_header", headers={"tenant": "acme"})
+    records: list[Any] = [{"headers": [("tenant", None)]}, {"headers": [("tenant", b"x"), ("tenant", b"y")]}, {}]
+    assert sent(adding, *records) == [[("tenant", None)], [("tenant", b"x"), ("tenant", b"y")], [("tenant", b"acme")]]
+
+
+def test_without_if_absent_there_is_one_more(configured: Made, sent: Made) -> None:
+    adding = configured("add_header", headers={"tenant": "acme"}, if_absent=False)
+    assert sent(adding, {"headers": [("tenant", b"x")]}) == [[("tenant", b"x"), ("tenant", b"acme")]]
+
+
+@given(
+    there=st.lists(st.tuples(st.sampled_from(["a", "b", "é"]), st.none() | st.binary(max_size=3)), max_size=4),
+    added=st.dictionaries(st.sampled_from(["a", "b", "é"]), st.text("xyü", max_size=200), min_size=1),
+    if_absent=st.booleans(),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_batch_leaves_as_if_each_record_had_been_asked(
+    there: list[Any], added: dict[str, str], if_absent: bool, configured: Made, sent: Made
+) -> None:
+    one_by_one = Headers(there, journal=[])
+    for key, text in added.items():
+        if not (if_absent and one_by_one.last_header(key)):
+            one_by_one.add(key, text.encode())
+    found = sent(configured("add_header", headers=added, if_absent=if_absent), {"headers": there}, {"headers": there})
+    assert found == [[(header.key, header.value) for header in one_by_one]] * 2
+
+
+def test_records_that_need_nothing_are_the_very_same(
+    configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    records = a_batch({"headers": [("tenant", b"x")]})
+    adding = configured("add_header", headers={"tenant": "acme", "who": {"from": "principal"}})
+    assert adding.on_send_batch(Batch("orders", 0, records, context(principal=None))) is records
+
+
+def test_a_value_can_be_of_the_environment(configured: Made, sent: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "orders-7")
+    monkeypatch.delenv("ZONE", raising=False)
+    headers = {"pod": {"env": "POD_NAME"}, "zone": {"env": "ZONE", "default": "nowhere"}}
+    assert sent(configured("add_header", headers=headers), {}) == [[("pod", b"orders-7"), ("zone", b"nowhere")]]
+
+
+def test_a_value_can_be_what_a_file_says_without_the_white_space_around_it(
+    configured: Made, sent: Made, tmp_path: Path
+) -> None:
+    path = tmp_path / "labels"
+    path.write_bytes(b' app="orders" \n')
+    adding = configured("add_header", headers={"labels": {"file": str(path)}})
+    path.unlink()  # it is read once
+    assert sent(adding, {}) == [[("labels", b'app="orders"')]]
+
+
+def test_a_value_can_be_any_bytes(configured: Made, sent: Made) -> None:
+    assert sent(configured("add_header", headers={"raw": {"base64": "/wA="}}), {}) == [[("raw", b"\xff\x00")]]
+
+
+def test_a_value_can_be_the_client_s(configured: Made, sent: Made) -> None:
+    names = ("client_id", "client_software", "principal", "session")
+    adding = configured("add_header", headers={name: {"from": name} for name in names})
+    about = {"client_id": "app", "client_software": "librdkafka 2.10", "principal": "User:alice", "session": 7}
+    assert sent(adding, {}, **about) == [[(name, str(about[name]).encode()) for name in names]]
+
+
+def test_what_is_not_known_of_a_client_is_not_added(configured: Made, sent: Made) -> None:
+    adding = configured("add_header", headers={"who": {"from": "principal"}, "tenant": "acme"})
+    assert sent(adding, {}) == [[("tenant", b"acme")]]
+
+
+@pytest.mark.parametrize(
+    ("headers", "remedy"),
+    [
+        ({}, "adds nothing: set headers"),
+        ({"a": 1}, "headers.a: write text, in quotes if it looks like a number, or one of {env: NAME}"),
+        ({"a": {"env": "A", "file": "b"}}, "headers.a: write text"),
+        ({"a": {"env": "NOT_SET_ANYWHERE"}}, "headers.a: the environment variable NOT_SET_ANYWHERE is not set"),
+        ({"a": {"file": "/nowhere/at/all"}}, "headers.a: cannot read /nowhere/at/all: No such file"),
+        ({"a": {"base64": "?"}}, "headers.a: is not base64"),
+        ({"a": {"from": "password"}}, "headers.a: a client has no password: it has client_id, "),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_remedy(configured: Made, headers: Any, remedy: str) -> None:
+    with pytest.raises(ValueError) as told:
+        configured("add_header", headers=headers)
+    assert str(told.value).startswith(remedy)
+
+
+def test_it_has_nothing_to_do_with_consumers() -> None:
+    assert [kind.__name__ for kind in INTERCEPTORS.find("add_header", None).__bases__] == [ProducerInterceptor.__name__]

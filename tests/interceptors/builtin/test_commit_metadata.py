@@ -1,0 +1,121 @@
+"""What is said about a commit in its metadata."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.interceptors.builtin.commit_metadata import CommitMetadata
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.committing import LARGEST_METADATA
+from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+NOW = 1_700_000_000_123
+Committed = Callable[..., str]
+
+
+def committed_through(settings: dict[str, Any], metadata: str, told: Any, **about: Any) -> str:
+    catalog = Catalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told)
+    context = Context(clock=lambda: NOW, **{"client_id": "app", "session": 7, **about})
+    (left,) = catalog.committers.before(Offsets({PLACE: OffsetAndMetadata(5, metadata, 3)}, context)).values()
+    assert (left.offset, left.leader_epoch) == (5, 3)
+    assert told.failures == []
+    return left.metadata
+
+
+@pytest.fixture
+def committed(told: Any) -> Committed:
+    """The metadata with which an offset is committed that a client commits with some metadata."""
+    return lambda metadata="", settings=None, **about: committed_through(settings or {}, metadata, told, **about)
+
+
+def test_it_says_who_where_and_when(committed: Committed) -> None:
+    assert committed() == f"client_id=app host={platform.node()} time=2023-11-14T22:13:20.123Z"
+
+
+def test_it_appends_and_does_not_replace(committed: Committed) -> None:
+    assert committed("mine", {"format": "by={client_id}"}) == "mine by=app"
+    assert committed("mine", {"format": "by={client_id}", "separator": "; "}) == "mine; by=app"
+
+
+def test_everything_that_a_format_can_ask_for(committed: Committed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "pod-3")
+    text = "{{}} {session} {principal} {member_id} {env:POD_NAME}!"
+    assert committed("", {"format": text}, principal="User:alice", member_id="m") == "{} 7 User:alice m pod-3!"
+
+
+def test_what_is_not_known_is_empty(committed: Committed) -> None:
+    assert committed("", {"format": "a={client_id},{principal},{member_id}"}, client_id=None) == "a=,,"
+
+
+def test_a_client_id_that_is_no_text_can_be_written_all_the_same(committed: Committed) -> None:
+    assert committed("", {"format": "by={client_id}"}, client_id="a\udcff") == "by=a\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("theirs", ["", "mine", "client_id=7 of mine", " client_id= host= ", "time=", "client_id=7 x"])
+def test_what_was_appended_before_is_replaced(theirs: str, committed: Committed) -> None:
+    once = committed(theirs, client_id="a first app")
+    assert once.startswith(theirs)
+    assert committed(once) == committed(theirs)
+
+
+def test_what_is_appended_holds_the_separator_only_where_the_format_does(committed: Committed) -> None:
+    assert committed("mine", {"format": "by={client_id} in={session}"}, client_id="my app") == "mine by=my_app in=7"
+
+
+@pytest.mark.parametrize("text", ["a={client_id};b={session}", "a={client_id};a={session}", "a=", "a;a"])
+@given(st.text(alphabet="ab=; \U0001f600", max_size=12), st.text(alphabet="ab=; ", max_size=4))
+def test_metadata_that_comes_back_again_and_again_does_not_grow(text: str, theirs: str, client_id: str) -> None:
+    interceptor = CommitMetadata()
+    interceptor.configure({"format": text, "separator": ";"})
+    context = Context(clock=lambda: NOW, client_id=client_id)
+    metadata, lengths = theirs, []
+    for _ in range(4):
+        (left,) = interceptor.pre_commit(Offsets({PLACE: OffsetAndMetadata(5, metadata)}, context)).values()
+        metadata = left.metadata
+        lengths.append(len(metadata))
+    assert max(lengths) <= len(theirs) + 2 * len(f";{text}{client_id}")
+    assert lengths[0] >= lengths[1] == lengths[2] == lengths[3]
+
+
+@pytest.mark.parametrize("character", ["x", "\U0001f600"])
+def test_what_would_not_fit_leaves_the_client_s_metadata_alone(character: str, committed: Committed) -> None:
+    room = LARGEST_METADATA - len(" by=app")
+    units = len(character.encode("utf-16-le")) // 2
+    fits = character * (room // units)
+    assert committed(fits, {"format": "by={client_id}"}) == f"{fits} by=app"
+    assert committed(fits + "yy", {"format": "by={client_id}"}) == fits + "yy"
+
+
+def test_commits_in_transactions_say_it_too(committed: Committed) -> None:
+    assert committed("", {"format": "by={client_id}"}, transactional_id="t") == "by=app"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{client_id}", "must begin with plain text"),
+        ("", "must begin with plain text"),
+        ("by={user}", "there is no {user}; there are client_id, host, member_id, principal, session, time, and env:"),
+        ("by={}", "there is no {}"),
+        ("by={client_id!r}", "there is no {client_id}"),
+        ("by={client_id:10}", "there is no {client_id}"),
+        ("by={env:}", "there is no {env}"),
+        ("by={env:NOT_SET_ANYWHERE}", "the environment variable NOT_SET_ANYWHERE is not set: set it, or leave it out"),
+        ("by={client_id", "expected '}'"),
+    ],
+)
+def test_a_format_that_means_nothing_is_refused(text: str, message: str, committed: Committed) -> None:
+    with pytest.raises(ValueError, match=f"interceptor who: format: {message}"):
+        committed("", {"format": text})
+
+
+def test_there_must_be_a_separator(committed: Committed) -> None:
+    with pytest.raises(ValueError, match="interceptor who: separator: "):
+        committed("", {"separator": ""})

@@ -1,0 +1,108 @@
+"""What is produced, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.records import Records
+from kafka_sidecar.interceptors.builtin.hyperloglog import STANDARD_ERROR
+from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Context, SendError
+
+Made = Callable[..., Any]
+
+
+def shown(counting: Any) -> dict[str, Mapping[tuple[str, ...], float]]:
+    return {one.name: one.gauges or one.counters for one in counting.figures()}
+
+
+def acknowledged(context: Context, topic: str = "orders", count: int = 1) -> Acknowledged:
+    return Acknowledged(topic, 0, count, context, 0, 0)
+
+
+def test_records_are_counted_when_they_are_written_and_those_that_are_not_apart(
+    configured: Made, context: Callable[..., Context]
+) -> None:
+    counting = configured("counting", bytes=False, keys=False)
+    app, other = context(client_id="app"), context(client_id=None)
+    counting.on_acknowledgement_batch(acknowledged(app, count=3), None)
+    counting.on_acknowledgement_batch(acknowledged(app, count=4), None)
+    counting.on_acknowledgement_batch(acknowledged(other, "customers"), None)
+    counting.on_acknowledgement_batch(acknowledged(app, count=2), SendError("no", 6))
+    assert shown(counting) == {
+        "written_records": {("orders", "app"): 7, ("customers", ""): 1},
+        "unwritten_records": {("orders", "app"): 2, ("customers", ""): 0},
+    }
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_bytes_are_those_before_compression(
+    codec: int, configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    counting = configured("counting")
+    records = a_batch({"value": b"v" * 1000, "key": b"k"}, {"value": None}, codec=codec)
+    assert counting.on_send_batch(Batch("orders", 0, records, context(client_id="app"))) is records
+    # length, attributes, timestamp, offset, key, value, headers; a record that has nothing needs 7
+    assert shown(counting)["sent_record_bytes"] == {("orders", "app"): 2 + 1 + 1 + 1 + 2 + 2 + 1000 + 1 + 7}
+
+
+def test_different_keys_are_estimated_and_null_is_none(
+    configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
+) -> None:
+    counting = configured("counting")
+    for client in "a", "b":
+        records = a_batch(*({"key": b"%d" % number} for number in range(1000)), {"key": None}, {"key": b""})
+        counting.on_send_batch(Batch("orders", 0, records, context(client_id=client)))
+    counting.on_send_batch(Batch("logs", 0, a_batch({"key": None}), context()))
+    ((labels, estimate),) = shown(counting)["distinct_keys"].items()
+    assert labels == ("orders",)
+    assert abs(estimate - 1001) <= 5 * STANDARD_ERROR * 1001
+
+
+def test_clients_that_name_themselves_anew_each_time_do_not_fill_the_memory(
+    configured: Made, context: Callable[..., Context]
+) -> None:
+    counting = configured("counting", max_series=2)
+    for number in range(100):
+        counting.on_acknowledgement_batch(acknowledged(context(client_id=f"app-{number}")), None)
+    written = {("orders", "app-0"): 1, ("orders", "app-1"): 1, ("orders", "(other)"): 98}
+    assert shown(counting)["written_records"] == written
+
+
+def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., Records], context: Made) -> None:
+    counting, here = configured("counting"), context(client_id="app")
+    batch = Batch("orders", 0, a_batch({"value": b"x" * 91}), here)
+
+    def many(_: int) -> None:
+        for _ in range(500):
+            counting.on_send_batch(batch)
+            counting.on_acknowledgement_batch(acknowledged(here), None)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(many, range(4)))
+    found = shown(counting)
+    assert found["written_records"] == {("orders", "app"): 2000}
+    assert found["sent_record_bytes"] == {("orders", "app"): 2000 * len(batch.records.payload)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "looks_inside", "names"),
+    [
+        ({}, True, {"written_records", "unwritten_records", "sent_record_bytes", "distinct_keys"}),
+        ({"keys": False}, True, {"written_records", "unwritten_records", "sent_record_bytes"}),
+        ({"bytes": False}, True, {"written_records", "unwritten_records", "distinct_keys"}),
+        ({"bytes": False, "keys": False}, False, {"written_records", "unwritten_records"}),
+    ],
+)
+def test_nothing_is_decompressed_for_what_is_not_counted(
+    settings: dict[str, Any], looks_inside: bool, names: set[str], told: Any
+) -> None:
+    catalog = Catalog([InterceptorSettings("counting", "it", settings=settings)], told)
+    chain = catalog.producers("orders")
+    assert chain is not None
+    assert (chain.looks_inside, chain.acknowledge) == (looks_inside, True)
+    assert {one.name for one in catalog.guards[0].interceptor.figures()} == names

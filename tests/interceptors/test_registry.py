@@ -1,0 +1,41 @@
+"""Where classes of interceptors come from."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, ProducerInterceptor
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
+from kafka_sidecar.plugins.settings import Settings
+
+
+@pytest.mark.parametrize("name", INTERCEPTORS.built_in)
+def test_every_built_in_interceptor_is_found_with_its_settings(name: str) -> None:
+    found = INTERCEPTORS.by_name(name)
+    assert issubclass(found, ProducerInterceptor | ConsumerInterceptor)
+    assert isinstance(getattr(found, "settings", None), Settings)
+    assert found.__module__ == f"kafka_sidecar.interceptors.builtin.{name}"
+    assert (found.__doc__ or "").strip()
+
+
+def test_an_interceptor_is_found_by_its_module_and_class() -> None:
+    found = INTERCEPTORS.find("kafka_sidecar.interceptors.contract:ProducerInterceptor")
+    assert found is ProducerInterceptor
+
+
+def test_a_name_that_nobody_has_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(
+        ValueError, match="there is no interceptor 'mask': set its type to module:Class, or to one of add_header"
+    ):
+        INTERCEPTORS.find("mask")
+
+
+def test_a_policy_is_no_interceptor() -> None:
+    with pytest.raises(ValueError, match=r"interceptor class RequireHeader .* is no subclass of .*Interceptor"):
+        INTERCEPTORS.find("kafka_sidecar.policies.builtin.require_header:RequireHeader")
+
+
+def test_the_example_of_the_remedy_looks_like_a_class() -> None:
+    assert INTERCEPTORS.example == "acme.interceptors:Tenant"
+    with pytest.raises(ValueError, match=r"such as acme\.interceptors:Tenant"):
+        INTERCEPTORS.find("no class!")

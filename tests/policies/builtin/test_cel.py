@@ -1,0 +1,135 @@
+"""Conditions in CEL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.policies.builtin.cel import program
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.contract import ALL, Hints
+
+Refusals = Callable[..., list[tuple[int, str, str]]]
+
+
+@pytest.mark.parametrize(
+    ("expression", "good", "bad"),
+    [
+        ("value.amount > 0", {"value": b'{"amount": 0.5}'}, {"value": b'{"amount": -1}'}),
+        (
+            "value.items.all(i, i.qty >= 1)",
+            {"value": b'{"items": [{"qty": 1}]}'},
+            {"value": b'{"items": [{"qty": 0}]}'},
+        ),
+        ("has(value.id)", {"value": b'{"id": null}'}, {"value": b'{"di": 1}'}),
+        ("value == null", {"value": None}, {"value": b"1"}),
+        ("value.n == 18446744073709551615u", {"value": b'{"n": 18446744073709551615}'}, {"value": b'{"n": 1}'}),
+        ("key.startsWith('orders-')", {"key": b"orders-1"}, {"key": b"1"}),
+        ("key == b'\\xff'", {"key": b"\xff"}, {"key": b"a"}),
+        ("key != null", {"key": b""}, {}),
+        ("key.matches('^(a+)+$')", {"key": b"a" * 50_000}, {"key": b"a" * 50_000 + b"b"}),
+        ("'t' in headers", {"headers": [("t", None)]}, {"headers": [("s", b"")]}),
+        ("headers['t'] == ['1', '2']", {"headers": [("t", b"1"), ("t", b"2")]}, {"headers": [("t", b"1")]}),
+        ("timestamp > timestamp('2020-01-01T00:00:00Z')", {}, {"timestamp": 0}),
+    ],
+)
+def test_a_record_passes_where_the_condition_is_true(
+    expression: str, good: dict[str, Any], bad: dict[str, Any], refusals: Refusals
+) -> None:
+    text = f"Topic orders requires records to satisfy: {expression}"
+    expected = [(1, "condition", text)]
+    assert refusals("cel", {"expression": expression}, good, bad, good) == expected
+    assert refusals("cel", {}, good, bad, good, argument=expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "record"),
+    [
+        ("value.amount > 0", {"value": b'{"other": 1}'}),
+        ("value.amount > 0", {"value": b'{"amount": "many"}'}),
+        ("value.amount > 0", {"value": None}),
+        ("key.startsWith('a')", {"key": b"\xff"}),
+        ("value.l.all(x, value.l.all(y, x + y >= 0))", {"value": b'{"l": [%s0]}' % (b"0," * 5000)}),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(expression: str, record: dict[str, Any], refusals: Refusals) -> None:
+    ((index, reason, message),) = refusals("cel", {"expression": expression}, record)
+    assert (index, reason) == (0, "not_evaluated")
+    assert message == f"Topic orders requires records to satisfy: {expression}"
+
+
+def test_a_value_of_the_record_that_is_no_condition_is_refused(refusals: Refusals) -> None:
+    found = refusals("cel", {"expression": "value.ok"}, {"value": b'{"ok": true}'}, {"value": b'{"ok": 1}'})
+    assert [(index, reason) for index, reason, _ in found] == [(1, "condition")]
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"NaN", b'"\xff"', b'"\\ud800"', b"[" * 100_000])
+def test_a_value_that_is_no_json_is_refused_where_the_condition_looks_at_it(value: bytes, refusals: Refusals) -> None:
+    text = "Topic orders requires record values to be JSON"
+    assert refusals("cel", {"expression": "value != 1"}, {"value": value}) == [(0, "not_json", text)]
+    assert refusals("cel", {"expression": "topic == 'orders' && partition == 3"}, {"value": value}) == []
+
+
+@pytest.mark.parametrize("timestamp", [-1, 253_402_300_800_000, -(1 << 62)])
+def test_a_timestamp_that_no_calendar_has_is_refused(timestamp: int, refusals: Refusals) -> None:
+    ((_, reason, _),) = refusals("cel", {"expression": "timestamp != timestamp"}, {"timestamp": timestamp})
+    assert reason == "no_timestamp"
+
+
+def test_the_last_day_of_the_calendar_is_one(refusals: Refusals) -> None:
+    expression = "timestamp == timestamp('9999-12-31T23:59:59.999Z')"
+    assert refusals("cel", {"expression": expression}, {"timestamp": 253_402_300_799_999}) == []
+
+
+def test_the_client_may_be_told_something_else(refusals: Refusals) -> None:
+    settings = {"expression": "value.a == 1", "message": "Orders need an a of 1"}
+    assert refusals("cel", settings, {"value": b'{"a": 2}'}) == [(0, "condition", "Orders need an a of 1")]
+
+
+@pytest.mark.parametrize(
+    ("expression", "hints"),
+    [
+        ("topic == 'a'", Hints()),
+        ("size(headers) > 0", Hints(access_headers=True)),
+        ("key == '' || value.value == 1", Hints(access_key_bytes=ALL, access_value_bytes=ALL)),
+        ("topic == 'value' && timestamp < timestamp('2020-01-01T00:00:00Z')", Hints(access_metadata=True)),
+    ],
+)
+def test_a_condition_needs_what_it_names(expression: str, hints: Hints) -> None:
+    assert program(expression).hints == hints
+
+
+def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[..., Any], orders: Any) -> None:
+    contents = batch({}, {})
+    plan = Catalog({"never": PolicySettings("cel", settings={"expression": "topic != 'orders'"})}).plan("never")
+    assert [one.index for one in plan.judge(orders, contents, 1 << 20)] == [-1]
+    assert contents.inflated == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('cel:"value.a >"', "is no CEL: 1:10: Syntax error"),
+        ("cel:valu.a", "undeclared reference to 'valu.a'"),
+        ('cel:"topic + 1 == 2"', "found no matching overload"),
+        ("cel:topic", "'topic' gives STRING: write a condition"),
+        ("cel", "write one condition"),
+    ],
+)
+def test_what_is_no_condition_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        Catalog({}).plan(text)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_configured_condition_takes_no_other() -> None:
+    catalog = Catalog({"it": PolicySettings("cel", settings={"expression": "key == 'a'"})})
+    with pytest.raises(ValueError, match="write one condition"):
+        catalog.plan("it:value")
+
+
+def test_a_configured_condition_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="policy it: '1 \\+' is no CEL"):
+        Catalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})

@@ -1,0 +1,29 @@
+"""Regular expressions of RE2."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kafka_sidecar.policies.builtin.patterns import whole
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*)*"])
+def test_time_grows_no_faster_than_the_input(pattern: str) -> None:
+    fits, began = whole(pattern + "x"), time.process_time()
+    assert not fits(b"a" * 500_000)
+    assert time.process_time() - began < 1
+
+
+def test_characters_are_utf_8() -> None:
+    assert whole("gr.n")("grün".encode())
+    assert not whole("gr.n")(b"gr\xfcn")
+    assert not whole("gr..n")("grün".encode())
+
+
+@pytest.mark.parametrize("pattern", ["[", "(?=a)", r"(a)\1", "a{2000}", "*"])
+def test_what_re2_does_not_know_is_refused(pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match=r"is no regular expression of RE2: .*; RE2 has no look-around"):
+        whole(pattern)
+    assert capfd.readouterr() == ("", "")

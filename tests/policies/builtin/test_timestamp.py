@@ -1,0 +1,71 @@
+"""Timestamps within a window around the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.policies.builtin.timestamp import Timestamp
+from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.contract import TopicMetadata
+
+NOW = 1_700_000_000_000  # ms
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def reasons(orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
+    def of(settings: dict[str, Any], *timestamps: int) -> list[tuple[int, str, str]]:
+        policy = Timestamp(clock=lambda: NOW / 1000)
+        policy.configure(settings)
+        (batch,) = batches(built([NewRecord(b"", timestamp_delta=at) for at in timestamps]))
+        return [(fault.index, fault.reason, fault.message) for fault in policy.validate_batch(orders, batch.records())]
+
+    return of
+
+
+def test_without_settings_an_hour_ahead_passes_and_more_does_not(reasons: Callable[..., Any]) -> None:
+    text = "Topic orders requires record timestamps at most 3600000 ms after the sidecar's clock"
+    assert reasons({}, 0, NOW, NOW + HOUR, NOW + HOUR + 1) == [(3, "timestamp_ahead", text)]
+
+
+def test_what_is_older_than_allowed_is_refused(reasons: Callable[..., Any]) -> None:
+    text = "Topic orders requires record timestamps at most 5400000 ms before the sidecar's clock"
+    found = reasons({"before_max": "1h30m"}, NOW - HOUR * 3 // 2, NOW - HOUR * 3 // 2 - 1)
+    assert found == [(1, "timestamp_too_old", text)]
+
+
+def test_the_window_may_be_open_at_its_end(reasons: Callable[..., Any]) -> None:
+    assert reasons({"before_max": "1s", "after_max": None}, NOW + 100 * HOUR) == []
+
+
+def test_a_record_without_a_timestamp_passes_unless_one_is_required(reasons: Callable[..., Any]) -> None:
+    assert reasons({"before_max": "1s"}, -1) == []
+    text = "Topic orders requires records to have a timestamp"
+    assert reasons({"required": True}, NOW, -1) == [(1, "no_timestamp", text)]
+
+
+def test_the_clock_is_the_system_s_where_none_is_given(batch: Callable[..., Any], orders: TopicMetadata) -> None:
+    plan = Catalog({"recent": PolicySettings("timestamp", settings={"before_max": "1d"})}).plan("recent")
+    assert [one.reason for one in plan.judge(orders, batch({"timestamp": NOW}), 1 << 20)] == ["timestamp_too_old"]
+
+
+def test_it_reads_nothing_of_the_records() -> None:
+    hints = Catalog({}).plan("timestamp").hints
+    assert (hints.access_metadata, hints.access_headers, hints.access_value_bytes) == (True, False, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"after_max": None}, "demands nothing"),
+        ({"before_max": 5}, "before_max: write a duration with its unit"),
+        ({"before_max": "-5s"}, "before_max: write a duration with its unit"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Catalog({"it": PolicySettings("timestamp", settings=settings)})

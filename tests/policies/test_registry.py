@@ -1,0 +1,49 @@
+"""Where the class of a policy comes from, and what is said where it does not come."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from kafka_sidecar.policies.builtin.require_header import RequireHeader
+from kafka_sidecar.policies.registry import POLICIES
+
+PLACE = "kafka_sidecar.policies.builtin.require_header"
+
+
+@pytest.mark.parametrize("name", ["require_header", f"{PLACE}:RequireHeader", f"{PLACE}.RequireHeader"])
+def test_a_class_is_found_by_a_built_in_s_name_or_its_own(name: str) -> None:
+    assert POLICIES.find(name) is RequireHeader
+
+
+def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("acme", f"{PLACE}:RequireHeader", POLICIES.entry_points)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
+    assert POLICIES.find("acme") is RequireHeader
+    assert POLICIES.known()["acme"] == f"{PLACE}:RequireHeader"
+
+
+def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("require_header", "acme:Other", POLICIES.entry_points)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
+    assert POLICIES.find("require_header") is RequireHeader
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nope", r"there is no policy 'nope': set its type to module:Class, or to one of .*require_header"),
+        ("no.such:Thing", "policy class Thing of module no.such, among the installed modules: cannot be imported"),
+        ("no.such:Thing", "No module named 'no'; install it, or put it on the class_path"),
+        ("json:Thing", "policy class Thing of module json, .*: the module has no such class"),
+        ("json:JSONDecoder", "policy class JSONDecoder of module json, .*: is no subclass of .*RecordValidationPolicy"),
+        ("json:", "'json:' names no class: write module:Class"),
+        ("a b:C", "names no class"),
+    ],
+)
+def test_what_is_not_found_is_told_in_one_line_with_where_it_was_sought(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        POLICIES.find(name)
+    assert "\n" not in str(refused.value)

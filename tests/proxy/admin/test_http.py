@@ -1,0 +1,200 @@
+"""The admin port as Kubernetes, Prometheus and careless clients use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from dialogue import request
+from fake_broker import FakeBroker
+from one_loop import Client, connected, port_of, serving, until
+from producing import asked, batch
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.admin.http import MAX_REQUEST, Admin, AdminProtocol
+from kafka_sidecar.proxy.server import Server
+
+
+@asynccontextmanager
+async def admin_of(server: Server) -> AsyncIterator[int]:
+    """The port of a sidecar's admin pages."""
+    admin = Admin(server)
+    listener = await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), "127.0.0.1", 0)
+    try:
+        yield listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def pages(*brokers: FakeBroker | str, **settings: Any) -> AsyncIterator[tuple[Server, int]]:
+    async with serving(*brokers, **settings) as server, admin_of(server) as port:
+        yield server, port
+
+
+async def ask(port: int, raw: bytes) -> bytes:
+    """All that is answered to these bytes; the request must ask for the connection to be closed."""
+    async with connected(port) as client:
+        client.send(raw)
+        return await client.rest()
+
+
+async def get(port: int, target: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body."""
+    raw = await ask(port, f"{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = raw.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
+
+
+async def test_it_lives_though_the_cluster_is_gone_but_it_is_not_ready() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert (await get(port, "/livez"))[0] == 200
+        status, _, body = await get(port, "/readyz")
+        state = json.loads(body)
+        assert (status, state["ready"], state["listening"], state["cluster_reached"]) == (503, False, True, False)
+
+
+async def test_it_is_ready_once_the_cluster_was_reached_and_says_what_it_knows() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server)) as client:
+            await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+            status, headers, body = await get(port, "/readyz")
+        assert (status, headers["content-type"]) == (200, "application/json")
+        assert json.loads(body) == {
+            "ready": True, "listening": True, "cluster_reached": True, "listen": server.config.listen,
+            "nodes": {"1": {"broker": broker.address, "port": port_of(server, 1)}}, "connections": 1, "topics_known": 0,
+        }  # fmt: skip
+
+
+async def test_a_cluster_that_went_away_leaves_it_ready() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        await until(lambda: server.metrics.cluster_reached)
+        await broker.stop()
+        assert (await get(port, "/readyz"))[0] == 200
+
+
+async def test_while_it_drains_it_lives_and_is_not_ready() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port), connected(port_of(server)) as client:
+        await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+        draining = asyncio.ensure_future(server.drain(asyncio.Event()))
+        await until(lambda: not server.listening)
+        assert [(await get(port, page))[0] for page in ("/readyz", "/livez")] == [503, 200]
+        client.close()
+        await draining
+
+
+async def test_the_last_refusals_are_shown_newest_first_and_without_payloads() -> None:
+    guarded: dict[str, Any] = {
+        "policies": {"told": {"type": "judges:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
+    }  # fmt: skip
+    async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
+        async with connected(port_of(server)) as client:
+            await client.ask(asked(9, {"orders": {3: batch("bad 4111")}}))
+            await client.ask(asked(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
+        status, _, body = await get(port, "/refusals")
+        newest, oldest = json.loads(body)["refusals"]
+        assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)
+        assert abs(newest.pop("at") - time.time()) < 60
+        assert newest == {
+            "topic": "orders", "partition": 4, "mode": "enforce", "policy": "told", "reason": "bad", "index": 1,
+            "message": "orders takes no bad", "refused_records": 2, "client_id": "app",
+        }  # fmt: skip
+        assert b"4111" not in body
+
+
+async def test_without_validation_there_are_no_refusals() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert json.loads((await get(port, "/refusals"))[2]) == {"refusals": []}
+
+
+async def test_prometheus_can_read_the_metrics() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        async with connected(port_of(server)) as client:
+            await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+        status, headers, body = await get(port, "/metrics?name[]=x")
+        assert (status, headers["content-type"].partition(";")[0]) == (200, "text/plain")
+        families = {family.name: family for family in text_string_to_metric_families(body.decode())}
+        (sample,) = families["kafka_sidecar_client_to_proxy_request"].samples
+        assert (sample.labels, sample.value) == ({"api_key": "Heartbeat"}, 1)
+
+
+@pytest.mark.parametrize("target", ["/", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"])
+async def test_another_page_is_not_found_and_the_answer_lists_those_that_are(target: str) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        status, _, body = await get(port, target)
+        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/refusals"])
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])
+async def test_only_get_and_head_are_answered(method: str) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert (await get(port, "/livez", method))[0] == 405
+
+
+async def test_head_gets_the_headers_without_the_body() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        _, headers, body = await get(port, "/livez")
+        head_status, head_headers, head_body = await get(port, "/livez", "HEAD")
+        assert (head_status, head_headers, head_body) == (200, headers, b"")
+        assert int(headers["content-length"]) == len(body)
+
+
+async def test_one_connection_serves_many_requests_also_in_one_piece_or_in_bytes() -> None:
+    raw = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 3 + b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with pages("127.0.0.1:1") as (_, port):
+        whole = await ask(port, raw)
+        assert whole.count(b"HTTP/1.1 200") == 4
+        async with connected(port) as client:
+            for at in range(len(raw)):
+                client.send(raw[at : at + 1])
+                await client.flush()
+            assert await client.rest() == whole
+
+
+async def test_a_body_is_read_over_and_the_next_request_answered() -> None:
+    raw = (
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+    async with pages("127.0.0.1:1") as (_, port):
+        answers = (await ask(port, raw)).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"405", b"200"]
+
+
+async def test_old_http_is_answered_and_closed() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert b"200" in await ask(port, b"GET /livez HTTP/1.0\r\n\r\n")
+
+
+NOT_HTTP = {
+    "Kafka": request(ApiKey.API_VERSIONS, 3, 1, bytes(40)),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+    "half a line": b"GET\r\n\r\n",
+    "empty lines": b"\r\n" * 20_000,
+    "an endless header": b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_REQUEST),
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nmore",
+}
+
+
+@pytest.mark.parametrize("name", NOT_HTTP)
+async def test_bytes_that_are_no_good_http_break_nothing(name: str) -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    async with pages("127.0.0.1:1") as (_, port):
+        client = await Client.connect(port)
+        client.send(NOT_HTTP[name])
+        await asyncio.sleep(0.01)
+        client.send(b"x")
+        client.close()
+        assert (await get(port, "/livez"))[0] == 200
+    assert errors == []

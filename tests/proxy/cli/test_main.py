@@ -1,0 +1,179 @@
+"""The program: how it starts, how it refuses to, what it writes, how it ends. Real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import oracle
+import pytest
+from dialogue import request
+from fake_broker import FakeBroker, after, named
+from harness.ports import free_ports
+from harness.sidecar import COMMAND, Sidecar
+from one_loop import Client, config, connected, until
+
+from kafka_sidecar import __version__
+from kafka_sidecar.codec import compiled
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.cli import main as main_module
+from kafka_sidecar.proxy.telemetry.logs import KEYS
+
+pytestmark = pytest.mark.program
+
+on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
+HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
+
+
+@asynccontextmanager
+async def running(broker: FakeBroker, log: Path, *flags: str) -> AsyncIterator[Sidecar]:
+    """A sidecar process in front of a broker in this event loop."""
+    sidecar = await asyncio.to_thread(Sidecar, broker.address, log, flags)
+    try:
+        await asyncio.to_thread(sidecar.wait)
+        yield sidecar
+    finally:
+        sidecar.program.kill()
+
+
+def port_of(sidecar: Sidecar) -> int:
+    return int(sidecar.bootstrap.rpartition(":")[2])
+
+
+def lines(sidecar: Sidecar) -> list[dict[str, object]]:
+    return [json.loads(line) for line in sidecar.program.output().splitlines()]
+
+
+async def ended(sidecar: Sidecar, limit_s: float = 5) -> int:
+    return await asyncio.to_thread(sidecar.program.popen.wait, limit_s)
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    """Exit code and stderr of a run that ends by itself."""
+    run = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    return run.returncode, run.stderr
+
+
+@on_one_loop
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_open_sessions_end_and_then_the_program_with_0(
+    sign: signal.Signals, tmp_path: Path
+) -> None:
+    async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
+        broker.answers[ApiKey.HEARTBEAT] = after(0.05, named)
+        async with connected(port_of(sidecar)) as client:
+            await client.ask(HEARTBEAT)
+            sidecar.program.send_signal(sign)
+            assert (await client.ask(HEARTBEAT))[8:] == b"node 1"
+            with pytest.raises(ConnectionRefusedError):
+                await Client.connect(port_of(sidecar))
+            assert sidecar.program.is_running
+        assert await ended(sidecar) == 0
+        told = lines(sidecar)
+    assert [line["message"] for line in told][-4:] == ["told to stop", "draining", "connection ended", "stopped"]
+    assert all({"timestamp", "level", "logger", "message"} <= line.keys() for line in told)
+    assert all(line.keys() - KEYS <= {"timestamp", "level", "logger", "message", "traceback"} for line in told)
+    assert {line["level"] for line in told} == {"info"}
+
+
+@on_one_loop
+async def test_a_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
+    async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
+        async with connected(port_of(sidecar)) as client:
+            await client.ask(HEARTBEAT)
+            sidecar.program.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.1)
+            assert sidecar.program.is_running
+            sidecar.program.send_signal(signal.SIGTERM)
+            assert await client.rest() == b""
+        assert await ended(sidecar) == 0
+        (end,) = [line for line in lines(sidecar) if line["message"] == "connection ended"]
+        assert (end["cause"], end["client_id"], end["requests"]) == ("drain", "app", 1)
+
+
+@on_one_loop
+async def test_a_client_that_knows_a_nodes_port_finds_the_node_right_after_a_crash(tmp_path: Path) -> None:
+    async with FakeBroker(1) as one, FakeBroker(2) as two, running(one, tmp_path / "log") as sidecar:
+        one.cluster = [one, two]
+        async with connected(port_of(sidecar)) as client:
+            await client.ask(oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 1))
+        await asyncio.to_thread(sidecar.restart)
+        for _ in range(100):
+            try:
+                async with connected(port_of(sidecar) + 1 + 2) as client:
+                    assert (await client.ask(HEARTBEAT))[8:] == b"node 2"
+                    return
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)
+        raise AssertionError("node 2 has no listener")
+
+
+@on_one_loop
+async def test_a_cluster_that_is_gone_is_no_reason_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SIDECAR__CLUSTER__REFRESH", "100ms")
+    broker = await FakeBroker().start()
+    await broker.stop()
+    sidecar = await asyncio.to_thread(Sidecar, broker.address, tmp_path / "log")
+    try:
+        await asyncio.to_thread(sidecar.program.wait_for, lambda: "serving" in sidecar.program.output(), "serving")
+        async with connected(port_of(sidecar)) as client:
+            client.send(HEARTBEAT)
+            assert await client.rest() == b""
+        async with broker:
+            await asyncio.to_thread(sidecar.wait)
+        assert sidecar.program.is_running
+    finally:
+        sidecar.program.kill()
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_code_2() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = "{}:{}".format(*other.getsockname())
+        free = f"127.0.0.1:{free_ports(1)[0]}"
+        why = f"{taken} cannot be bound: Address already in use; choose another\n"
+        flags = ["run", "--bootstrap-servers", "127.0.0.1:1", "--log-level", "error"]
+        assert refused(*flags, "--listen", taken, "--admin", free) == (2, f"kafka-sidecar: listen: {why}")
+        assert refused(*flags, "--listen", free, "--admin", taken) == (2, f"kafka-sidecar: admin.listen: {why}")
+
+
+def test_what_is_missing_is_one_line_and_exit_code_2() -> None:
+    code, told = refused("run", "--listen", "127.0.0.1:19092")
+    assert (code, told.count("\n")) == (2, 1)
+    assert "bootstrap_servers is missing: set it in the file, with --bootstrap-servers" in told
+
+
+def test_the_version_is_told() -> None:
+    run = subprocess.run([COMMAND, "version"], capture_output=True, text=True, timeout=20)
+    assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
+
+
+@on_one_loop
+async def test_a_default_admin_port_that_is_taken_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(main_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
+        serving = asyncio.ensure_future(main_module.serve(settings := config("127.0.0.1:1"), None, lambda: settings))
+        await until(lambda: serving.done() or "serving" in caplog.messages)
+        (started,) = (record for record in caplog.records if record.message == "serving")
+        async with connected(int(vars(started)["admin"].rpartition(":")[2])) as client:
+            client.send(b"GET /livez HTTP/1.0\r\n\r\n")
+            assert b"200" in await client.rest()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+    gc.unfreeze()
+    assert "the default admin port is taken" in caplog.messages

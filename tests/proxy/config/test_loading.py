@@ -1,0 +1,212 @@
+"""The configuration: good ones load, bad ones give one line with file, key and remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import ConfigError, load
+
+FULL = """
+bootstrap_servers: [kafka-1:9092, "[::1]:9093"]
+listen: 127.0.0.1:19092
+nodes: {advertised_host: localhost, first_port: 20000, ports: 10}
+connections: {connect_timeout: 1m30s, drain_timeout: 500ms, max_frame: 64KiB, window: 4096}
+admin: {listen: 127.0.0.1:9999}
+log: {level: debug}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sidecar.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_full_file_loads(tmp_path: Path) -> None:
+    config = load(written(tmp_path, FULL), {}, {})
+    assert config.bootstrap_servers == ["kafka-1:9092", "[::1]:9093"]
+    assert (config.advertised_host, config.first_node_port, config.nodes.ports) == ("localhost", 20000, 10)
+    assert (config.connections.connect_timeout, config.connections.drain_timeout) == (90.0, 0.5)
+    assert (config.connections.max_frame, config.connections.window) == (65536, 4096)
+
+
+def test_flags_alone_are_enough() -> None:
+    config = load(None, {}, {"bootstrap_servers": "a:1, b:2", "listen": "127.0.0.1:19092"})
+    assert config.bootstrap_servers == ["a:1", "b:2"]
+    assert config.first_node_port == 19093
+
+
+def test_the_kafka_name_of_bootstrap_servers_is_understood(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "bootstrap.servers: a:1"), {}, {}).bootstrap_servers == ["a:1"]
+
+
+def test_variables_win_over_the_file_and_flags_over_variables(tmp_path: Path) -> None:
+    path = written(tmp_path, FULL)
+    variables = {
+        "KAFKA_SIDECAR__LISTEN": "127.0.0.1:1",
+        "KAFKA_SIDECAR__CONNECTIONS__CONNECT_TIMEOUT": "2s",
+        "KAFKA_SIDECAR__LOG__LEVEL": "warning",
+    }
+    config = load(path, variables, {"listen": "127.0.0.1:2", "log.level": None})
+    assert (config.listen, config.connections.connect_timeout, config.log.level) == ("127.0.0.1:2", 2.0, "warning")
+
+
+def test_a_flag_and_a_variable_win_over_the_kafka_name_of_a_setting(tmp_path: Path) -> None:
+    path = written(tmp_path, "bootstrap.servers: a:1")
+    assert load(path, {"KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "b:2"}, {}).bootstrap_servers == ["b:2"]
+    assert load(path, {}, {"bootstrap_servers": "c:3"}).bootstrap_servers == ["c:3"]
+
+
+def test_variables_are_taken_as_they_stand_and_not_as_yaml() -> None:
+    variables = {
+        "KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "[::1]:9092,b:2",
+        "KAFKA_SIDECAR__LISTEN": "[::1]:9092",
+        "KAFKA_SIDECAR__NODES__ADVERTISED_HOST": "on",
+        "KAFKA_SIDECAR__NODES__PORTS": "7",
+        "KAFKA_SIDECAR__CONNECTIONS__WINDOW": "64KiB",
+    }
+    config = load(None, variables, {})
+    assert (config.bootstrap_servers, config.listen) == (["[::1]:9092", "b:2"], "[::1]:9092")
+    assert (config.advertised_host, config.nodes.ports, config.connections.window) == ("on", 7, 65536)
+
+
+def test_a_section_whose_settings_are_all_commented_out_has_its_defaults(tmp_path: Path) -> None:
+    path = written(tmp_path, "bootstrap_servers: a:1\nnodes:\n  # ports: 3\n")
+    assert load(path, {}, {}).nodes.ports == 100
+    assert load(path, {"KAFKA_SIDECAR__NODES__PORTS": "3"}, {}).nodes.ports == 3
+
+
+BAD = {
+    "listne: 127.0.0.1:1": ("listne", "is not a setting; known here: admin"),
+    "nodes: {port: 3}": ("nodes.port", "is not a setting; known here: advertised_host, first_port, ports"),
+    "listen: 9092": ("listen", "write host:port"),
+    "listen: 127.0.0.1:99999": ("listen", "write host:port"),
+    "connections: {connect_timeout: 5}": ("connections.connect_timeout", "write a duration with its unit"),
+    "connections: {connect_timeout: 5 parsecs}": ("connections.connect_timeout", "write a duration with its unit"),
+    "connections: {max_frame: lots}": ("connections.max_frame", "write a number of bytes"),
+    "log: {level: loud}": ("log.level", "'debug', 'info', 'warning' or 'error'"),
+    "nodes: [1]": ("nodes", "must be a mapping of settings"),
+    "nodes: {first_port: 0}": ("nodes.first_port", "greater than or equal to 1"),
+    "listen: 0.0.0.0:9092": ("", "set nodes.advertised_host"),
+    "bootstrap_servers: []": ("bootstrap_servers", "name at least one broker"),
+    "bootstrap_servers: http://kafka:9092": ("bootstrap_servers", "write host:port"),
+    "bootstrap_servers: kafka..internal:9092": ("bootstrap_servers", "write host:port"),
+    "bootstrap_servers: kafka:0": ("bootstrap_servers", "write a port from 1 to 65535"),
+    "bootstrap_servers: 9092": ("bootstrap_servers", "name at least one broker"),
+    "listen: 127.0.0.1:0": ("listen", "write a port from 1 to 65535"),
+    "listen: 127.0.0.1:65535": ("", "lower nodes.first_port or nodes.ports"),
+    "nodes: {first_port: 65500}": ("", "node ports 65500 to 65599 end above 65535"),
+    "connections: {connect_timeout: 0s}": ("connections.connect_timeout", "greater than 0"),
+    "connections: {max_frame: 0}": ("connections.max_frame", "greater than or equal to 1024"),
+    "topics: [{name: a}, {name: b, percent: 150}]": ("topics (entry 2).percent", "less than or equal to 100"),
+    "topics: [{policy: json}]": ("topics (entry 1).name", "is missing: set it in the file"),
+    "topics: [orders]": ("topics (entry 1)", "must be a mapping, such as {name: orders}"),
+    "policies: {mine: json}": ("policies.mine", "must be a mapping, such as {type: json}"),
+    "topic_configs: {replication_factor: 0}": ("topic_configs.replication_factor", "write a number above 0, or -1"),
+    "topic_configs: {topic: a b}": ("topic_configs.topic", "should match pattern"),
+    "cluster: {refresh: 0s}": ("cluster.refresh", "greater than 0"),
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_wrong_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_path: Path) -> None:
+    key, remedy = BAD[text]
+    head = "" if text.startswith("bootstrap") else "bootstrap_servers: a:1\n"
+    path = written(tmp_path, head + text)
+    with pytest.raises(ConfigError) as error:
+        load(path, {}, {})
+    line = str(error.value)
+    assert line.startswith(f"{path}: {key}")
+    assert remedy in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("- a\n- b", "must be a mapping"),
+        ("a: [", "is not YAML"),
+        ("a: \x00", "is not YAML"),
+        ("a: [", "at line 1, column"),
+        ("", "bootstrap_servers is missing"),
+    ],
+)
+def test_a_file_that_is_no_configuration_gives_one_line(text: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(written(tmp_path, text), {}, {})
+    assert remedy in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_mode_may_be_off_without_quotes_though_yaml_reads_it_as_false(tmp_path: Path) -> None:
+    text = "bootstrap_servers: a:1\ntopics: [{name: a, mode: off}, {name: b, mode: 'off'}]"
+    assert [topic.mode for topic in load(written(tmp_path, text), {}, {}).topics] == ["off", "off"]
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"nowhere.yaml: cannot be read: No such file"):
+        load(Path("nowhere.yaml"), {}, {})
+
+
+def test_a_wrong_variable_is_named() -> None:
+    with pytest.raises(ConfigError, match="environment variable KAFKA_SIDECAR__LISTEN: listen: write host:port"):
+        load(None, {"KAFKA_SIDECAR__LISTEN": "here"}, {"bootstrap_servers": "a:1"})
+
+
+def test_a_wrong_flag_is_named() -> None:
+    with pytest.raises(ConfigError, match="flag --bootstrap-servers: bootstrap_servers: write host:port"):
+        load(None, {}, {"bootstrap_servers": "nowhere"})
+
+
+@pytest.mark.parametrize("name", ["KAFKA_SIDECAR__NODES", "KAFKA_SIDECAR__LISTEN__PORT", "KAFKA_SIDECAR__NODES__PORT"])
+def test_a_variable_that_is_no_setting_is_named(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(None, {name: "[1"}, {"bootstrap_servers": "a:1"})
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+FLAGS = {
+    "bootstrap_servers": "--bootstrap-servers", "listen": "--listen", "admin.listen": "--admin",
+    "nodes.advertised_host": "--advertised-host", "connections.source_address": "--broker-source-address",
+    "log.level": "--log-level",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FLAGS)
+def test_a_wrong_flag_is_called_as_the_user_wrote_it(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"flag {FLAGS[key]}: {key}: "):
+        load(None, {}, {"bootstrap_servers": "a:1", key: 7})
+    assert FLAGS[key] in CliRunner().invoke(app, ["run", "--help"]).output
+
+
+def defaults(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for part in [schema, *schema["$defs"].values()]:
+        yield from ((name, field) for name, field in part["properties"].items() if "default" in field)
+
+
+def test_every_default_in_the_schema_has_the_type_that_the_schema_asks_for() -> None:
+    schema = json.loads(CliRunner().invoke(app, ["config", "schema"]).output)
+    python = {"string": str, "integer": int, "null": type(None), "array": list}
+    fields = dict(defaults(schema))
+    assert {"connect_timeout", "max_frame", "listen", "level"} <= fields.keys()
+    for name, field in fields.items():
+        choices = [choice.get("type") for choice in field.get("anyOf", [field])]
+        allowed = [kind for choice in choices for kind in (choice if isinstance(choice, list) else [choice])]
+        assert any(isinstance(field["default"], python[kind]) for kind in allowed), name
+
+
+def test_validate_says_so_or_names_the_mistake_and_exits_with_2(tmp_path: Path) -> None:
+    good, bad = written(tmp_path, FULL), tmp_path / "bad.yaml"
+    bad.write_text("listne: a:1")
+    assert CliRunner().invoke(app, ["validate", str(good)]).output == f"{good}: valid\n"
+    refused = CliRunner().invoke(app, ["validate", str(bad)])
+    assert refused.exit_code == 2
+    assert refused.output.count("\n") == 1

@@ -1,0 +1,246 @@
+"""The configuration file is read anew: when it changes and on SIGHUP, as a whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fake_broker import FakeBroker
+from harness.ports import free_ports
+from harness.processes import Program
+from harness.sidecar import COMMAND
+from judges import Told
+from one_loop import config, connected, port_of, serving, until
+from producing import asked, batch, said, stores
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.config import reload as reload_module
+from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.reload import Reload
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+
+IN_FORCE, REFUSED, RESTART = (
+    "the configuration is in force", "the configuration is refused, the old one stays", "some settings need a restart",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(reload_module, "LOOKED_AT_EVERY_S", 0.01)
+    caplog.set_level(logging.INFO, reload_module.__name__)
+
+
+def written(path: Path, **settings: Any) -> None:
+    """Written as careful programs write: beside it, then put in its place."""
+    new = path.with_suffix(".new")
+    new.write_text(yaml.safe_dump({"bootstrap_servers": "a:1", **settings}))
+    new.replace(path)
+
+
+@asynccontextmanager
+async def watched(path: Path, apply: Callable[[Config], None]) -> AsyncIterator[Reload]:
+    running = load(path, {}, {})
+    reload = Reload(path, running, lambda: load(path, {}, {}), apply)
+    task = spawn(reload.watch(), "watch the configuration")
+    try:
+        yield reload
+    finally:
+        await stop(task)
+
+
+def orders(policy: str = "told") -> dict[str, Any]:
+    return {"topics": [{"name": "orders", "policy": policy}]}
+
+
+async def test_a_file_that_changes_is_read_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        await asyncio.sleep(0.05)
+        assert applied == []
+        written(path, **orders("json"))
+        await until(lambda: applied)
+        await asyncio.sleep(0.05)
+    assert [one.topics[0].policy for one in applied] == ["json"]
+
+
+async def test_asked_for_it_is_read_even_if_it_looks_as_before_and_once(tmp_path: Path) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append) as reload:
+        reload.ask()
+        await until(lambda: len(applied) == 1)
+        written(path, **orders())
+        reload.ask()
+        await until(lambda: len(applied) == 2)
+        await asyncio.sleep(0.05)
+    assert len(applied) == 2
+
+
+async def test_a_link_that_is_turned_is_a_change_as_kubernetes_makes_them(tmp_path: Path) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    for version in ("one", "two"):
+        (tmp_path / version).mkdir()
+        written(tmp_path / version / "sidecar.yaml", **orders(version))
+        os.utime(tmp_path / version / "sidecar.yaml", (1, 1))
+    (tmp_path / "..data").symlink_to("one")
+    path.symlink_to(Path("..data", "sidecar.yaml"))
+    async with watched(path, applied.append):
+        (tmp_path / "..new").symlink_to("two")
+        (tmp_path / "..new").replace(tmp_path / "..data")
+        await until(lambda: applied)
+    assert applied[-1].topics[0].policy == "two"
+
+
+@pytest.mark.parametrize("wrong", ["topics: [", "listne: a:1", "- a"])
+async def test_a_file_that_is_wrong_is_refused_and_the_next_one_is_read(
+    wrong: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        path.write_text(wrong)
+        await until(lambda: REFUSED in caplog.messages)
+        assert str(path) in vars(caplog.records[-1])["detail"]
+        assert applied == []
+        written(path, **orders())
+        await until(lambda: applied)
+    assert caplog.messages[-1] == IN_FORCE
+
+
+async def test_a_file_that_is_away_for_a_moment_is_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        path.unlink()
+        await asyncio.sleep(0.05)
+        assert caplog.messages == []
+        written(path, **orders())
+        await until(lambda: applied)
+
+
+async def test_rules_that_cannot_be_are_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def apply(config: Config) -> None:
+        raise ConfigError("topics: orders: there is no policy 'told'")
+
+    path = tmp_path / "sidecar.yaml"
+    written(path)
+    async with watched(path, apply) as reload:
+        reload.ask()
+        await until(lambda: REFUSED in caplog.messages)
+    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: there is no policy 'told'"
+
+
+async def test_a_bug_in_reading_does_not_end_the_watching(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    faults: list[Exception] = [RuntimeError("a bug")]
+
+    def apply(config: Config) -> None:
+        if faults:
+            raise faults.pop()
+
+    path = tmp_path / "sidecar.yaml"
+    written(path)
+    async with watched(path, apply) as reload:
+        reload.ask()
+        await until(lambda: not faults)
+        reload.ask()
+        await until(lambda: IN_FORCE in caplog.messages)
+
+
+async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        written(path, **orders(), listen="127.0.0.1:19092", log={"level": "debug"}, validation={"max_batch": "1MiB"})
+        await until(lambda: IN_FORCE in caplog.messages)
+    named = [vars(record)["settings"] for record in caplog.records if record.message == RESTART]
+    assert named == [["listen", "log"]]
+
+
+async def test_topic_configs_that_are_new_in_the_file_hold_up_nobody_before_the_restart() -> None:
+    async with FakeBroker() as broker, serving(broker) as server:
+        broker.answers[ApiKey.PRODUCE] = stores
+        server.apply(config(broker, topic_configs={"topic": "kept"}))
+        async with connected(port_of(server)) as client:
+            client.send(asked(9, {"orders": {0: batch("good")}}, correlation_id=1))
+            async with asyncio.timeout(5):
+                assert [code for _, _, code, _ in said(9, await client.frame(), 1)] == [0]
+
+
+async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began() -> None:
+    told = {"policies": {"told": {"type": "judges:Told"}}, **orders()}
+    new: dict[str, Any] = {"policies": {"told": {"type": "judges:Told", "refused": "worse"}}, **orders()}
+    async with FakeBroker() as broker, serving(broker, **told) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.PRODUCE] = stores
+        old = Told.opened[-1]
+        old.gate.clear()
+        client.send(asked(9, {"orders": {0: batch("ask a", "bad"), 1: batch("worse")}}, correlation_id=1))
+        await until(lambda: old.asked)
+        server.apply(config(broker, **new))
+        client.send(asked(9, {"orders": {0: batch("bad"), 1: batch("worse")}}, correlation_id=2))
+        gc.collect()
+        assert old.closed == 0
+        old.gate.set()
+        assert said(9, await client.frame(), 1) == [("orders", 0, 87, -1), ("orders", 1, 0, 0)]
+        assert said(9, await client.frame(), 2) == [("orders", 0, 0, 1), ("orders", 1, 87, -1)]
+        gc.collect()
+        assert (old.closed, Told.opened[-1].closed) == (1, 0)
+        assert server.metrics.connections == {"bootstrap": 1}
+
+
+async def test_many_changes_under_load_drop_no_connection_and_judge_each_request_by_one_version() -> None:
+    def version(word: str) -> dict[str, Any]:
+        return {"policies": {"told": {"type": "judges:Told", "refused": word}}, **orders()}
+
+    both = {"orders": {0: batch("odd"), 1: batch("even")}}
+    async with FakeBroker() as broker, serving(broker, **version("odd")) as server:
+        broker.answers[ApiKey.PRODUCE] = stores
+        async with connected(port_of(server)) as client:
+            for number in range(20):
+                client.send(asked(9, both, correlation_id=2 * number) + asked(9, both, correlation_id=2 * number + 1))
+                await asyncio.sleep(0)
+                server.apply(config(broker, **version(("odd", "even")[number % 2])))
+            for number in range(40):
+                codes = sorted(code for _, _, code, _ in said(9, await client.frame(), number))
+                assert codes == [0, 87]
+        assert sum(server.metrics.connections.values()) == 1
+
+
+@pytest.mark.program
+def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path: Path) -> None:
+    path, (listen, admin) = tmp_path / "sidecar.yaml", free_ports(2)
+    settings = {"listen": f"127.0.0.1:{listen}", "admin": {"listen": f"127.0.0.1:{admin}"}, "nodes": {"ports": 1}}
+    written(path, **settings)
+    program = Program([COMMAND, "run", "--config", path], tmp_path / "log")
+    try:
+        program.wait_for(lambda: '"serving"' in program.output(), "serving")
+        written(path, **settings, topics=[{"name": "orders", "policy": "require_header:id"}])
+        os.kill(program.pid, signal.SIGHUP)
+        program.wait_for(lambda: IN_FORCE in program.output(), "the new file")
+        path.write_text("topics: [")
+        program.wait_for(lambda: REFUSED in program.output(), "the refusal")
+        assert program.is_running
+    finally:
+        program.kill()
+
+
+@pytest.mark.program
+def test_without_a_file_sighup_does_not_end_the_sidecar(tmp_path: Path) -> None:
+    (listen, admin) = free_ports(2)
+    addresses = ["--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{admin}"]
+    program = Program([COMMAND, "run", "--bootstrap-servers", "127.0.0.1:1", *addresses], tmp_path / "log")
+    try:
+        program.wait_for(lambda: '"serving"' in program.output(), "serving")
+        os.kill(program.pid, signal.SIGHUP)
+        assert program.stop() == 0
+    finally:
+        program.kill()

@@ -1,0 +1,121 @@
+"""Who a client is: what it calls itself counts once the broker has taken it. kio is the judge."""
+
+from __future__ import annotations
+
+import base64
+
+import oracle
+import pytest
+from dialogue import Dialogue
+from hypothesis import given
+from hypothesis import strategies as st
+from somebody import Somebody
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.exchanges import sasl
+from kafka_sidecar.proxy.exchanges.sasl import Authentication, exchange, name_in
+
+FAILED = 58  # SASL_AUTHENTICATION_FAILED
+PLAIN = b"\0alice\0secret"
+FIRST, FINAL = (
+    b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL",
+    b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+)
+OAUTH = b"n,a=alice,\x01auth=Bearer " + base64.b64encode(b"n=mallory,n=mallory") + b"\x01\x01"
+
+TOKENS: list[tuple[bytes, str | None]] = [
+    (PLAIN, "alice"),
+    (b"alice\0alice\0secret", "alice"),
+    ("\0jürgen\0gehe=im,n=x".encode(), "jürgen"),
+    (b"\0n,,n=bob\0x", "n,,n=bob"),
+    (FIRST, "alice"),
+    (b"n,a=admin,n=alice,r=abc", "alice"),
+    (b"y,,n=alice,r=abc", "alice"),
+    (b"n,,n=a=2Cb=3Dc,r=abc", "a,b=c"),
+    (b"n,,n==3D2C,r=abc", "=2C"),
+    (FINAL, None),
+    (OAUTH, None),
+    (b"n,,n=tokenid,r=abc,tokenauth=true", None),  # the id of a delegation token: the name is its owner's
+    (b"", None),
+    (b"\0\0secret", None),
+    (b"\0alice\0", None),
+    (b"\0alice", None),
+    (b"\0\xff\0x", None),
+    (b"n,,n=\xff,r=abc", None),
+    (b"n,,m=ext,n=alice,r=abc", None),
+    (b"`\x82\x02\x00\x06\x09*\x86H\x86\xf7\x12\x01\x02\x02\0\0\0", None),  # GSSAPI
+]
+
+
+@pytest.mark.parametrize(("token", "name"), TOKENS)
+def test_a_name_is_read_from_plain_and_scram_and_from_nothing_else(token: bytes, name: str | None) -> None:
+    assert name_in(token) == name
+
+
+@given(st.binary(max_size=40))
+def test_noise_is_a_name_or_none(token: bytes) -> None:
+    name_in(token)
+
+
+def asking(version: int, token: bytes, correlation_id: int = 7) -> bytes:
+    return oracle.request_frame(oracle.request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=token), correlation_id)
+
+
+def answering(version: int, error_code: int = 0, correlation_id: int = 7) -> bytes:
+    entity = oracle.response(ApiKey.SASL_AUTHENTICATE, version, error_code=error_code, auth_bytes=b"r=1,s=2,i=4096")
+    return oracle.response_frame(entity, correlation_id)
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("token", [PLAIN, FIRST])
+def test_a_client_has_its_name_once_the_broker_has_taken_it(version: int, token: bytes) -> None:
+    client = Somebody()
+    hand, frame, answer = Authentication(version, client), asking(version, token), answering(version)
+    assert hand.request(frame) is frame
+    assert hand.wants_response
+    assert client.principal is None
+    assert hand.response(answer) is answer
+    assert client.principal == "User:alice"
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_client_that_the_broker_does_not_take_has_no_name(version: int) -> None:
+    client = Somebody()
+    hand = Authentication(version, client)
+    hand.request(asking(version, PLAIN))
+    answer = answering(version, FAILED)
+    assert hand.response(answer) is answer
+    assert client.principal is None
+
+
+@pytest.mark.parametrize("token", [OAUTH, FINAL])
+def test_the_answer_to_a_token_without_a_name_is_not_read(token: bytes) -> None:
+    client = Somebody(principal="User:alice")
+    hand, frame = Authentication(2, client), asking(2, token)
+    assert hand.request(frame) is frame
+    assert not hand.wants_response
+    assert client.principal == "User:alice"
+
+
+def test_a_request_that_cannot_be_read_raises() -> None:
+    with pytest.raises(CodecError):
+        Authentication(2, Somebody()).request(asking(2, PLAIN)[:-3])
+
+
+def test_only_authentication_is_listened_to() -> None:
+    assert exchange(ApiKey.SASL_HANDSHAKE, 1) is None
+    assert exchange(ApiKey.PRODUCE, 9) is None
+
+
+def test_a_session_knows_who_its_client_is_for_all_that_follows() -> None:
+    talk = Dialogue(exchange=sasl.exchange)
+    talk.client(asking(2, FIRST, 1) + asking(2, FINAL, 2))
+    assert talk.to_broker == asking(2, FIRST, 1) + asking(2, FINAL, 2)
+    talk.broker(answering(2, 0, 1) + answering(2, 0, 2))
+    assert talk.session.principal == "User:alice"
+    assert talk.to_client == answering(2, 0, 1) + answering(2, 0, 2)
+    talk.client(asking(2, b"\0bob\0x", 3)).broker(answering(2, FAILED, 3))
+    assert talk.session.principal == "User:alice"
+    talk.client(asking(2, b"\0bob\0x", 4)).broker(answering(2, 0, 4))
+    assert talk.session.principal == "User:bob"

@@ -1,0 +1,89 @@
+"""What is told of interceptors: counts, and few log lines without contents of records."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.proxy.interception.stats import LOGGED_EVERY_S, Observed
+from kafka_sidecar.proxy.telemetry.logs import JsonLines
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record) for record in caplog.records]
+
+
+def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    seen = Observed(clock)
+    for _ in range(5):
+        seen.failed("mine", "on_send", RuntimeError("a bug"))
+        seen.failed("mine", "on_send", KeyError("another"))
+        seen.failed("mine", "on_consume", RuntimeError("a bug"))
+        seen.failed("other", "on_send", RuntimeError("a bug"))
+    clock.now += LOGGED_EVERY_S
+    seen.failed("mine", "on_send", RuntimeError("a bug"))
+    told = [(line["interceptor"], line["hook"], line["left_out"]) for line in lines(caplog)]
+    assert told == [
+        ("mine", "on_send", 0), ("mine", "on_send", 0), ("mine", "on_consume", 0), ("other", "on_send", 0),
+        ("mine", "on_send", 4),
+    ]  # fmt: skip
+    assert {line["message"] for line in lines(caplog)} == {"an interceptor failed"}
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
+def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
+    level: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level)
+    secret = "4111" * 4
+    try:
+        int(f"card {secret}")
+    except ValueError as error:
+        Observed(Clock()).failed("mine", "on_send", error)
+    written = JsonLines().format(caplog.records[0])
+    assert "ValueError" in written
+    assert "test_stats.py" in written
+    assert (secret in written) is is_told
+
+
+def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Observed(Clock())
+    for _ in range(3):
+        seen.slow("mine", "on_send", 0.1234567)
+    (line,) = lines(caplog)
+    assert (line["message"], line["interceptor"], line["hook"]) == ("an interceptor is slow", "mine", "on_send")
+    assert (line["seconds"], line["levelno"]) == (0.123, logging.WARNING)
+
+
+def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Observed(Clock())
+    for _ in range(2):
+        seen.taken_out("mine", 100, 60.0)
+    assert [(line["message"], line["failures"], line["pause_s"], line["levelno"]) for line in lines(caplog)] == [
+        ("an interceptor is taken out", 100, 60.0, logging.ERROR)
+    ] * 2
+
+
+def test_batches_that_are_left_alone_are_counted_and_told_once_a_minute_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Observed(Clock())
+    for _ in range(3):
+        seen.left_alone("Fetch", "too_large", "orders")
+    seen.left_alone("Fetch", "unreadable", "orders")
+    assert seen.batches == {("Fetch", "too_large"): 3, ("Fetch", "unreadable"): 1}
+    assert [(line["api"], line["reason"], line["topic"]) for line in lines(caplog)] == [
+        ("Fetch", "too_large", "orders"), ("Fetch", "unreadable", "orders"),
+    ]  # fmt: skip

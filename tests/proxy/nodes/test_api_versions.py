@@ -1,0 +1,164 @@
+"""ApiVersions is an intersection: what the client is told is what both the broker and the sidecar speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+import pytest
+from dialogue import Dialogue, request, response
+from oracle import frames_of
+
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
+
+VERSIONS = range(5)
+HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 77)
+UNSUPPORTED_VERSION = 35
+
+
+def api(key: int, oldest: int, newest: int) -> dict[str, int]:
+    return {"api_key": key, "min_version": oldest, "max_version": newest}
+
+
+# A broker of the future: more APIs, newer versions.
+OFFERED = [api(key, 0, 99) for key in [*APIS, 95, 999, 32767]]
+
+
+def asked(version: int, correlation_id: int = 1) -> bytes:
+    entity = oracle.request(18, version, client_software_name="kio", client_software_version="1")
+    return oracle.request_frame(entity, correlation_id)
+
+
+def told(version: int, *offered: dict[str, int], **values: Any) -> tuple[Any, Any]:
+    """What the broker said and what the client got, as kio reads it."""
+    said = oracle.response(18, version, api_keys=offered, **values)
+    dialogue = Dialogue().client(asked(version)).broker(oracle.response_frame(said, 1))
+    assert dialogue.session.closing is None, dialogue.detail
+    return said, oracle.read_response(18, version, dialogue.to_client)[1]
+
+
+def ranges(entity: Any) -> dict[int, tuple[int, int]]:
+    return {api.api_key: (api.min_version, api.max_version) for api in entity.api_keys}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_broker_of_the_future_is_cut_to_what_is_relayed(version: int) -> None:
+    _, got = told(version, *OFFERED)
+    assert ranges(got) == {key: served for key in APIS if (served := versions(key)) is not None}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_older_broker_keeps_its_own_versions(version: int) -> None:
+    said, got = told(version, api(0, 3, 9), api(1, 4, 11), api(3, 0, 9), api(18, 0, 2))
+    assert got == said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_that_needs_no_cut_is_the_same_bytes(version: int) -> None:
+    said = oracle.response_frame(oracle.response(18, version, api_keys=[api(0, 0, 9)]), 1)
+    assert Dialogue().client(asked(version)).broker(said).to_client == said
+
+
+def test_the_order_of_the_broker_is_kept() -> None:
+    _, got = told(3, api(18, 0, 4), api(999, 0, 1), api(3, 0, 12), api(0, 0, 11))
+    assert [api.api_key for api in got.api_keys] == [18, 3, 0]
+
+
+def test_produce_keeps_its_minimum_because_librdkafka_looks_at_it() -> None:
+    assert ranges(told(3, api(ApiKey.PRODUCE, 0, 13))[1]) == {0: (0, 13)}
+
+
+HIDDEN_VERSIONS = {
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.SASL_HANDSHAKE: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
+}
+
+
+@pytest.mark.parametrize("key", HIDDEN_VERSIONS)
+def test_versions_that_a_proxy_cannot_keep_its_promises_in_are_hidden(key: ApiKey) -> None:
+    assert ranges(told(3, api(key, 0, 99))[1]) == {key: HIDDEN_VERSIONS[key]}
+
+
+@pytest.mark.parametrize("key", sorted(HIDDEN))
+def test_apis_between_brokers_and_controllers_are_hidden(key: int) -> None:
+    assert ranges(told(3, api(key, 0, 99))[1]) == {}
+
+
+def test_an_api_whose_versions_do_not_overlap_is_hidden() -> None:
+    assert ranges(told(3, api(ApiKey.SASL_HANDSHAKE, 0, 0), api(ApiKey.PRODUCE, 90, 99))[1]) == {}
+
+
+def test_an_early_access_share_fetch_is_hidden() -> None:
+    assert ranges(told(3, api(ApiKey.SHARE_FETCH, 0, 0), api(ApiKey.SHARE_ACKNOWLEDGE, 0, 0))[1]) == {}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_and_throttling_pass(version: int) -> None:
+    feature = {"name": "metadata.version", "min_version": 1, "max_version": 29}
+    final = {"name": "metadata.version", "min_version_level": 7, "max_version_level": 29}
+    said, got = told(
+        version, api(0, 0, 13), api(999, 0, 0), supported_features=[feature], finalized_features=[final],
+        finalized_features_epoch=4711, zk_migration_ready=True,
+    )  # fmt: skip
+    assert got.supported_features == said.supported_features
+    assert got.finalized_features == said.finalized_features
+    assert (got.finalized_features_epoch, got.zk_migration_ready) == (4711, True)
+
+
+def test_unknown_tagged_fields_pass() -> None:
+    plain = oracle.encoded(oracle.response(18, 3, api_keys=[api(999, 0, 1), api(0, 0, 13)]))
+    assert plain.endswith(b"\x00")
+    said = response(1, plain[:-1] + b"\x01\x63\x07unknown")
+    got = Dialogue().client(asked(3)).broker(said).to_client
+    assert got.endswith(b"\x01\x63\x07unknown")
+    assert b"\x03\xe7" not in got
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_broker_that_does_not_know_the_version_is_understood(version: int) -> None:
+    said = oracle.response_frame(oracle.response(18, 0, error_code=UNSUPPORTED_VERSION, api_keys=[api(18, 0, 2)]), 1)
+    dialogue = Dialogue().client(asked(version)).broker(said)
+    assert dialogue.session.closing is None
+    assert dialogue.to_client == said
+
+
+@pytest.mark.parametrize("version", [5, 6, 100, 32767])
+def test_a_version_newer_than_is_relayed_is_answered_here_as_a_broker_would(version: int) -> None:
+    dialogue = Dialogue().client(request(18, version, 5, b"whatever the future has"))
+    assert dialogue.to_broker == b""
+    correlation_id, got = oracle.read_response(18, 0, dialogue.to_client)
+    assert (correlation_id, got.error_code) == (5, UNSUPPORTED_VERSION)
+    assert ranges(got) == {18: (0, 4)}
+
+
+def test_the_answer_given_here_waits_for_its_turn() -> None:
+    dialogue = Dialogue().client(HEARTBEAT, request(18, 5, 5, b"x"), HEARTBEAT, request(18, 5, 6, b"x"))
+    assert (dialogue.to_broker, dialogue.to_client) == (HEARTBEAT * 2, b"")
+    dialogue.broker(response(77, bytes(50))[:20])
+    assert dialogue.to_client == response(77, bytes(50))[:20]
+    dialogue.broker(response(77, bytes(50))[20:])
+    assert [frame[4:8] for frame in frames_of(dialogue.to_client)] == [b"\0\0\0M", b"\0\0\0\5"]
+    dialogue.broker(response(77))
+    assert [frame[7] for frame in frames_of(dialogue.to_client)] == [77, 5, 77, 6]
+    assert (dialogue.session.in_flight, dialogue.session.due) == (0, 0)
+
+
+def test_the_answer_given_here_waits_behind_an_edited_response() -> None:
+    brokers = [{"node_id": 1, "host": "broker-1.internal", "port": 9092}]
+    metadata = oracle.response_frame(oracle.response(3, 12, brokers=brokers), 1)
+    dialogue = Dialogue().client(oracle.request_frame(oracle.request(3, 12), 1) + request(18, 9, 5, b"x"))
+    for at in range(len(metadata)):
+        assert dialogue.to_client == b""
+        dialogue.broker(metadata[at : at + 1])
+    assert [frame[7] for frame in frames_of(dialogue.to_client)] == [1, 5]
+
+
+def test_a_client_that_falls_back_is_served() -> None:
+    dialogue = Dialogue().client(request(18, 5, 0, b"x"))
+    falls_back_to = max(newest for _, newest in ranges(oracle.read_response(18, 0, dialogue.to_client)[1]).values())
+    dialogue.client(asked(falls_back_to, 1))
+    assert dialogue.to_broker == asked(4, 1)
+    assert dialogue.session.client_software == "kio 1"

@@ -1,0 +1,86 @@
+"""Frames: what nobody edits leaves in the chunks in which it came; what is edited leaves whole."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import pack, unpack_from
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.relay.frames import Collected, Frames
+
+HEADER = 8
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    return pack(">ii", 4 + len(body), kind) + body
+
+
+class Reader:
+    """A direction in which kind 1 is edited and kind -1 cannot be read; everything else passes."""
+
+    def __init__(self) -> None:
+        self.frames = Frames(self.begin, HEADER)
+        self.seen: list[int] = []
+
+    def begin(self, data: bytes, at: int) -> int:
+        length, kind = unpack_from(">ii", data, at)
+        if kind == -1:
+            raise CodecError("kind -1")
+        self.seen.append(kind)
+        if kind == 1:
+            self.frames.edit = Collected(lambda whole: whole.upper())
+        if kind == 2:
+            self.frames.insert(frame(9, b"before"))
+        return int(length) + 4
+
+
+def chunks_of(data: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
+    return [data[a:b] for a, b in pairwise(edges) if a != b]
+
+
+kinds = st.sampled_from([0, 1, 2, 7])
+frames = st.lists(st.tuples(kinds, st.binary(max_size=40)), max_size=8)
+
+
+@given(frames, st.lists(st.integers(0, 1000), max_size=12))
+def test_the_cuts_between_chunks_do_not_change_what_leaves(sent: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    data = b"".join(frame(kind, body) for kind, body in sent)
+    expected = b"".join(
+        (frame(9, b"before") if kind == 2 else b"") + (frame(kind, body).upper() if kind == 1 else frame(kind, body))
+        for kind, body in sent
+    )
+    reader = Reader()
+    assert b"".join(reader.frames.feed(chunk) for chunk in chunks_of(data, cuts)) == expected
+    assert reader.seen == [kind for kind, _ in sent]
+    assert reader.frames.between_frames
+
+
+def test_a_chunk_that_nobody_edits_leaves_as_the_same_object() -> None:
+    reader = Reader()
+    chunk = frame(0, b"x" * 100) + frame(7, b"y" * 100) + frame(0, b"z" * 1000)[:500]
+    rest = frame(0, b"z" * 1000)[500:]
+    assert reader.frames.feed(chunk) is chunk
+    assert reader.frames.feed(rest) is rest
+
+
+def test_a_frame_whose_edit_changes_nothing_leaves_as_the_same_object() -> None:
+    chunk = frame(1, b"SAME")
+    assert Frames(Reader().begin, HEADER).feed(chunk) is chunk
+
+
+def test_an_incomplete_header_is_held_back_until_it_can_be_judged() -> None:
+    reader = Reader()
+    data = frame(0, b"body")
+    assert reader.frames.feed(data[:5]) == b""
+    assert reader.frames.feed(data[5:]) == data
+
+
+def test_frames_before_an_unreadable_one_still_leave() -> None:
+    reader = Reader()
+    good = frame(0, b"good")
+    assert reader.frames.feed(good + frame(-1, b"bad") + good) == good
+    assert str(reader.frames.error) == "kind -1"

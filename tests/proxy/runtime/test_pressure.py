@@ -1,0 +1,238 @@
+"""Slow peers, crowds and farewells: what is held in memory, and that everything that was opened is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from typing import Any
+
+import oracle
+import pytest
+from dialogue import request
+from fake_broker import FakeBroker, fixed, hang_up, named, stall
+from one_loop import Client, connected, port_of, serving, until
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.server import Server
+
+HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
+FETCH = request(ApiKey.FETCH, 11, 7, bytes(40))
+ENDPOINTS_FETCH = oracle.request_frame(oracle.request(ApiKey.FETCH, 17), 7)
+LARGEST_READ = 256 << 10  # of asyncio's transports; uvloop's is a little less
+WINDOW = 64 << 10
+SMALL: dict[str, Any] = {"connections": {"window": WINDOW}}
+LARGE = oracle.framed(bytes(4) + bytes(range(256)) * 4096 * 12)
+
+
+def only(server: Server) -> Connection:
+    (connection,) = server.connections
+    return connection
+
+
+def held(connection: Connection) -> tuple[int, int]:
+    """Bytes that wait in the two write buffers: for the client, for the broker."""
+    sides = connection.client.transport, connection.broker.transport if connection.broker else None
+    waiting = [side.get_write_buffer_size() if side is not None else 0 for side in sides]
+    return waiting[0], waiting[1]
+
+
+async def settled(connection: Connection) -> tuple[int, int]:
+    """What is held once nothing moves any more."""
+    seen: list[tuple[tuple[int, int], int, int]] = []
+    while len(seen) < 3 or seen[-3:] != seen[-1:] * 3:
+        await asyncio.sleep(0.02)
+        seen.append((held(connection), connection.bytes_from_broker, connection.bytes_from_client))
+    return seen[-1][0]
+
+
+async def test_a_client_that_does_not_read_holds_one_window_and_one_read_of_the_response() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.FETCH] = fixed(LARGE)
+        client.pause()
+        client.send(FETCH)
+        await until(lambda: broker.requests and server.connections and only(server).bytes_from_broker)
+        for_client, for_broker = await settled(only(server))
+        assert 0 < for_client <= WINDOW + LARGEST_READ
+        assert for_broker == 0
+        assert only(server).bytes_from_broker < len(LARGE) // 2
+        client.resume()
+        assert await client.frame() == LARGE[:4] + b"\0\0\0\7" + LARGE[8:]
+
+
+async def test_a_client_that_reads_in_sips_gets_every_byte() -> None:
+    response = oracle.response_frame(
+        oracle.response(1, 17, responses=[{"partitions": [{"records": bytes(range(250)) * 8000}]}]), 7
+    )
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.FETCH] = fixed(response)
+        for _ in range(3):
+            client.send(ENDPOINTS_FETCH)
+            got = b""
+            while len(got) < len(response):
+                client.pause()
+                await asyncio.sleep(0.001)
+                client.resume()
+                got += await client.some()
+            assert got == response
+
+
+async def test_a_broker_that_does_not_read_holds_one_window_and_one_read_of_the_requests() -> None:
+    asked = request(ApiKey.HEARTBEAT, 3, 7, bytes(1 << 20))
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
+        broker.reading.clear()
+        client.send(asked * 24)
+        await until(lambda: server.connections and only(server).bytes_from_client)
+        for_client, for_broker = await settled(only(server))
+        assert 0 < for_broker <= WINDOW + LARGEST_READ
+        assert for_client == 0
+        broker.reading.set()
+        await until(lambda: len(broker.requests) >= 24)
+        assert {asked.frame for asked in broker.requests if asked.key == ApiKey.HEARTBEAT} == {asked}
+
+
+async def test_a_slow_client_that_leaves_ends_the_brokers_connection_too() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server:
+        broker.answers[ApiKey.FETCH] = fixed(LARGE)
+        async with connected(port_of(server)) as client:
+            client.pause()
+            client.send(FETCH)
+            await until(lambda: server.connections and held(only(server))[0] > WINDOW)
+            client.abort()
+        await until(lambda: not server.connections)
+        await until(lambda: not broker.open)
+
+
+async def test_a_broker_that_breaks_off_midway_ends_the_clients_connection_after_what_it_said() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.HEARTBEAT] = hang_up(b"\0\0\1\0\0\0\0\7half an answer")
+        client.send(HEARTBEAT)
+        assert await client.rest() == b"\0\0\1\0\0\0\0\7half an answer"
+        await until(lambda: server.metrics.disconnects["broker_closed"] == 1)
+
+
+async def test_probes_that_only_connect_leave_nothing_behind() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server:
+        for turn in range(10):
+            clients = [await Client.connect(port_of(server)) for _ in range(20)]
+            for number, client in enumerate(clients):
+                (client.abort if number % 2 else client.close)()
+            await asyncio.sleep(0.001 * (turn % 3))
+        await until(lambda: sum(server.metrics.connections.values()) == 200 and not server.connections)
+        assert sum(server.metrics.disconnects.values()) == 200
+        assert set(server.metrics.active.values()) == {0}
+        await until(lambda: not broker.open)
+
+
+async def test_clients_that_leave_while_the_broker_is_dialled_leave_nothing_behind() -> None:
+    with socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        dead.listen(0)
+        fillers = [socket.create_connection(dead.getsockname(), 1) for _ in range(1)]
+        async with serving("{}:{}".format(*dead.getsockname()), connections={"connect_timeout": "200ms"}) as server:
+            clients = [await Client.connect(port_of(server)) for _ in range(30)]
+            for number, client in enumerate(clients):
+                if number % 2:
+                    client.send(HEARTBEAT)
+                client.close()
+            await until(lambda: sum(server.metrics.disconnects.values()) == 30)
+            assert (len(server.connections), set(server.metrics.active.values())) == (0, {0})
+        for filler in fillers:
+            filler.close()
+
+
+async def test_no_task_is_left_when_connections_and_sidecar_have_ended() -> None:
+    before = asyncio.all_tasks()
+    async with FakeBroker() as broker:
+        async with serving(broker, **SMALL) as server:
+            for _ in range(5):
+                async with connected(port_of(server)) as client:
+                    await client.ask(HEARTBEAT)
+            await until(lambda: not server.connections)
+        await until(lambda: not broker.open)
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert asyncio.all_tasks() - before == set()
+    assert [thing for thing in gc.get_objects() if type(thing) is Connection] == []
+
+
+async def test_bytes_that_are_no_kafka_get_one_log_line_and_a_closed_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server:
+        for _ in range(20):
+            async with connected(port_of(server)) as client:
+                client.send(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")
+                assert await client.rest() == b""
+        await until(lambda: not server.connections)
+        assert server.metrics.disconnects == {"not_kafka": 20}
+        ends = [record for record in caplog.records if record.message == "connection ended"]
+        assert len(ends) == 20
+        assert {record.levelname for record in ends} == {"WARNING"}
+
+
+async def test_a_broker_that_speaks_tls_is_told_as_such() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server:
+        broker.answers[ApiKey.HEARTBEAT] = hang_up(bytes.fromhex("15030300020250"))
+        async with connected(port_of(server)) as client:
+            client.send(HEARTBEAT)
+            assert await client.rest() == b""
+        await until(lambda: server.metrics.disconnects == {"unreadable_response": 1})
+
+
+async def test_while_it_drains_open_sessions_are_served_and_new_ones_refused() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
+        await client.ask(HEARTBEAT)
+        draining = asyncio.ensure_future(server.drain(asyncio.Event()))
+        await until(lambda: not server.listening)
+        await asyncio.sleep(0.02)
+        with pytest.raises(ConnectionRefusedError):
+            await Client.connect(port_of(server))
+        assert (await client.ask(HEARTBEAT))[8:] == b"node 1"
+        assert not draining.done()
+        client.close()
+        async with asyncio.timeout(1):
+            await draining
+        assert server.metrics.disconnects == {"client_closed": 1}
+
+
+@pytest.mark.parametrize("told", ["by the limit", "by a second signal"])
+async def test_a_drain_comes_to_an_end_and_closes_what_is_still_open(told: str) -> None:
+    limit = {"drain_timeout": "50ms" if told == "by the limit" else "1h"}
+    async with FakeBroker() as broker, serving(broker, connections=limit) as server:
+        broker.answers[ApiKey.HEARTBEAT] = stall
+        async with connected(port_of(server)) as client:
+            client.send(HEARTBEAT)
+            await until(lambda: any(asked.key == ApiKey.HEARTBEAT for asked in broker.requests))
+            hurry = asyncio.Event()
+            draining = asyncio.ensure_future(server.drain(hurry))
+            await asyncio.sleep(0.01)
+            assert not draining.done()
+            if told == "by a second signal":
+                hurry.set()
+            async with asyncio.timeout(1):
+                await draining
+            assert server.metrics.disconnects == {"drain": 1}
+            assert await client.rest() == b""
+
+
+async def test_a_drain_with_nobody_there_ends_at_once() -> None:
+    async with FakeBroker() as broker, serving(broker, connections={"drain_timeout": "1h"}) as server:
+        async with asyncio.timeout(1):
+            await server.drain(asyncio.Event())
+
+
+async def test_two_hundred_at_once_are_all_served() -> None:
+    async with FakeBroker() as broker, serving(broker, **SMALL) as server:
+        broker.answers[ApiKey.HEARTBEAT] = named
+
+        async def talk(number: int) -> None:
+            async with connected(port_of(server)) as client:
+                for size in (0, 1, 3000):
+                    asked = request(ApiKey.HEARTBEAT, 3, number, bytes(size))
+                    assert int.from_bytes((await client.ask(asked))[4:8], "big") == number
+
+        await asyncio.gather(*(talk(number) for number in range(200)))
+        await until(lambda: not server.connections)
+        assert server.metrics.disconnects == {"client_closed": 200}

@@ -1,0 +1,58 @@
+"""Background tasks: none is lost, none crashes in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+
+
+async def test_a_task_that_nobody_holds_runs_to_its_end() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        done.append("work")
+
+    spawn(work(), "work")
+    gc.collect()
+    await asyncio.sleep(0.03)
+    assert done == ["work"]
+
+
+async def test_a_crash_is_logged_with_its_traceback_and_the_tasks_name(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash() -> None:
+        raise KeyError("oops")
+
+    spawn(crash(), "crash")
+    await asyncio.sleep(0.01)
+    (record,) = caplog.records
+    assert record.message == "a background task crashed"
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+    assert vars(record)["task"] == "crash"
+
+
+async def test_a_task_that_is_stopped_is_gone_and_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        await asyncio.sleep(3600)
+
+    tasks = [spawn(work(), "work") for _ in range(3)]
+    await asyncio.sleep(0)
+    await stop(*tasks)
+    assert all(task.cancelled() for task in tasks)
+    assert caplog.records == []
+
+
+async def test_stopping_tasks_that_have_ended_is_no_error() -> None:
+    async def work() -> None:
+        return
+
+    task = spawn(work(), "work")
+    await asyncio.sleep(0)
+    await stop(task)
+    await stop()
+    assert task.done()

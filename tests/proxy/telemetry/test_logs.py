@@ -1,0 +1,107 @@
+"""Log lines: one JSON object each, and no key that is not in the list."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_sidecar import proxy
+from kafka_sidecar.proxy.telemetry.logs import KEYS, JsonLines, configure
+
+SOURCES = sorted(Path(*proxy.__path__).rglob("*.py"))
+
+
+def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
+    record = logging.LogRecord("kafka_sidecar.proxy", logging.INFO, "", 0, message, (), None)
+    vars(record).update(extra)
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def keys_passed(tree: ast.AST) -> Iterator[str]:
+    """The keys of every ``extra={...}``, and of the dictionary that a method called ``summary`` returns."""
+    for extra in extras(tree):
+        if isinstance(extra, ast.Dict):
+            yield from keys_of(extra)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "summary":
+            yield from (key for part in ast.walk(node) if isinstance(part, ast.Dict) for key in keys_of(part))
+
+
+def extras(tree: ast.AST) -> Iterator[ast.expr]:
+    """What is passed as ``extra`` to the loggers, all of which are called ``log``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == "extra")
+
+
+def keys_of(literal: ast.Dict) -> Iterator[str]:
+    for key in literal.keys:
+        assert isinstance(key, ast.Constant), ast.unparse(literal)
+        yield str(key.value)
+
+
+def test_every_key_that_the_sources_pass_is_in_the_list_and_every_key_of_the_list_is_passed() -> None:
+    assert {key for path in SOURCES for key in keys_passed(ast.parse(path.read_text()))} == KEYS
+
+
+def test_every_extra_can_be_read_by_the_test_above() -> None:
+    for path in SOURCES:
+        for extra in extras(ast.parse(path.read_text())):
+            assert isinstance(extra, ast.Dict) or ast.unparse(extra) == "connection.summary(closing)"
+
+
+def test_a_line_says_when_how_bad_who_and_what() -> None:
+    record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "told %s", ("twice",), None)
+    record.created = 1_700_000_000.25
+    assert json.loads(JsonLines().format(record)) == {
+        "timestamp": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "kafka_sidecar.proxy.server",
+        "message": "told twice",
+    }  # fmt: skip
+
+
+def test_keys_come_with_their_values_and_without_them_where_there_is_none() -> None:
+    read = line(node=7, client_id=None, bootstrap_servers=["a:1"], cause="drain")
+    assert (read["node"], read["bootstrap_servers"], read["cause"]) == (7, ["a:1"], "drain")
+    assert "client_id" not in read
+
+
+def test_a_key_that_is_not_in_the_list_is_left_out() -> None:
+    assert "payload" not in line(payload="secret")
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "\udcff", "\x00", b"bytes", Path("x"), {1: 2}, float("inf")])
+def test_odd_values_do_not_break_a_line(value: object) -> None:
+    assert "detail" in line(detail=value)
+
+
+def test_a_traceback_is_part_of_the_line() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "broke", (), sys.exc_info())
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    assert "ValueError: two\nlines" in json.loads(text)["traceback"]
+
+
+def test_only_lines_of_the_level_and_above_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before = root.level, root.handlers[:]
+    try:
+        configure("warning")
+        logging.getLogger("kafka_sidecar.proxy").info("not this")
+        logging.getLogger("kafka_sidecar.proxy").warning("but this")
+    finally:
+        root.setLevel(before[0])
+        root.handlers[:] = before[1]
+    assert [json.loads(written)["message"] for written in capsys.readouterr().out.splitlines()] == ["but this"]

@@ -1,0 +1,173 @@
+"""What is counted, and that Prometheus reads the same numbers."""
+
+from __future__ import annotations
+
+import oracle
+import producing
+import pytest
+from brokers_named import asked, broker, named
+from dialogue import Dialogue, pieces, produce, produced, request, response
+from producing import BAD, GOOD, Judging, batch
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafka_sidecar import __version__
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+Samples = dict[tuple[str, str], float]
+
+CLIENT = [
+    asked(ApiKey.API_VERSIONS, 4), request(ApiKey.API_VERSIONS, 5, 2, b"to come"), asked(ApiKey.METADATA, 12, 3),
+    produce(9, 4, 0), produce(9, 5, 1), produce(3, 6, 0), asked(ApiKey.FETCH, 17, 7), request(ApiKey.HEARTBEAT, 3, 8),
+]  # fmt: skip
+FETCHED = [{"partitions": [{"records": bytes(200_000)}]}]
+BROKER = [
+    oracle.response_frame(oracle.response(18, 4, api_keys=[{"api_key": key} for key in range(200)]), 1),
+    oracle.response_frame(named(ApiKey.METADATA, 12), 3),
+    produced(9, 5),
+    oracle.response_frame(named(ApiKey.FETCH, 17, responses=FETCHED, node_endpoints=[broker(7)]), 7),
+    response(8, b"done"),
+]
+
+
+def dialogue() -> Dialogue:
+    chunks = pieces(b"".join(BROKER), list(range(0, 300_000, 1000)))
+    return Dialogue(host="s").client(b"".join(CLIENT)).broker(*chunks)
+
+
+def read(metrics: Metrics) -> Samples:
+    """(name without prefix, value of the only label but a bucket's) -> value."""
+    found = {}
+    for family in text_string_to_metric_families(exposed(metrics).decode()):
+        for sample in family.samples:
+            labels = {key: value for key, value in sample.labels.items() if key != "le"}
+            found[sample.name.removeprefix("kafka_sidecar_"), "".join(labels.values())] = sample.value
+    return found
+
+
+def total(samples: Samples, name: str) -> float:
+    return sum(value for (sample, _), value in samples.items() if sample == name)
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_those_that_pass(acks: int) -> None:
+    judge = Judging()
+    talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: judge.exchange(9))
+    frames = [
+        producing.asked(9, {"a": {0: GOOD}}, correlation_id=1), producing.asked(9, {"a": {0: BAD}}, correlation_id=2),
+        producing.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
+    ]  # fmt: skip
+    answers = [producing.stored(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
+    talk.client(*frames).broker(*answers[: 2 if acks else 1])
+    samples = read(talk.metrics)
+    assert talk.cause == (None if acks else "refused_without_acks")
+    assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, frames))
+    assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
+    if acks:  # else it ends before its answers are due
+        assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
+
+
+def test_what_policies_say_is_exposed() -> None:
+    judge = Judging()
+    judge.judged(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
+    samples = read(Metrics(validation=judge.observed))
+    assert samples["refused_records_total", "enforcetoldbada"] == 2
+    assert samples["policy_failures_total", "enforcetold"] == 1
+    assert samples["validated_batches_total", "contents"] == 3
+    assert samples["validated_records_total", ""] == 6
+
+
+def test_the_bytes_at_each_of_the_four_points_are_the_bytes_that_passed_there() -> None:
+    talk = dialogue()
+    samples = read(talk.metrics)
+    assert talk.session.closing is None
+    assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, CLIENT))
+    assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
+    assert total(samples, "server_to_proxy_response_size_bytes_total") == sum(map(len, BROKER))
+    assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
+
+
+def test_requests_and_responses_are_counted_by_api_at_each_of_the_four_points() -> None:
+    samples = read(dialogue().metrics)
+    points = [
+        "client_to_proxy_request",
+        "proxy_to_server_request",
+        "server_to_proxy_response",
+        "proxy_to_client_response",
+    ]
+    counted = {api: [samples[f"{point}_total", api] for point in points] for api in ("ApiVersions", "Produce", "Fetch")}
+    assert counted == {"ApiVersions": [2, 1, 1, 2], "Produce": [3, 3, 1, 1], "Fetch": [1, 1, 1, 1]}
+
+
+def test_the_latency_of_a_request_is_the_time_between_its_first_bytes_and_those_of_its_answer() -> None:
+    talk = Dialogue()
+    for seconds in (0.000_001, 0.003, 0.003, 70.0, 10_000.0):
+        talk.client(request(ApiKey.HEARTBEAT, 3, 1, b"x" * 100)[:50])
+        talk.now += seconds
+        talk.client(request(ApiKey.HEARTBEAT, 3, 1, b"x" * 100)[50:]).broker(response(1, b"answer")[:8])
+        talk.now += 5.0
+        talk.broker(response(1, b"answer")[8:])
+    samples = read(talk.metrics)
+    assert samples["request_latency_seconds_count", "Heartbeat"] == 5
+    assert samples["request_latency_seconds_sum", "Heartbeat"] == pytest.approx(10_070.006, rel=1e-6)
+    buckets = histogram(talk.metrics, "request_latency_seconds")
+    assert [count for le, count in buckets.items() if le < 0.003] == [1] * 8
+    assert [count for le, count in buckets.items() if 0.003 < le < 60] == [3] * 14
+    assert buckets[float("inf")] == 5
+
+
+def histogram(metrics: Metrics, name: str) -> dict[float, float]:
+    return {
+        float(sample.labels["le"]): sample.value
+        for family in text_string_to_metric_families(exposed(metrics).decode())
+        for sample in family.samples
+        if sample.name == f"kafka_sidecar_{name}_bucket"
+    }
+
+
+def test_only_responses_that_were_waited_for_count_as_held() -> None:
+    talk = Dialogue().client(asked(ApiKey.METADATA, 12, 3), asked(ApiKey.FETCH, 17, 7))
+    for frame in BROKER[1], BROKER[3]:
+        for chunk in pieces(frame, [20]):
+            talk.broker(chunk)
+            talk.now += 0.5
+    samples = read(talk.metrics)
+    assert samples["held_total", "Metadata"] == 1
+    assert samples["held_seconds_total", "Metadata"] == 0.5
+    assert ("held_total", "Fetch") not in samples
+
+
+def test_connections_and_their_ends_are_counted_by_what_they_were() -> None:
+    metrics = Metrics()
+    metrics.connections.update(["bootstrap", "node", "node"])
+    metrics.active["node"] += 1
+    metrics.disconnects["client_closed"] += 2
+    metrics.connect_failures["connect_timeout"] += 1
+    metrics.nodes, metrics.cluster_reached = 3, True
+    samples = read(metrics)
+    assert samples["connections_total", "node"] == 2
+    assert samples["active_connections", "node"] == 1
+    assert samples["disconnects_total", "client_closed"] == 2
+    assert samples["broker_connect_failures_total", "connect_timeout"] == 1
+    assert (samples["nodes", ""], samples["cluster_reached", ""]) == (3, 1)
+
+
+def test_late_timers_are_counted_and_early_ones_are_not_late() -> None:
+    metrics = Metrics()
+    for seconds in (-0.001, 0.0, 0.25, 1e6):
+        metrics.loop_was_late(seconds)
+    assert read(metrics)["event_loop_delay_seconds_count", ""] == 4
+    buckets = histogram(metrics, "event_loop_delay_seconds")
+    assert [buckets[min(le for le in buckets if le > 0.25)], buckets[float("inf")]] == [3, 4]
+
+
+def test_the_build_and_the_process_are_told() -> None:
+    text = exposed(Metrics()).decode()
+    assert 'kafka_sidecar_build_info{python="' in text
+    assert f'version="{__version__}"}} 1.0' in text
+    assert "process_resident_memory_bytes " in text
+
+
+def test_a_sidecar_that_nobody_has_used_shows_no_apis() -> None:
+    assert b"api_key=" not in exposed(Metrics())

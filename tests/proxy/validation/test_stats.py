@@ -1,0 +1,142 @@
+"""What is remembered of refusals: bounded, without payloads, and told in few log lines."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from producing import batch
+
+from kafka_sidecar.codec.records import batches
+from kafka_sidecar.policies.contract import TopicMetadata
+from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.proxy.telemetry.logs import JsonLines
+from kafka_sidecar.proxy.validation import stats as stats_module
+from kafka_sidecar.proxy.validation.stats import KEPT, LOGGED_EVERY_S, OTHER, Observed
+
+ORDERS = TopicMetadata("orders", 3, bytes(16), "json")
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refusal(index: int = 0, reason: str = "no_json", policy: str = "json") -> Refusal:
+    return Refusal(index, "ends too early", policy, reason)
+
+
+def topic(name: str) -> TopicMetadata:
+    return TopicMetadata(name, 0, bytes(16), "json")
+
+
+def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
+    seen = Observed(Clock())
+    seen.refused(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
+    seen.refused(ORDERS, [refusal(0)], False, "app")
+    assert seen.refusals == {
+        ("orders", "json", "enforce", "no_json"): 2, ("orders", "limits", "enforce", "too_large"): 1,
+        ("orders", "json", "shadow", "no_json"): 1,
+    }  # fmt: skip
+
+
+def test_the_last_refusals_are_kept_with_the_first_record_of_each() -> None:
+    seen = Observed(Clock())
+    for number in range(KEPT + 1):
+        seen.refused(ORDERS, [refusal(number), refusal(number + 1)], True, "app")
+    assert [one.index for one in seen.recent] == list(range(1, KEPT + 1))
+    last = seen.recent[-1]
+    assert (last.at, last.topic, last.partition, last.mode) == (1000.0, "orders", 3, "enforce")
+    assert (last.policy, last.reason, last.message) == ("json", "no_json", "ends too early")
+    assert (last.refused_records, last.client_id) == (2, "app")
+
+
+def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_module, "MOST_SERIES", 10)
+    seen = Observed(Clock())
+    for number in range(50):
+        seen.refused(topic(f"t{number}"), [refusal()], True, None)
+        seen.refused(topic("t1"), [refusal(reason=f"r{number}")], True, None)
+    assert len(seen.refusals) == 11
+    assert seen.refusals.total() == 100
+    assert seen.refusals[OTHER, "json", "enforce", OTHER] == 90
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a b", "x" * 250, ""])
+def test_a_name_that_no_topic_can_have_is_no_label(name: str) -> None:
+    seen = Observed(Clock())
+    seen.refused(topic(name), [refusal()], True, None)
+    assert list(seen.refusals) == [(OTHER, "json", "enforce", "no_json")]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record) for record in caplog.records]
+
+
+def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    seen = Observed(clock)
+    for _ in range(5):
+        seen.refused(ORDERS, [refusal(2)], True, "app")
+        seen.refused(topic("other"), [refusal()], True, "app")
+    clock.now += LOGGED_EVERY_S
+    seen.refused(ORDERS, [refusal(2)], True, "app")
+    assert [(line["topic"], line["left_out"]) for line in lines(caplog)] == [("orders", 0), ("other", 0), ("orders", 4)]
+    last = lines(caplog)[-1]
+    assert (last["levelno"], last["message"]) == (logging.WARNING, "records are refused")
+    assert (last["policy"], last["mode"], last["reason"], last["index"]) == ("json", "enforce", "no_json", 2)
+    assert (last["detail"], last["client_id"], last["refused_records"]) == ("ends too early", "app", 1)
+
+
+def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Observed(Clock())
+    for enforced in (True, True, False):
+        seen.failed(ORDERS, PolicyFailedError("json", RuntimeError("a bug")), enforced)
+    seen.policy_failed("json", RuntimeError("a bug"))
+    seen.policy_failed("json", KeyError("another"))
+    assert seen.failures == {("json", "enforce"): 2, ("json", "shadow"): 1, ("json", "open"): 2}
+    assert [(line["message"], line["mode"]) for line in lines(caplog)] == [
+        ("a policy failed", "enforce"), ("a policy failed", "open"),
+    ]  # fmt: skip
+    assert lines(caplog)[0]["exc_info"][0] is RuntimeError
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
+def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
+    level: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level)
+    secret = "4111" * 4
+    try:
+        int(f"card {secret}")
+    except ValueError as error:
+        Observed(Clock()).policy_failed("json", error)
+    written = JsonLines().format(caplog.records[0])
+    assert "ValueError" in written
+    assert "test_stats.py" in written
+    assert (secret in written) is is_told
+
+
+def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
+    seen = Observed(Clock())
+    seen.unreadable(ORDERS, "not a record batch", True)
+    seen.misconfigured("orders", 1, "there is no policy", False)
+    assert seen.refusals == {
+        ("orders", "(structure)", "enforce", "unreadable"): 1,
+        ("orders", "(configuration)", "shadow", "misconfigured"): 1,
+    }
+    assert [(one.partition, one.index, one.message) for one in seen.recent] == [
+        (3, -1, "not a record batch"), (1, -1, "there is no policy"),
+    ]  # fmt: skip
+
+
+def test_batches_are_counted_by_how_deep_they_were_looked_at() -> None:
+    seen = Observed(Clock())
+    (two,), (lying,) = batches(batch("a", "b")), batches(batch("a", "b")[:57] + b"\xff" * 4 + batch("a", "b")[61:])
+    seen.judged(two, True)
+    seen.judged(two, False)
+    seen.judged(lying, False)
+    assert (seen.batches, seen.records) == ({"contents": 1, "header": 2}, 4)
