@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNames
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID
 from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes
 from kafka_sidecar.proxy.relay.routes import RouteError
-from kafka_sidecar.proxy.runtime.threads import settled
+from kafka_sidecar.proxy.runtime.threads import drain
 
 # Notes about a client.
 FETCH = "a Fetch that passes"
@@ -74,7 +74,7 @@ class Interception:
 
     async def close(self) -> None:
         """Close the interceptors in their order: nothing passes any more."""
-        await settled(LONGEST_TELLING_S)
+        await drain(LONGEST_TELLING_S)
         for guard in self.catalog.guards:
             guard.close()
 

@@ -25,7 +25,7 @@ from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answe
 from kafka_sidecar.proxy.interception.services import Surroundings
 from kafka_sidecar.proxy.relay.exchange import Answer, Client, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.relay.frames import LENGTH, framed
-from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, WORKERS, in_thread, takes_long
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, in_thread, submit, takes_long
 from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
 
 FIRST_WITH_IDS = 13
@@ -92,7 +92,7 @@ class InterceptedProduce(Exchange):
     def lost(self, why: str) -> None:
         told = partial(self._fail, SendError(why))
         if self._is_much_to_tell:
-            WORKERS.submit(told)
+            submit(told)
         else:
             told()
         if self.inner is not None:
@@ -234,7 +234,7 @@ class InterceptedProduce(Exchange):
         """Tell, in a thread if it is much, and go on with ``step``."""
         if self._is_much_to_tell:
             # At once: if the connection ends before anybody waits, all has been said of these records even so.
-            return Hold(partial(_over, WORKERS.submit(tell)), lambda: step)
+            return Hold(partial(_over, submit(tell)), lambda: step)
         tell()
         return step
 
@@ -256,6 +256,6 @@ class InterceptedProduce(Exchange):
                 yield place, sent
 
 
-async def _over(telling: Future[None]) -> None:
+async def _over(telling: Future[object]) -> None:
     """Who no longer waits does not end it."""
     await asyncio.shield(asyncio.wrap_future(telling))

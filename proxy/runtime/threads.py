@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from threading import Barrier
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from kafka_sidecar.codec.records import Batch
 
@@ -17,7 +15,8 @@ OFFLOADED = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
 INFLATED_AT_ONCE = 1 << 20  # bytes; a small batch that holds more is begun again in a thread
 # So many batches are inflated at once, however many connections send large ones: each may come to the limit.
 THREADS = 2
-WORKERS = ThreadPoolExecutor(THREADS, "batches")
+_WORKERS = ThreadPoolExecutor(THREADS, "batches")
+_unfinished: set[Future[object]] = set()
 
 
 def takes_long(batch: Batch, records_at_once: int) -> bool:
@@ -26,15 +25,20 @@ def takes_long(batch: Batch, records_at_once: int) -> bool:
     return header.count > records_at_once or len(batch.data) >= OFFLOADED.get(header.codec, sys.maxsize)
 
 
-async def settled(limit_s: float) -> None:
-    """Wait until all that was given to the threads so far is done, but not for ever."""
-    together, loop = Barrier(THREADS), asyncio.get_running_loop()  # each thread takes one of as many waits
-    waits = [loop.run_in_executor(WORKERS, together.wait, limit_s) for _ in range(THREADS)]
-    with suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
-            await asyncio.gather(*waits, return_exceptions=True)
+def submit(work: Callable[[], object]) -> Future[object]:
+    """Start the work in one of the threads, now or as soon as one is idle."""
+    future = _WORKERS.submit(work)
+    _unfinished.add(future)
+    future.add_done_callback(_unfinished.discard)
+    return future
 
 
-async def in_thread(work: Callable[[], None]) -> None:
-    """Do the work in one of few threads."""
-    await asyncio.get_running_loop().run_in_executor(WORKERS, work)
+async def in_thread(work: Callable[[], object]) -> None:
+    """Do the work in one of the threads, and wait for it."""
+    await asyncio.wrap_future(submit(work))
+
+
+async def drain(limit_s: float) -> None:
+    """Wait until all work submitted so far is done, at most ``limit_s``."""
+    if unfinished := tuple(_unfinished):
+        await asyncio.to_thread(wait, unfinished, limit_s)

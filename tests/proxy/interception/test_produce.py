@@ -39,7 +39,7 @@ from kafka_sidecar.proxy.interception import produce as produce_module
 from kafka_sidecar.proxy.interception.produce import FIRST_WITH_IDS as WITH_IDS
 from kafka_sidecar.proxy.interception.produce import VIEWED_FROM, InterceptedProduce
 from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, OFFLOADED, WORKERS
+from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, OFFLOADED, submit
 
 FEWER = settings(max_examples=settings().max_examples // 3)
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -606,7 +606,7 @@ async def test_many_acknowledgements_are_told_in_a_thread_whatever_ends_the_wait
         assert isinstance(step, Hold)
         gate = threading.Event()
         for _ in range(2):
-            WORKERS.submit(gate.wait, 5)  # nothing is told before these are done
+            submit(lambda: gate.wait(5))  # nothing is told before these are done
         task = asyncio.ensure_future(step.wait())
         for _ in range(3):
             await asyncio.sleep(0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from functools import partial
 
 import pytest
 
 from kafka_sidecar.codec.records import NewRecord, batches, built
 from kafka_sidecar.proxy.runtime import threads
-from kafka_sidecar.proxy.runtime.threads import in_thread, takes_long
+from kafka_sidecar.proxy.runtime.threads import THREADS, drain, in_thread, submit, takes_long
 
 
 def test_a_batch_of_many_records_takes_long_and_so_do_many_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,14 +27,46 @@ async def test_work_in_a_thread_leaves_the_loop_to_others() -> None:
     assert threads[0].startswith("batches")
 
 
-async def test_what_was_given_to_the_threads_is_waited_for_but_not_for_ever() -> None:
+async def test_draining_waits_for_all_submitted_work() -> None:
     done: list[int] = []
-    go_on = threading.Event()
     for number in range(5):
-        threads.WORKERS.submit(done.append, number)
-    await threads.settled(5.0)
+        submit(partial(done.append, number))
+    await drain(5.0)
     assert sorted(done) == [0, 1, 2, 3, 4]
-    threads.WORKERS.submit(go_on.wait, 5.0)
-    await threads.settled(0.05)
+
+
+async def test_draining_waits_no_longer_than_its_limit_and_drops_no_work() -> None:
+    go_on = threading.Event()
+    done: list[int] = []
+    for number in range(2 * THREADS):  # half of them are still queued when the limit is reached
+        submit(lambda number=number: (go_on.wait(5.0), done.append(number)))
+    await drain(0.01)
+    assert not done
     go_on.set()
-    await threads.settled(5.0)
+    await drain(5.0)
+    assert sorted(done) == list(range(2 * THREADS))
+
+
+async def test_draining_waits_for_work_whose_caller_was_cancelled() -> None:
+    started, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    waiter = asyncio.ensure_future(in_thread(lambda: (started.set(), go_on.wait(5.0), done.set())))
+    await asyncio.to_thread(started.wait, 5.0)
+    waiter.cancel()
+    draining = asyncio.ensure_future(drain(5.0))
+    await asyncio.sleep(0)
+    go_on.set()
+    await draining
+    assert done.is_set()
+
+
+async def test_what_work_raises_reaches_its_caller_and_stops_no_other_work() -> None:
+    def fail() -> None:
+        raise ValueError("x")
+
+    submit(fail)
+    with pytest.raises(ValueError, match="x"):
+        await in_thread(fail)
+    await drain(5.0)
+    done = threading.Event()
+    await in_thread(done.set)
+    assert done.is_set()
