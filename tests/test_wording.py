@@ -45,6 +45,7 @@ CLEAN = (
     "docs/compatibility.md",
     "docs/how-to",
     "docs/non-goals.md",
+    "docs/reference/built-in-interceptors.md",
     "docs/reference/command-line.md",
     "docs/reference/configuration.md",
     "docs/reference/policies.md",

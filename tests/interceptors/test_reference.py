@@ -87,4 +87,4 @@ def test_every_figure_is_told_with_its_labels(name: str, told: Any) -> None:
         is_counter = not (one.name.endswith("_seconds") or one.name.startswith("distinct_"))
         shown = f"`{one.name}_total`" if is_counter else f"`{one.name}`"
         figures[shown] = ", ".join(f"`{label}`" for label in one.labels)
-    assert {figure: labels for figure, labels, _ in rows(name, "figure")} == figures
+    assert {figure: labels for figure, labels, _ in rows(name, "metric")} == figures
