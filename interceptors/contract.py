@@ -6,12 +6,18 @@ interceptor may be called from several threads, one call at a time for each dire
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from crc32c import crc32c
+from kafka_sidecar.interceptors.values import (
+    UNKNOWN,
+    Context,
+    OffsetAndMetadata,
+    Offsets,
+    RecordMetadata,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -19,63 +25,24 @@ if TYPE_CHECKING:
     from kafka_sidecar.interceptors.metrics import Figures
     from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 
-UNKNOWN = -1
-_CHECKED = Struct(">qii")  # timestamp, key size, value size
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
-    """How far a group has come in one partition."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Context:
-    """Who is being intercepted, as far as a proxy can know. Not the KIPs'."""
-
-    clock: Callable[[], int]  # ms since 1970
-    session: int = 0  # number of the client's connection, as in log lines
-    client_id: str | None = None
-    client_software: str | None = None  # name and version (KIP-511)
-    principal: str | None = None  # "User:alice", where the client has authenticated by name through the sidecar
-    group_id: str | None = None  # of a commit
-    member_id: str | None = None
-    group_instance_id: str | None = None
-    transactional_id: str | None = None
-    api_version: int = UNKNOWN
-
-
-class RecordMetadata(NamedTuple):
-    """What became of a record. What is not known is -1, as in Kafka; the whole is never None.
-
-    After an error only topic and partition are known. Sizes and timestamp are also -1 where no interceptor of the
-    topic wants records (the time only if the broker did not set it), and in batches of more than a million records.
-    """
-
-    topic: str
-    partition: int
-    offset: int = UNKNOWN  # base offset + place in the batch; -1 also with acks=0
-    timestamp: int = UNKNOWN  # ms since 1970
-    serialized_key_size: int = UNKNOWN  # bytes; -1 for null
-    serialized_value_size: int = UNKNOWN
-    context: Context | None = None
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def checksum(self) -> int:
-        """CRC-32C of timestamp and sizes: all that Kafka has ever told of format 2 (deprecated there, then removed)."""
-        return crc32c(_CHECKED.pack(self.timestamp, self.serialized_key_size, self.serialized_value_size))
+__all__ = [
+    "UNKNOWN",
+    "Acknowledged",
+    "AcknowledgesBatches",
+    "Batch",
+    "ConsumerInterceptor",
+    "ConsumesBatches",
+    "Context",
+    "Hints",
+    "Interceptor",
+    "OffsetAndMetadata",
+    "Offsets",
+    "ProducerInterceptor",
+    "RecordMetadata",
+    "SendError",
+    "SendsBatches",
+    "TopicPartition",
+]
 
 
 class SendError(Exception):
@@ -96,14 +63,6 @@ class SendError(Exception):
         if index in self.bad_records:
             return SendError(self.bad_records[index], self.code, self.retriable)
         return SendError("it was part of a batch with records that were refused")
-
-
-class Offsets(dict[TopicPartition, OffsetAndMetadata]):
-    """What a group commits, and who does."""
-
-    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], context: Context) -> None:
-        super().__init__(offsets)
-        self.context = context
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_sidecar.codec.records import KEEP, Change, Header, Keep
-from kafka_sidecar.interceptors.contract import UNKNOWN, Context, TopicPartition
 from kafka_sidecar.interceptors.headers import Headers, Journal, OneHeader
+from kafka_sidecar.interceptors.values import UNKNOWN, Context, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Self

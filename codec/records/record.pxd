@@ -1,13 +1,12 @@
 cimport cython
 
-from kafka_sidecar.codec.records.records cimport Records
-
 cdef Py_ssize_t NULL
 
 
 @cython.final
 cdef class Record:
-    cdef Records _records
+    cdef object _append_time
+    cdef long long _base_timestamp
     cdef bytes _data
     cdef Py_ssize_t _index, _begin, _start, _end, _key_at, _key_size, _value_at, _value_size, _headers_at
 

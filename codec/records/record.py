@@ -7,11 +7,6 @@ layout is in check.py. Whatever is read here has passed there, which is why boun
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kafka_sidecar.codec.records.records import Records
-
 try:
     import cython
 except ImportError:
@@ -31,11 +26,12 @@ class Record:
     """One record, read only; what is not asked for is not cut out. `Records` makes these."""
 
     __slots__ = (
-        "_begin", "_data", "_end", "_headers_at", "_index", "_key_at", "_key_size", "_records", "_start", "_value_at",
-        "_value_size",
+        "_append_time", "_base_timestamp", "_begin", "_data", "_end", "_headers_at", "_index", "_key_at", "_key_size",
+        "_start", "_value_at", "_value_size",
     )  # fmt: skip
 
-    _records: Records
+    _append_time: int | None
+    _base_timestamp: int
     _data: bytes
     _index: int
     _end: int
@@ -59,9 +55,9 @@ class Record:
     @property
     def timestamp(self) -> int:
         """Milliseconds since 1970: the client's, or the broker's where the topic has log append time."""
-        if self._records._append_time is not None:
-            return self._records._append_time
-        time = self._records._base_timestamp + self.timestamp_delta
+        if self._append_time is not None:
+            return self._append_time
+        time = self._base_timestamp + self.timestamp_delta
         return (time + 2**63) % 2**64 - 2**63  # consumers add in 64 bits: see what they see
 
     @property
@@ -154,7 +150,8 @@ class Record:
     def _copy(self) -> Record:
         """A record to give away, unread."""
         record = Record.__new__(Record)
-        record._records = self._records
+        record._append_time = self._append_time
+        record._base_timestamp = self._base_timestamp
         record._data = self._data
         record._index = self._index
         record._begin = self._begin

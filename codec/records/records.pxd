@@ -8,7 +8,8 @@ from kafka_sidecar.codec.records.record cimport Record
 cdef class Records:
     cdef readonly bytes payload
     cdef Py_ssize_t _count
-    cdef object _base_timestamp, _append_time, _starts
+    cdef long long _base_timestamp
+    cdef object _append_time, _starts
 
     @cython.locals(record=Record)
     cdef Record _cursor(self)

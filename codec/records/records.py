@@ -133,7 +133,8 @@ class Records:
     def _cursor(self) -> Record:
         """A record before the first."""
         record = Record.__new__(Record)
-        record._records = self
+        record._append_time = self._append_time
+        record._base_timestamp = self._base_timestamp
         record._data = self.payload
         record._index = -1
         record._end = 0

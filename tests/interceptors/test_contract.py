@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from kafka_sidecar.interceptors.contract import (
     AcknowledgesBatches,
     ConsumerInterceptor,
@@ -70,25 +68,6 @@ def test_the_second_form_is_known_by_its_method() -> None:
         assert not isinstance(ProducerInterceptor(), form)
 
 
-def test_metadata_of_which_nothing_is_known_is_minus_one_and_never_none() -> None:
-    metadata = RecordMetadata("orders", 3)
-    assert metadata.topic_partition == PLACE
-    assert metadata[2:6] == (-1, -1, -1, -1)
-
-
-@pytest.mark.parametrize(
-    ("timestamp", "key", "value", "data"),
-    [(1_700_000_000_000, 3, 1024, "0000018bcfe56800 00000003 00000400"), (-1, -1, -1, "ff" * 16)],
-)
-def test_the_checksum_is_crc_32c_of_time_and_sizes_as_in_kafka(timestamp: int, key: int, value: int, data: str) -> None:
-    crc = 0xFFFFFFFF
-    for byte in bytes.fromhex(data):
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    assert RecordMetadata("orders", 3, 7, timestamp, key, value).checksum == crc ^ 0xFFFFFFFF
-
-
 def test_an_error_tells_kafkas_code_and_whether_the_record_may_come_again() -> None:
     error = SendError("not leader", 6, retriable=True)
     assert (str(error), error.code, error.retriable) == ("not leader", 6, True)
@@ -102,10 +81,3 @@ def test_only_records_that_are_to_blame_have_the_error_of_the_batch() -> None:
     assert [(str(one), one.code) for one in map(error.of, range(2))] == [
         ("it was part of a batch with records that were refused", -1), ("no key", 87)
     ]  # fmt: skip
-
-
-def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Context]) -> None:
-    own = context(group_id="g")
-    offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)
-    assert offsets["orders", 3] == OffsetAndMetadata(5, "", -1)  # type: ignore[index]
-    assert offsets.context.group_id == "g"
