@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic.json_schema import WithJsonSchema
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
-_BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 LONGEST_SHOWN = 100  # characters
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def size(value: object) -> int:
-    """Bytes of a size.
-
-    >>> size("64KiB"), size(100)
-    (65536, 100)
-    """
-    found = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    if found is None:
-        raise ValueError('write a number of bytes or a size such as "64KiB" or "1MiB"')
-    return int(found[1]) * _BYTES[found[2]]
-
-
-def milliseconds(value: object) -> int:
-    """Milliseconds of a duration.
-
-    >>> milliseconds("1h30m")
-    5400000
-    """
-    parts = _DURATION.findall(value) if isinstance(value, str) else []
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        raise ValueError('write a duration with its unit, such as "500ms", "1h30m" or "7d"')
-    return sum(int(number) * _MILLISECONDS[unit] for number, unit in parts)
-
-
-Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": ["string", "integer"]})]
-Milliseconds = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema({"type": "string"})]
 
 
 # What is to be written where pydantic names a type of Python.

@@ -60,7 +60,7 @@ FRONT_DOORS = {
         "scan",
         "wire",
     },
-    "plugins": {"registry", "settings"},
+    "plugins": {"registry", "settings", "units"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -19,7 +19,8 @@ from kafka_sidecar.interceptors.contract import (
     TopicPartition,
 )
 from kafka_sidecar.interceptors.metrics import Figures
-from kafka_sidecar.plugins.settings import Milliseconds, Settings, read
+from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.plugins.units import Milliseconds
 
 Place = tuple[str | None, TopicPartition]  # group, partition
 Who = tuple[int, str | None, str | None]  # connection, member, group instance

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, Size, no_argument, read
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.plugins.units import Size
 from kafka_sidecar.policies.contract import (
     MOST_REFUSALS,
     WHOLE_BATCH,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Milliseconds, Settings, no_argument, read
+from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.plugins.units import Milliseconds
 from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:

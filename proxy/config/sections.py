@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from kafka_sidecar.proxy.config.types import BindableAddress, Duration, Level, Replicas, Size, lasting
+from kafka_sidecar.plugins.units import Duration, Size
+from kafka_sidecar.proxy.config.types import BindableAddress, Level, Replicas, lasting
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]

@@ -1,4 +1,4 @@
-"""What a setting may look like: durations, sizes, addresses. A wrong one is a ValueError that says how to write it."""
+"""What settings of the program may look like. A wrong one is a ValueError that says how to write it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
+from kafka_sidecar.plugins.units import seconds
+
 LAST_PORT = 65535
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
-_BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def _duration(value: object) -> float:
-    """Seconds of a Go duration ("500ms", "1m30s")."""
-    parts = _DURATION.findall(value) if isinstance(value, str) else []
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        raise ValueError('write a duration with its unit, such as "500ms", "5s" or "1m30s"')
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def lasting(text: str, gt: float | None = None) -> Any:
     """A field whose default is ``text``, in the schema too: there a number would be wrong."""
-    return Field(default=_duration(text), json_schema_extra={"default": text}, gt=gt)
-
-
-def _size(value: object) -> int:
-    """Bytes of a size (1048576, "64KiB", "100MiB")."""
-    match = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    if match is None:
-        raise ValueError('write a number of bytes or a size such as "64KiB" or "100MiB"')
-    return int(match[1]) * _BYTES[match[2]]
+    return Field(default=seconds(text), json_schema_extra={"default": text}, gt=gt)
 
 
 _HOST = re.compile(r"[\w.:%-]+")
@@ -82,8 +63,6 @@ def _replicas(value: int) -> int:
 
 
 _TEXT = WithJsonSchema({"type": "string"})
-Duration = Annotated[float, BeforeValidator(_duration), _TEXT]
-Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"]})]
 Address = Annotated[str, BeforeValidator(_address), _TEXT]
 BindableAddress = Annotated[str, BeforeValidator(_bindable), _TEXT]  # port 0: any that is free
 Addresses = Annotated[

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Milliseconds, Settings, Size, described, read
+from kafka_sidecar.plugins.settings import Settings, described, read
+from kafka_sidecar.plugins.units import Milliseconds, Size
 from kafka_sidecar.policies.registry import POLICIES
 
 

@@ -1,4 +1,4 @@
-"""What settings may look like: durations, sizes, addresses; a wrong one says how to write it."""
+"""What settings of the program may look like; a wrong one says how to write it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kafka_sidecar.proxy.config.types import Address, Addresses, BindableAddress, Duration, Size, host_port, lasting
+from kafka_sidecar.plugins.units import Duration
+from kafka_sidecar.proxy.config.types import Address, Addresses, BindableAddress, host_port, lasting
 
 
 class All(BaseModel):
     duration: Duration = lasting("1m30s", gt=0)
-    size: Size = 0
     address: Address = "a:1"
     bindable: BindableAddress = "a:1"
     addresses: Addresses = ["a:1"]
@@ -30,18 +30,6 @@ def remedy(**values: Any) -> str:
     return str(only["msg"])
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("5s", 5), ("1m30s", 90), ("2h", 7200), ("1.5s", 1.5), ("1h1ms", 3600.001)]
-)
-def test_a_duration_is_seconds(text: str, seconds: float) -> None:
-    assert read(duration=text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["5", 5, 5.0, "", "s", "5 s", "-5s", "5d", "5s!", None, True, "1,5s"])
-def test_a_duration_needs_its_unit(text: object) -> None:
-    assert "write a duration with its unit" in remedy(duration=text)
-
-
 def test_a_duration_may_have_to_be_more_than_nothing() -> None:
     assert "greater than 0" in remedy(duration="0s")
 
@@ -50,19 +38,6 @@ def test_a_default_stands_in_the_schema_as_it_is_written() -> None:
     schema = All.model_json_schema()["properties"]["duration"]
     assert (schema["default"], schema["type"]) == ("1m30s", "string")
     assert All().duration == 90
-
-
-@pytest.mark.parametrize(
-    ("text", "octets"),
-    [(7, 7), ("7", 7), ("7B", 7), ("64KiB", 65536), ("64 KiB", 65536), ("1MiB", 1 << 20), ("2GiB", 2 << 30)],
-)
-def test_a_size_is_bytes(text: object, octets: int) -> None:
-    assert read(size=text) == octets
-
-
-@pytest.mark.parametrize("text", ["64KB", "64k", "1.5MiB", "-1", -1, "", None, True, 1.5, "MiB"])
-def test_a_size_that_is_none_is_told_how_to_be_written(text: object) -> None:
-    assert "write a number of bytes or a size" in remedy(size=text)
 
 
 @pytest.mark.parametrize(
