@@ -11,7 +11,8 @@ import pytest
 from pages import PACKAGES, ROOT, defined_names, modules, tree
 
 PACKAGE = "kafka_sidecar"
-LONGEST_FILE, LONGEST_FUNCTION = 300, 40  # lines
+# In lines. CONTRIBUTING.md advises files below 300; the limit leaves room where a split would hide the structure.
+LONGEST_FILE, LONGEST_FUNCTION = 400, 40
 
 # Modules without a test file of their own, and where they are tested.
 TESTED_IN = {

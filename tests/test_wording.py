@@ -42,7 +42,9 @@ USE_INSTEAD = {
 CLEAN = (
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "docs/compatibility.md",
+    "docs/decisions",
     "docs/how-to",
     "docs/non-goals.md",
     "docs/reference/built-in-interceptors.md",
