@@ -1,17 +1,31 @@
-"""Fixtures of all tests, what keeps the unit tests free of Kafka, and which build of compiled modules they run on."""
+"""Fixtures of all tests: the build of compiled modules and the Hypothesis profile they run with, and no Kafka."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
-from builds import PythonSources
+from hypothesis import HealthCheck, settings
+from support.builds import PythonSources
 
 WITHOUT_KAFKA = ("not integration", "program")  # how the expressions of such runs begin
 
 sources = PythonSources.wanted()
 sys.meta_path.insert(0, sources)  # before any test module imports what could be compiled
+
+# The same few examples on every run, or `HYPOTHESIS_PROFILE=thorough` for many new ones.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    max_examples=200,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", max_examples=20_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_report_header() -> str:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from pages import PACKAGES, ROOT, defined_names, modules, tree
+from support.pages import PACKAGES, ROOT, defined_names, modules, tree
 
 PACKAGE = "kafka_sidecar"
 # In lines. CONTRIBUTING.md advises files below 300; the limit leaves room where a split would hide the structure.

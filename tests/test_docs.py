@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
-from pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
+from support.pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import ENV_PREFIX, load

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from pages import Page, all_pages, modules, page, settings, tree
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
+from support.pages import Page, all_pages, modules, page, settings, tree
 
 from kafka_sidecar.proxy.admin.exposition import exposed
 from kafka_sidecar.proxy.config.loading import Config

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from support.pages import ROOT
 
 USE_INSTEAD = {
     "anew": "again, new",

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from builds import PURE, SRC, extension, is_stale, source
+from support.builds import PURE, SRC, extension, is_stale, source
 
 from kafka_sidecar.codec import compiled
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from random import Random
 
-import oracle
 import pytest
 from fuzz.samples import sample, versions
 from hypothesis import given
 from hypothesis import strategies as some
+from support import oracle
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, response_header_version
 from kafka_sidecar.codec.envelope import (

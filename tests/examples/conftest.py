@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from harness.ports import free_ports
 from harness.processes import Program
-from pages import ROOT, Page, page
+from support.pages import ROOT, Page, page
 
 BIN = Path(sys.executable).parent
 TUTORIALS_ADDRESS = "127.0.0.1:19092"

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from harness.ports import free_ports
 from harness.processes import Program
-from pages import ROOT
+from support.pages import ROOT
 
 pytestmark = pytest.mark.program
 

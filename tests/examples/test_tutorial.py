@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pages import page
+from support.pages import page
 
 pytestmark = pytest.mark.program
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
-from brokers_named import as_told
-from dialogue import HOST, Dialogue, pieces
 from golden import talks
 from golden.tee import BROKER, CLIENT, Conversation, Tee, addresses
 from harness.sidecar import NODE_PORTS, Sidecar
-from oracle import frames_of
+from support import oracle
+from support.broker_responses import as_told
+from support.dialogue import HOST, Dialogue, pieces
+from support.oracle import frames_of
 
 HERE = Path(__file__).parent
 RECORDINGS = ["mock", "librdkafka", "java"]

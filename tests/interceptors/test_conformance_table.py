@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import ROOT, page, tree
+from support.pages import ROOT, page, tree
 
 from kafka_sidecar.codec.records import Header
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Context, ProducerInterceptor

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pages import Block, page
+from support.pages import Block, page
 
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
 from kafka_sidecar.interceptors.registry import INTERCEPTORS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import ROOT, Block, page, tree
+from support.pages import ROOT, Block, page, tree
 from typer.testing import CliRunner
 
 from kafka_sidecar.plugins.settings import Settings

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import oracle
 import pytest
-from dialogue import request
-from fake_broker import FakeBroker, fixed
 from harness.sidecar import Sidecar
-from one_loop import Client, until
+from support import oracle
+from support.dialogue import request
+from support.fake_broker import FakeBroker, fixed
+from support.in_process import Client, until
 
 from kafka_sidecar.codec.apis import ApiKey
 

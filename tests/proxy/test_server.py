@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import oracle
 import pytest
-from dialogue import produce, request
-from fake_broker import FakeBroker, after, fixed, named, stall
-from one_loop import Client, connected, port_of, serving, until
+from support import oracle
+from support.dialogue import produce, request
+from support.fake_broker import FakeBroker, after, fixed, named, stall
+from support.in_process import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import server as server_module

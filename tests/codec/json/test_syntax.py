@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from builds import source
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builds import source
 
 from kafka_sidecar.codec.json import syntax
 from kafka_sidecar.codec.json.syntax import DEEPEST

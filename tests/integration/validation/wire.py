@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import oracle
+from support import oracle
 
 from kafka_sidecar.codec.apis import ApiKey
 

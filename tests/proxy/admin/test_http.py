@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from dialogue import request
-from fake_broker import FakeBroker
-from one_loop import Client, connected, port_of, serving, until
-from producing import asked, batch
 from prometheus_client.parser import text_string_to_metric_families
+from support.dialogue import request
+from support.fake_broker import FakeBroker
+from support.in_process import Client, connected, port_of, serving, until
+from support.produce_requests import asked, batch
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.admin.http import MAX_REQUEST, Admin, AdminProtocol
@@ -94,7 +94,7 @@ async def test_while_it_drains_it_lives_and_is_not_ready() -> None:
 
 async def test_the_last_refusals_are_shown_newest_first_and_without_payloads() -> None:
     guarded: dict[str, Any] = {
-        "policies": {"told": {"type": "judges:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
+        "policies": {"told": {"type": "support.policies:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
     }  # fmt: skip
     async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
         async with connected(port_of(server)) as client:

@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import oracle
 import pytest
-from dialogue import request
-from fake_broker import FakeBroker, after, named
 from harness.ports import free_ports
 from harness.sidecar import COMMAND, Sidecar
-from one_loop import Client, config, connected, until
+from support import oracle
+from support.dialogue import request
+from support.fake_broker import FakeBroker, after, named
+from support.in_process import Client, config, connected, until
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import yaml
-from fake_broker import FakeBroker
 from harness.ports import free_ports
 from harness.processes import Program
 from harness.sidecar import COMMAND
-from judges import Told
-from one_loop import config, connected, port_of, serving, until
-from producing import asked, batch, said, stores
+from support.fake_broker import FakeBroker
+from support.in_process import config, connected, port_of, serving, until
+from support.policies import Told
+from support.produce_requests import asked, batch, said, stores
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config import reload as reload_module
@@ -177,8 +177,8 @@ async def test_topic_configs_that_are_new_in_the_file_hold_up_nobody_before_the_
 
 
 async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began() -> None:
-    told = {"policies": {"told": {"type": "judges:Told"}}, **orders()}
-    new: dict[str, Any] = {"policies": {"told": {"type": "judges:Told", "refused": "worse"}}, **orders()}
+    told = {"policies": {"told": {"type": "support.policies:Told"}}, **orders()}
+    new: dict[str, Any] = {"policies": {"told": {"type": "support.policies:Told", "refused": "worse"}}, **orders()}
     async with FakeBroker() as broker, serving(broker, **told) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.PRODUCE] = stores
         old = Told.opened[-1]
@@ -199,7 +199,7 @@ async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began(
 
 async def test_many_changes_under_load_drop_no_connection_and_judge_each_request_by_one_version() -> None:
     def version(word: str) -> dict[str, Any]:
-        return {"policies": {"told": {"type": "judges:Told", "refused": word}}, **orders()}
+        return {"policies": {"told": {"type": "support.policies:Told", "refused": word}}, **orders()}
 
     both = {"orders": {0: batch("odd"), 1: batch("even")}}
     async with FakeBroker() as broker, serving(broker, **version("odd")) as server:

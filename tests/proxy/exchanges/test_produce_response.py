@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from producing import FIRST_WITH_IDS, VERSIONS, asked, read, said, stored, topic_id
+from support.produce_requests import FIRST_WITH_IDS, VERSIONS, asked, read, said, stored, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, response_header_version
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from producing import GOOD, VERSIONS, asked, topic_id
+from support.produce_requests import GOOD, VERSIONS, asked, topic_id
 
 from kafka_sidecar.proxy.exchanges.request_topics import FIRST_WITH_IDS, topics_named
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 
-import oracle
 import pytest
-from dialogue import Dialogue
 from hypothesis import given
 from hypothesis import strategies as st
-from somebody import Somebody
+from support import oracle
+from support.client import Somebody
+from support.dialogue import Dialogue
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from producing import FIRST_WITH_IDS, VERSIONS, batch, stored, topic_id
+from support.produce_requests import FIRST_WITH_IDS, VERSIONS, batch, stored, topic_id
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import NewRecord, batches, built

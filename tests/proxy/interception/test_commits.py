@@ -9,14 +9,14 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intercepting import Commits, Given, Intercepting
 from kio.index import load_request_schema
 from kio.serial import entity_reader
-from producing import topic_id
+from support import oracle
+from support.interception import Commits, Given, Intercepting
+from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError

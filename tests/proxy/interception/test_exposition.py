@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from intercepting import Commits, Intercepting
 from prometheus_client.parser import text_string_to_metric_families
+from support.interception import Commits, Intercepting
 
 from kafka_sidecar.interceptors.metrics import Figures, Histogram
 from kafka_sidecar.proxy.admin.exposition import exposed

@@ -7,15 +7,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intercepting import Intercepting, fetched, values_in
 from kio.index import load_request_schema
 from kio.serial import entity_reader
-from producing import batch, topic_id
-from somebody import Somebody
+from support import oracle
+from support.client import Somebody
+from support.interception import Intercepting, fetched, values_in
+from support.produce_requests import batch, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from producing import topic_id
+from support import oracle
+from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, FIRST_WITH_SESSIONS, OLDEST, Glance, glance

@@ -6,8 +6,8 @@ import gc
 from typing import Any
 
 import pytest
-from intercepting import Adds, Opened
-from one_loop import config
+from support.in_process import config
+from support.interception import Adds, Opened
 
 from kafka_sidecar.interceptors.catalog import Catalog
 from kafka_sidecar.proxy.interception.from_config import catalog
@@ -24,14 +24,19 @@ def made(*interceptors: dict[str, Any], previous: Catalog | None = None, **setti
 def test_an_interceptor_has_the_settings_of_the_file() -> None:
     found = made(
         {
-            "type": "intercepting:Adds", "name": "mine", "topics": ["a", "b*"], "budget": "2s", "max_failures": 7,
-            "pause": "3m", "color": "red",
+            "type": "support.interception:Adds", "name": "mine", "topics": ["a", "b*"],
+            "budget": "2s", "max_failures": 7, "pause": "3m", "color": "red",
         },
-        {"type": "intercepting:Commits"},
+        {"type": "support.interception:Commits"},
         interception={"max_commit_metadata": 5},
     )  # fmt: skip
     mine, other = found.guards
-    assert (mine.name, mine.topics, other.name, other.topics) == ("mine", ("a", "b*"), "intercepting:Commits", ("*",))
+    assert (mine.name, mine.topics, other.name, other.topics) == (
+        "mine",
+        ("a", "b*"),
+        "support.interception:Commits",
+        ("*",),
+    )
     assert (mine.limits.budget_s, mine.limits.failures, mine.limits.pause_s) == (2, 7, 180)
     assert isinstance(mine.interceptor, Adds)
     assert mine.interceptor.settings == {"color": "red"}
@@ -41,9 +46,15 @@ def test_an_interceptor_has_the_settings_of_the_file() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"type": "nowhere:X"}, "interceptors: interceptor nowhere:X: interceptor class X of module nowhere"),
     ({"type": "unheard_of"}, "interceptors: interceptor unheard_of: "),
-    ({"type": "intercepting:Adds", "name": "n", "wrong": 1}, "interceptors: interceptor n: wrong: is not a setting"),
-    ({"type": "intercepting:Opened"}, "interceptors: interceptor intercepting:Opened: intercepting:Opened: is neither"),
-    ({"type": "intercepting:Intercepting"}, "interceptors: interceptor intercepting:Intercepting: "),
+    (
+        {"type": "support.interception:Adds", "name": "n", "wrong": 1},
+        "interceptors: interceptor n: wrong: is not a setting",
+    ),
+    (
+        {"type": "support.interception:Opened"},
+        "interceptors: interceptor support.interception:Opened: support.interception:Opened: is neither",
+    ),
+    ({"type": "support.interception:Intercepting"}, "interceptors: interceptor support.interception:Intercepting: "),
 ]
 
 
@@ -56,7 +67,10 @@ def test_what_is_wrong_is_one_line_with_its_key(one: dict[str, Any], line: str) 
 
 
 def test_interceptors_that_have_not_changed_go_on_as_they_are_and_the_others_are_closed() -> None:
-    same, changed = {"type": "intercepting:Adds", "topics": ["a"]}, {"type": "intercepting:Adds", "name": "other"}
+    same, changed = (
+        {"type": "support.interception:Adds", "topics": ["a"]},
+        {"type": "support.interception:Adds", "name": "other"},
+    )
     first = made(same, changed)
     kept, gone = (guard.interceptor for guard in first.guards)
     second = made({**changed, "color": "red"}, same, previous=first)
@@ -72,7 +86,7 @@ def test_interceptors_that_have_not_changed_go_on_as_they_are_and_the_others_are
 
 
 def test_of_two_that_are_alike_each_goes_on_as_itself() -> None:
-    one = {"type": "intercepting:Adds"}
+    one = {"type": "support.interception:Adds"}
     first = made(one, one)
     second = made(one, one, one, previous=first)
     assert second.guards[:2] == first.guards
@@ -80,10 +94,10 @@ def test_of_two_that_are_alike_each_goes_on_as_itself() -> None:
 
 
 def test_interceptors_of_a_configuration_that_cannot_be_are_closed_and_the_old_ones_are_not() -> None:
-    one = {"type": "intercepting:Adds"}
+    one = {"type": "support.interception:Adds"}
     first = made(one)
     with pytest.raises(ValueError):
-        made(one, {"type": "intercepting:Adds", "name": "new"}, {"type": "unheard_of"}, previous=first)
+        made(one, {"type": "support.interception:Adds", "name": "new"}, {"type": "unheard_of"}, previous=first)
     gc.collect()
     new = Opened.opened[-1]
     assert new is not first.guards[0].interceptor

@@ -6,16 +6,16 @@ import gc
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import oracle
 import pytest
-from dialogue import Dialogue, pieces, request, response
-from fake_broker import FakeBroker
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intercepting import Opened, fetched
-from one_loop import config, connected, port_of, serving
-from producing import GOOD, VERSIONS, asked, batch, said, stored, stores, topic_id
-from somebody import Somebody, in_hand
+from support import oracle
+from support.client import Somebody, in_hand
+from support.dialogue import Dialogue, pieces, request, response
+from support.fake_broker import FakeBroker
+from support.in_process import config, connected, port_of, serving
+from support.interception import Opened, fetched
+from support.produce_requests import GOOD, VERSIONS, asked, batch, said, stored, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.relay.exchange import Exchange
 from kafka_sidecar.proxy.relay.routes import RouteError
 
 NAMES = ("orders", "payments", "free", "other")
-ON_ORDERS = [{"type": f"intercepting:{kind}", "topics": ["orders"]} for kind in ("Adds", "Reads")]
+ON_ORDERS = [{"type": f"support.interception:{kind}", "topics": ["orders"]} for kind in ("Adds", "Reads")]
 FEWER = settings(max_examples=settings().max_examples // 4)
 each_produce = pytest.mark.parametrize("version", VERSIONS)
 each_fetch = pytest.mark.parametrize("version", range(4, 19))
@@ -174,12 +174,12 @@ def test_apis_that_nobody_intercepts_are_left_to_who_has_them() -> None:
 
 
 def test_without_an_interceptor_of_its_kind_nothing_is_taken_in_hand() -> None:
-    made = started({"type": "intercepting:Listens"})
+    made = started({"type": "support.interception:Listens"})
     assert begun(made, ApiKey.FETCH, 12, fetching(12, "orders")) is None
     assert begun(made, ApiKey.FETCH, 3, request(ApiKey.FETCH, 3, 1)) is None
     assert begun(made, ApiKey.OFFSET_COMMIT, 8, request(ApiKey.OFFSET_COMMIT, 8, 1)) is None
     assert begun(made, ApiKey.PRODUCE, 9, asked(9, {"orders": {0: GOOD}})) is not None
-    made = started({"type": "intercepting:Commits"})
+    made = started({"type": "support.interception:Commits"})
     assert begun(made, ApiKey.PRODUCE, 9, asked(9, {"orders": {0: GOOD}})) is None
     assert begun(made, ApiKey.FETCH, 12, fetching(12, "orders")) is None
     for key, version in ((ApiKey.OFFSET_COMMIT, 8), (ApiKey.TXN_OFFSET_COMMIT, 3)):
@@ -263,7 +263,7 @@ def test_after_a_request_that_is_not_all_here_a_session_may_bring_anything(versi
 
 @with_sessions
 def test_where_something_is_hidden_no_session_goes_on_unseen(version: int) -> None:
-    made = started({"type": "intercepting:Hides", "topics": ["orders"]})
+    made = started({"type": "support.interception:Hides", "topics": ["orders"]})
     assert asked_in_turn(made, Somebody(), version, (0, ("free",)), (1, ()), (2, ())) == [False, True, True]
 
 
@@ -271,7 +271,7 @@ def test_where_something_is_hidden_no_session_goes_on_unseen(version: int) -> No
 def test_a_session_goes_on_while_interceptors_change(version: int) -> None:
     made, client = started(), Somebody()
     assert asked_in_turn(made, client, version, (0, ("free",)), (1, ()), (2, ())) == [False] * 3
-    load(made, {"type": "intercepting:Reads", "topics": ["free"]})
+    load(made, {"type": "support.interception:Reads", "topics": ["free"]})
     assert asked_in_turn(made, client, version, (3, ()), (4, ())) == [True, True]
     assert asked_in_turn(made, client, version, (0, ("other",)), (1, ())) == [False, False]
     load(made)
@@ -296,7 +296,7 @@ def test_on_a_connection_just_the_wanted_topics_are_changed_through_sessions_and
     for what, names in turns:
         if what == "reload":
             wanted = names or {"orders"}
-            load(made, {"type": "intercepting:Reads", "topics": sorted(wanted)})
+            load(made, {"type": "support.interception:Reads", "topics": sorted(wanted)})
             talk.routes.forget()
             continue
         here = -1
@@ -354,7 +354,7 @@ def test_a_connection_that_stays_does_not_keep_interceptors_that_are_no_longer_i
 def test_interceptors_that_do_not_change_stay_with_all_that_they_know() -> None:
     made = started()
     before = made.catalog.guards
-    load(made, *ON_ORDERS, {"type": "intercepting:Commits"})
+    load(made, *ON_ORDERS, {"type": "support.interception:Commits"})
     assert made.catalog.guards[:2] == before
     assert made.observed.guards == made.catalog.guards
 
@@ -442,7 +442,7 @@ async def test_interception_begins_and_ends_with_what_the_file_says_and_no_conne
 async def test_of_a_file_that_is_wrong_nothing_is_put_in_force_neither_policies_nor_interceptors(
     wrong: dict[str, Any],
 ) -> None:
-    right = {"policies": {"told": {"type": "judges:Told"}}, "topics": [{"name": "orders", "policy": "told"}]}
+    right = {"policies": {"told": {"type": "support.policies:Told"}}, "topics": [{"name": "orders", "policy": "told"}]}
     async with (
         FakeBroker() as broker,
         serving(broker, **right, interceptors=ON_ORDERS) as server,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from somebody import Somebody
+from support.client import Somebody
 
 from kafka_sidecar.proxy.interception.passing import Passing, passes
 

@@ -8,14 +8,14 @@ from base64 import b64encode
 from random import Random
 from typing import Any
 
-import oracle
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intercepting import NOW, Intercepting, headers_in, only
-from one_loop import until
-from producing import (
+from support import oracle
+from support.in_process import until
+from support.interception import NOW, Intercepting, headers_in, only
+from support.produce_requests import (
     CORRELATION_ID,
     FIRST_WITH_IDS,
     GUARDED,

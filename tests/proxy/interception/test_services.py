@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from intercepting import NOW, Intercepting
-from somebody import Somebody
+from support.client import Somebody
+from support.interception import NOW, Intercepting
 
 
 def test_interceptors_are_told_who_it_is() -> None:

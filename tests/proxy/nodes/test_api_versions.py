@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import oracle
 import pytest
-from dialogue import Dialogue, request, response
-from oracle import frames_of
+from support import oracle
+from support.dialogue import Dialogue, request, response
+from support.oracle import frames_of
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
-from brokers_named import DOMAIN, TOPIC_ID, asked
-from dialogue import Dialogue
+from support import oracle
+from support.broker_responses import DOMAIN, TOPIC_ID, asked
+from support.dialogue import Dialogue
 
 from kafka_sidecar.codec.apis import ApiKey
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import oracle
 import pytest
-from brokers_named import DOMAIN, TOPIC_ID, as_told, asked, broker, named
-from dialogue import HOST, Dialogue, pieces, response
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracle
+from support.broker_responses import DOMAIN, TOPIC_ID, as_told, asked, broker, named
+from support.dialogue import HOST, Dialogue, pieces, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import changed, decode, encode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
-from fake_broker import FakeBroker, fixed, hang_up, stall
-from one_loop import until
+from support import oracle
+from support.fake_broker import FakeBroker, fixed, hang_up, stall
+from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import oracle
 import pytest
-from brokers_named import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_told, asked, broker, named
-from dialogue import HOST, Dialogue, pieces, response
 from kio.schema.errors import ErrorCode
+from support import oracle
+from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_told, asked, broker, named
+from support.dialogue import HOST, Dialogue, pieces, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.wire import write_tags

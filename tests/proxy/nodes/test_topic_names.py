@@ -6,8 +6,8 @@ import asyncio
 import gc
 from collections.abc import Collection, Mapping
 
-import oracle
 import pytest
+from support import oracle
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes import topic_names as topics_module

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
-from dialogue import request
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracle
+from support.dialogue import request
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.proxy.relay.diagnosis import diagnose

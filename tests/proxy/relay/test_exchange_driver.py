@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from dialogue import Dialogue, pieces, produce, produced, request, response
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import framed
+from support.dialogue import Dialogue, pieces, produce, produced, request, response
+from support.oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
@@ -261,7 +261,7 @@ def test_a_response_can_neither_be_answered_nor_ended(step: Step) -> None:
 
 
 def test_what_all_responses_of_an_api_go_through_still_happens_after_the_exchange() -> None:
-    import oracle
+    from support import oracle
 
     nodes = [{"node_id": 1, "host": "broker", "port": 9092}]
     said = oracle.response_frame(oracle.response(ApiKey.METADATA, 12, brokers=nodes), 1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
-from dialogue import Dialogue, pieces, produce, produced, request, response
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import frames_of
+from support import oracle
+from support.dialogue import Dialogue, pieces, produce, produced, request, response
+from support.oracle import frames_of
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.routes import versions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from dialogue import Dialogue, pieces, produce, produced, request, response
 from hypothesis import given
 from hypothesis import strategies as st
+from support.dialogue import Dialogue, pieces, produce, produced, request, response
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dialogue import Dialogue, request, response
+from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.session import Closing

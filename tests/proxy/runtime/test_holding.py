@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from dialogue import request
-from fake_broker import FakeBroker
-from judges import Told
-from one_loop import Client, connected, port_of, serving, until
-from producing import GOOD, asked, batch, said, stores
+from support.dialogue import request
+from support.fake_broker import FakeBroker
+from support.in_process import Client, connected, port_of, serving, until
+from support.policies import Told
+from support.produce_requests import GOOD, asked, batch, said, stores
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime import tasks
@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.server import Server
 VERSION = 9
 INVALID_RECORD = 87
 GUARDED: dict[str, Any] = {
-    "policies": {"told": {"type": "judges:Told"}},
+    "policies": {"told": {"type": "support.policies:Told"}},
     "topics": [{"name": "orders", "policy": "told"}],
 }
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 50)

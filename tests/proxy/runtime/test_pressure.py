@@ -7,11 +7,11 @@ import gc
 import socket
 from typing import Any
 
-import oracle
 import pytest
-from dialogue import request
-from fake_broker import FakeBroker, fixed, hang_up, named, stall
-from one_loop import Client, connected, port_of, serving, until
+from support import oracle
+from support.dialogue import request
+from support.fake_broker import FakeBroker, fixed, hang_up, named, stall
+from support.in_process import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.connection import Connection

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import oracle
-import producing
 import pytest
-from brokers_named import asked, broker, named
-from dialogue import Dialogue, pieces, produce, produced, request, response
-from producing import BAD, GOOD, Judging, batch
 from prometheus_client.parser import text_string_to_metric_families
+from support import oracle, produce_requests
+from support.broker_responses import asked, broker, named
+from support.dialogue import Dialogue, pieces, produce, produced, request, response
+from support.produce_requests import BAD, GOOD, Judging, batch, stored
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
@@ -55,10 +54,11 @@ def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_tho
     judge = Judging()
     talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: judge.exchange(9))
     frames = [
-        producing.asked(9, {"a": {0: GOOD}}, correlation_id=1), producing.asked(9, {"a": {0: BAD}}, correlation_id=2),
-        producing.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
-    ]  # fmt: skip
-    answers = [producing.stored(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
+        produce_requests.asked(9, {"a": {0: GOOD}}, correlation_id=1),
+        produce_requests.asked(9, {"a": {0: BAD}}, correlation_id=2),
+        produce_requests.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
+    ]
+    answers = [stored(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
     talk.client(*frames).broker(*answers[: 2 if acks else 1])
     samples = read(talk.metrics)
     assert talk.cause == (None if acks else "refused_without_acks")

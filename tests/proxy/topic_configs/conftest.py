@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import oracle
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_reader
-from somebody import SOMEBODY
+from support import oracle
+from support.client import SOMEBODY
 
 from kafka_sidecar.proxy.relay.exchange import Answer, Hold
 from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs

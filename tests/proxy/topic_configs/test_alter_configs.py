@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from somebody import SOMEBODY
+from support import oracle
+from support.client import SOMEBODY
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError

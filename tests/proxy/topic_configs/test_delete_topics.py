@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import oracle
 import pytest
-from somebody import SOMEBODY
+from support import oracle
+from support.client import SOMEBODY
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Hold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from judges import Told
+from support.policies import Told
 
 from kafka_sidecar.policies.plans import unreported
 from kafka_sidecar.proxy.config.loading import Config
@@ -21,7 +21,7 @@ def made(**settings: Any) -> Rules:
 
 def test_topics_use_policies_by_the_names_that_they_have_in_the_file() -> None:
     found = made(
-        policies={"strict": {"type": "judges:Told", "refused": "worse", "on_error": "open"}},
+        policies={"strict": {"type": "support.policies:Told", "refused": "worse", "on_error": "open"}},
         topics=[{"name": "orders", "policy": "strict, require_header:id", "mode": "shadow", "percent": 20}],
     ).of("orders", NO_ID)
     assert found is not None
@@ -34,7 +34,7 @@ def test_topics_use_policies_by_the_names_that_they_have_in_the_file() -> None:
 
 def test_a_facade_class_gets_every_topics_whole_string() -> None:
     found = made(
-        validation={"class_name": "judges:Told", "settings": {"refused": "evil"}, "on_error": "open"},
+        validation={"class_name": "support.policies:Told", "settings": {"refused": "evil"}, "on_error": "open"},
         topics=[{"name": "*", "record.validation.policy": "anything, at: all"}],
     ).of("orders", NO_ID)
     assert found is not None
@@ -46,8 +46,8 @@ def test_a_facade_class_gets_every_topics_whole_string() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"policies": {"x": {"type": "nowhere:X"}}}, "policies: policy x: policy class X of module nowhere, among"),
     ({"policies": {"x": {}}}, "policies: policy x: there is no policy 'x'"),
-    ({"policies": {"x": {"type": "judges:Told", "color": 1}}}, "policies: policy x: color: is not a setting"),
-    ({"validation": {"class_name": "judges:None"}}, "policies: policy None: "),
+    ({"policies": {"x": {"type": "support.policies:Told", "color": 1}}}, "policies: policy x: color: is not a setting"),
+    ({"validation": {"class_name": "support.policies:None"}}, "policies: policy None: "),
     ({"topics": [{"name": "orders", "policy": "nothing"}]}, "topics: orders: there is no policy 'nothing'"),
     ({"topics": [{"name": "orders", "policy": "require_header:a,,"}]}, "topics: orders: 'require_header:a,,' is not"),
 ]
@@ -63,5 +63,5 @@ def test_what_is_wrong_is_one_line_with_its_key(settings: dict[str, Any], line: 
 
 def test_policies_of_rules_that_cannot_be_are_closed() -> None:
     with pytest.raises(ValueError, match="nonsense means nothing"):
-        made(policies={"told": {"type": "judges:Told"}}, topics=[{"name": "a", "policy": "told:nonsense"}])
+        made(policies={"told": {"type": "support.policies:Told"}}, topics=[{"name": "a", "policy": "told:nonsense"}])
     assert Told.opened[-1].closed == 1

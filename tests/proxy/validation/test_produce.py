@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from producing import (
+from support.produce_requests import (
     BAD,
     CORRUPT_MESSAGE,
     FIRST_WITH_IDS,

@@ -7,8 +7,8 @@ import logging
 from dataclasses import dataclass, replace
 
 import pytest
-from judges import Told
-from one_loop import until
+from support.in_process import until
+from support.policies import Told
 
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.validation import resolving

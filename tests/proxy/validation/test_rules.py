@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 import pytest
-from judges import Told
-from producing import rules
+from support.policies import Told
+from support.produce_requests import rules
 
 from kafka_sidecar.policies.catalog import Catalog, PolicySettings
 from kafka_sidecar.proxy.validation import rules as rules_module
@@ -48,7 +48,9 @@ def test_a_topic_without_an_entry_without_a_policy_or_off_is_not_looked_at() -> 
 
 
 def configured(*topics: TopicRule, **texts: str) -> Rules:
-    return Rules(Catalog({"told": PolicySettings("judges:Told")}), topics, lambda topic, topic_id: texts.get(topic))
+    return Rules(
+        Catalog({"told": PolicySettings("support.policies:Told")}), topics, lambda topic, topic_id: texts.get(topic)
+    )
 
 
 def test_what_is_set_on_the_topic_wins_over_the_file_and_takes_its_mode_and_share() -> None:
@@ -66,7 +68,9 @@ def test_off_in_the_file_wins_over_what_is_set_on_the_topic() -> None:
 
 def test_a_change_on_the_topic_is_seen_at_once() -> None:
     texts: dict[str, str] = {}
-    made = Rules(Catalog({"told": PolicySettings("judges:Told")}), (), lambda topic, topic_id: texts.get(topic))
+    made = Rules(
+        Catalog({"told": PolicySettings("support.policies:Told")}), (), lambda topic, topic_id: texts.get(topic)
+    )
     assert made.of("orders", NO_ID) is None
     texts["orders"] = "told"
     assert made.of("orders", NO_ID) is not None

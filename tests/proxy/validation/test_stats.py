@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from producing import batch
+from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.policies.contract import TopicMetadata

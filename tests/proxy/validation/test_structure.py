@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from producing import GOOD, batch
+from support.produce_requests import GOOD, batch
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.records import Batch, batches

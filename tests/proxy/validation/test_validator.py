@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker
-from judges import Told
-from one_loop import config, connected, port_of, serving, until
-from producing import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
-from somebody import SOMEBODY, in_hand
+from support.client import SOMEBODY, in_hand
+from support.fake_broker import FakeBroker
+from support.in_process import config, connected, port_of, serving, until
+from support.policies import Told
+from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.validation.validator import Validator
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 GUARDED: dict[str, Any] = {
-    "policies": {"told": {"type": "judges:Told"}},
+    "policies": {"told": {"type": "support.policies:Told"}},
     "topics": [{"name": "orders", "policy": "told"}, {"name": "odd", "policy": "told"}],
 }
 
@@ -171,7 +171,7 @@ def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> N
     frame = asked(9, {"orders": {0: batch("bad")}})
     exchange = begun(validator, 9, frame)
     assert exchange is not None
-    validator.apply(config("a:1", policies={"told": {"type": "judges:Told", "refused": "worse"}}, topics=[]))
+    validator.apply(config("a:1", policies={"told": {"type": "support.policies:Told", "refused": "worse"}}, topics=[]))
     assert begun(validator, 9, frame) is None
     gc.collect()
     assert old.closed == 0

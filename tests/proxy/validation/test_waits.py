@@ -8,7 +8,7 @@ from base64 import b64encode
 from random import Random
 
 import pytest
-from producing import (
+from support.produce_requests import (
     BAD,
     FIRST_WITH_IDS,
     GOOD,

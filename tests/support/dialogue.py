@@ -6,9 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from struct import pack
 
-import oracle
-from oracle import framed
-
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
@@ -16,6 +13,8 @@ from kafka_sidecar.proxy.relay.exchange import Begin
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from support import oracle
+from support.oracle import framed
 
 HOST, FIRST_PORT = "sidecar.local", 20000
 MAX_FRAME = 100 << 20

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fake_broker import FakeBroker
 from harness.ports import free_ports
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from support.fake_broker import FakeBroker
 
 NODE_PORTS = 8
 LIMIT_S = 10.0

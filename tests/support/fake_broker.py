@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from struct import unpack_from
 
-import oracle
-
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.acks import acks_at
+from support import oracle
 
 UNSUPPORTED_VERSION = 35
 

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from kafka_sidecar.codec.compiled import MODULES
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(__file__).parents[2] / "src"
 PURE = os.environ.get("KAFKA_SIDECAR_PURE") == "1"
 
 

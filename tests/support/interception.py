@@ -7,10 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import oracle
-from producing import topic_id
-from somebody import Somebody
-
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
@@ -31,6 +27,9 @@ from kafka_sidecar.proxy.interception.services import Surroundings
 from kafka_sidecar.proxy.interception.stats import Observed
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
 from kafka_sidecar.proxy.relay.exchange import Exchange, Hold, Step
+from support import oracle
+from support.client import Somebody
+from support.produce_requests import topic_id
 
 NAMES = ("orders", "payments", "free")
 LIMIT = 1 << 20
@@ -179,7 +178,8 @@ class Intercepting:
         self.now_s, self.now_ms = 1000.0, NOW
         self.observed = Observed(lambda: self.now_s)
         settings = [
-            InterceptorSettings(f"intercepting:{type_}", f"{type_}{at}", topics) for at, type_ in enumerate(types)
+            InterceptorSettings(f"support.interception:{type_}", f"{type_}{at}", topics)
+            for at, type_ in enumerate(types)
         ]
         self.catalog = Catalog(settings, self.observed)
         self.interceptors: list[Any] = [guard.interceptor for guard in self.catalog.guards]

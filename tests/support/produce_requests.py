@@ -7,9 +7,6 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import oracle
-from fake_broker import FakeBroker, Request
-from judges import Told
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
@@ -22,6 +19,9 @@ from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
 from kafka_sidecar.proxy.validation.resolving import Resolving
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.validation.stats import Observed
+from support import oracle
+from support.fake_broker import FakeBroker, Request
+from support.policies import Told
 
 VERSIONS = range(3, 14)
 FIRST_WITH_RECORD_ERRORS = 8
@@ -97,9 +97,9 @@ def _name(topic: Any, version: int) -> str:
 def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
     """Rules whose policies are called "told", "other" and "headers", and the first of them."""
     settings = {
-        "told": PolicySettings("judges:Told", fail_open=fail_open),
-        "other": PolicySettings("judges:Told", settings={"refused": "worse"}),
-        "headers": PolicySettings("judges:HeadersOnly"),
+        "told": PolicySettings("support.policies:Told", fail_open=fail_open),
+        "other": PolicySettings("support.policies:Told", settings={"refused": "worse"}),
+        "headers": PolicySettings("support.policies:HeadersOnly"),
     }
     before = len(Told.opened)
     made = Rules(Catalog(settings), topics or (TopicRule("*", "told", "enforce", 100),), None)

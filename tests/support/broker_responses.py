@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-import oracle
-from dialogue import FIRST_PORT, HOST
 from kio.index import UnknownEntity, load_response_schema
 
 from kafka_sidecar.codec.apis import ApiKey
+from support import oracle
+from support.dialogue import FIRST_PORT, HOST
 
 DOMAIN = b".internal"
 TOPIC_ID = bytes(range(16))
