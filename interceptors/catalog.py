@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
-from kafka_sidecar.interceptors.committing import LARGEST_METADATA, Committers
+from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Interceptor, ProducerInterceptor
 from kafka_sidecar.interceptors.guard import Guard, Limits, Report
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
+from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
 MOST_TOPICS = 10_000  # of which is kept at hand which interceptors they have
 HOOKS = (
@@ -41,7 +42,7 @@ class Catalog:
         self,
         settings: Sequence[InterceptorSettings],
         report: Report,
-        largest_metadata: int = LARGEST_METADATA,
+        max_metadata: int = MAX_COMMIT_METADATA,
         previous: Catalog | None = None,
     ) -> None:
         """Load and configure everything that the configuration names.
@@ -61,7 +62,7 @@ class Catalog:
         self.guards = tuple(guard for _, guard in self._opened)
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
-        self.committers = Committers(tuple(self._of(ConsumerInterceptor)), largest_metadata)
+        self.committers = Committers(tuple(self._of(ConsumerInterceptor)), max_metadata)
         # Whether any topic can have interceptors for its producers, any that look at what is read, any that hide
         # something of it, any for commits.
         self.intercept_producers = bool(self._producers.guards)

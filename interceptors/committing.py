@@ -8,10 +8,10 @@ from functools import partial
 
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, overrides
+from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA, java_length
 
 PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"
 LONGEST_TOPIC = 249  # characters, as in Kafka
-LARGEST_METADATA = 4096  # characters: the default of the brokers' offset.metadata.max.bytes
 Given = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -20,7 +20,7 @@ class Committers:
     """Those that have a part in commits; each sees the topics that it is for."""
 
     guards: tuple[Guard, ...]
-    largest_metadata: int = LARGEST_METADATA
+    max_metadata: int = MAX_COMMIT_METADATA
     changes: tuple[Guard, ...] = field(init=False)  # those with a pre_commit of their own
     told: tuple[Guard, ...] = field(init=False)  # those with an on_commit of their own
 
@@ -50,7 +50,8 @@ class Committers:
                 guard.ask(ON_COMMIT, guard.interceptor.on_commit, own)  # type: ignore[attr-defined]
 
     def _changed(self, pre_commit: Callable[[Offsets], Given], offsets: Offsets) -> Given:
-        answer = pre_commit(Offsets(offsets, offsets.context))  # a copy: one that fails may have changed it
+        own = Offsets(offsets, offsets.context, self.max_metadata)  # a copy: one that fails may have changed it
+        answer = pre_commit(own)
         if not isinstance(answer, Mapping):
             raise TypeError(f"pre_commit() gave {type(answer).__name__} back: give the offsets to commit")
         left = dict(answer)
@@ -67,8 +68,8 @@ class Committers:
                     raise ValueError(f"pre_commit() gave a topic of more than {LONGEST_TOPIC} characters")
                 if not (0 <= partition < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
                     raise ValueError("pre_commit() gave a partition, offset or leader epoch that cannot be")
-                if len(metadata.encode("utf-16-le")) // 2 > self.largest_metadata:  # brokers count as Java does
-                    raise ValueError(f"pre_commit() gave metadata of more than {self.largest_metadata} characters")
+                if java_length(metadata) > self.max_metadata:
+                    raise ValueError(f"pre_commit() gave metadata of more than {self.max_metadata} characters")
             case _:
                 raise TypeError("pre_commit() gave what is no TopicPartition with an OffsetAndMetadata")
 

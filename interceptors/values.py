@@ -13,6 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 UNKNOWN = -1
+MAX_COMMIT_METADATA = 4096  # characters: the default of the brokers' offset.metadata.max.bytes
 _CHECKED = Struct(">qii")  # timestamp, key size, value size
 
 
@@ -74,6 +75,25 @@ class RecordMetadata(NamedTuple):
 class Offsets(dict[TopicPartition, OffsetAndMetadata]):
     """What a group commits, and who does."""
 
-    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], context: Context) -> None:
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        context: Context,
+        max_metadata: int = MAX_COMMIT_METADATA,
+    ) -> None:
         super().__init__(offsets)
         self.context = context
+        self.max_metadata = max_metadata  # `interception.max_commit_metadata`, in characters
+
+    def fits(self, metadata: str) -> bool:
+        """Whether an offset may have this metadata."""
+        return java_length(metadata) <= self.max_metadata
+
+
+def java_length(text: str) -> int:
+    """Characters as Java and so brokers count them: in units of UTF-16.
+
+    Raises:
+        UnicodeEncodeError: the text has half of a surrogate pair.
+    """
+    return len(text.encode("utf-16-le")) // 2

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import Field
 
-from kafka_sidecar.interceptors.committing import LARGEST_METADATA
 from kafka_sidecar.interceptors.contract import (
     ConsumerInterceptor,
     Context,
@@ -64,8 +63,11 @@ class CommitMetadata(ConsumerInterceptor):
         return Hints(wants_records=False)
 
     def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        own = self._own(offsets.context)
-        return {place: replace(one, metadata=self._appended(one.metadata, own)) for place, one in offsets.items()}
+        own, left = self._own(offsets.context), {}
+        for place, one in offsets.items():
+            new = self._appended(one.metadata, own)
+            left[place] = replace(one, metadata=new) if offsets.fits(new) else one
+        return left
 
     def _own(self, context: Context) -> str:
         first, *others = self._texts
@@ -75,8 +77,7 @@ class CommitMetadata(ConsumerInterceptor):
 
     def _appended(self, metadata: str, own: str) -> str:
         theirs = self._without_ours(metadata)
-        new = f"{theirs}{self.settings.separator}{own}" if theirs else own
-        return new if len(new.encode("utf-16-le")) // 2 <= LARGEST_METADATA else metadata
+        return f"{theirs}{self.settings.separator}{own}" if theirs else own
 
     def _without_ours(self, metadata: str) -> str:
         """What the client gave, where it hands back what it had read from the broker."""

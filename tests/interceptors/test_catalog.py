@@ -250,7 +250,7 @@ def test_limits_are_those_of_the_configuration(catalog: Any) -> None:
 
 
 def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None:
-    assert catalog(largest_metadata=7).committers.largest_metadata == 7
+    assert catalog(max_metadata=7).committers.max_metadata == 7
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.interceptors.committing import LARGEST_METADATA, Committers
+from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import (
     ConsumerInterceptor,
     Context,
@@ -21,6 +21,7 @@ from kafka_sidecar.interceptors.contract import (
     TopicPartition,
 )
 from kafka_sidecar.interceptors.guard import Guard, Limits
+from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
 P0, P1, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 FIVE, SIX, SEVEN = OffsetAndMetadata(5), OffsetAndMetadata(6, "m", 2), OffsetAndMetadata(7)
@@ -146,8 +147,10 @@ WRONG: dict[str, Edit] = {
     "no metadata": also(P0, OffsetAndMetadata(5, None)),  # type: ignore[arg-type]
     "metadata that is no text": also(P0, OffsetAndMetadata(5, b"x")),  # type: ignore[arg-type]
     "metadata that cannot be written": also(P0, OffsetAndMetadata(5, "\ud800")),
-    "metadata longer than brokers take": also(P0, OffsetAndMetadata(5, "x" * (LARGEST_METADATA + 1))),
-    "metadata longer in units of UTF-16": also(P0, OffsetAndMetadata(5, "\U0001f600" * (LARGEST_METADATA // 2) + "x")),
+    "metadata longer than brokers take": also(P0, OffsetAndMetadata(5, "x" * (MAX_COMMIT_METADATA + 1))),
+    "metadata longer in units of UTF-16": also(
+        P0, OffsetAndMetadata(5, "\U0001f600" * (MAX_COMMIT_METADATA // 2) + "x")
+    ),
 }
 
 
@@ -157,7 +160,7 @@ def test_what_could_not_be_committed_is_an_exception(wrong: str, committed: Comm
     assert [failure[:2] for failure in told.failures] == [("0", "pre_commit")]
 
 
-@pytest.mark.parametrize("metadata", ["x" * LARGEST_METADATA, "\U0001f600" * (LARGEST_METADATA // 2)])
+@pytest.mark.parametrize("metadata", ["x" * MAX_COMMIT_METADATA, "\U0001f600" * (MAX_COMMIT_METADATA // 2)])
 def test_metadata_may_be_as_long_as_brokers_take(metadata: str, committed: Committed) -> None:
     assert committed([Edits(also(P0, OffsetAndMetadata(5, metadata)))])[P0].metadata == metadata
 

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_sidecar.interceptors.values import Context, OffsetAndMetadata, Offsets, RecordMetadata, TopicPartition
+from kafka_sidecar.interceptors.values import (
+    Context,
+    OffsetAndMetadata,
+    Offsets,
+    RecordMetadata,
+    TopicPartition,
+    java_length,
+)
 
 PLACE = TopicPartition("orders", 3)
 
@@ -35,3 +42,10 @@ def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Con
     offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)
     assert offsets["orders", 3] == OffsetAndMetadata(5, "", -1)  # type: ignore[index]
     assert offsets.context.group_id == "g"
+
+
+@pytest.mark.parametrize(("text", "length"), [("", 0), ("abc", 3), ("\u00e9\u9375", 2), ("\U0001f600", 2)])
+def test_metadata_is_counted_as_in_java(text: str, length: int, context: Callable[..., Context]) -> None:
+    assert java_length(text) == length
+    assert Offsets({}, context(), max_metadata=length).fits(text)
+    assert not Offsets({}, context(), max_metadata=length - 1).fits(text)

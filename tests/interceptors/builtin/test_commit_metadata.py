@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from kafka_sidecar.interceptors.builtin.commit_metadata import CommitMetadata
 from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.committing import LARGEST_METADATA
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
 PLACE = TopicPartition("orders", 0)
 NOW = 1_700_000_000_123
 Committed = Callable[..., str]
 
 
-def committed_through(settings: dict[str, Any], metadata: str, told: Any, **about: Any) -> str:
-    catalog = Catalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told)
+def committed_through(
+    settings: dict[str, Any], metadata: str, told: Any, limit: int = MAX_COMMIT_METADATA, **about: Any
+) -> str:
+    catalog = Catalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told, limit)
     context = Context(clock=lambda: NOW, **{"client_id": "app", "session": 7, **about})
     (left,) = catalog.committers.before(Offsets({PLACE: OffsetAndMetadata(5, metadata, 3)}, context)).values()
     assert (left.offset, left.leader_epoch) == (5, 3)
@@ -84,13 +86,16 @@ def test_metadata_that_comes_back_again_and_again_does_not_grow(text: str, their
     assert lengths[0] >= lengths[1] == lengths[2] == lengths[3]
 
 
+@pytest.mark.parametrize("limit", [20, MAX_COMMIT_METADATA, 10_000])  # as `interception.max_commit_metadata`
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
-def test_what_would_not_fit_leaves_the_client_s_metadata_alone(character: str, committed: Committed) -> None:
-    room = LARGEST_METADATA - len(" by=app")
+def test_what_would_not_fit_leaves_the_client_s_metadata_alone(
+    character: str, limit: int, committed: Committed
+) -> None:
+    room = limit - len(" by=app")
     units = len(character.encode("utf-16-le")) // 2
     fits = character * (room // units)
-    assert committed(fits, {"format": "by={client_id}"}) == f"{fits} by=app"
-    assert committed(fits + "yy", {"format": "by={client_id}"}) == fits + "yy"
+    assert committed(fits, {"format": "by={client_id}"}, limit=limit) == f"{fits} by=app"
+    assert committed(fits + "yy", {"format": "by={client_id}"}, limit=limit) == fits + "yy"
 
 
 def test_commits_in_transactions_say_it_too(committed: Committed) -> None:

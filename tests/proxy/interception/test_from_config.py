@@ -40,7 +40,7 @@ def test_an_interceptor_has_the_settings_of_the_file() -> None:
     assert (mine.limits.budget_s, mine.limits.failures, mine.limits.pause_s) == (2, 7, 180)
     assert isinstance(mine.interceptor, Adds)
     assert mine.interceptor.settings == {"color": "red"}
-    assert found.committers.largest_metadata == 5
+    assert found.committers.max_metadata == 5
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
