@@ -22,8 +22,7 @@ from kafka_sidecar.proxy.interception.services import Surroundings
 from kafka_sidecar.proxy.interception.stats import Observed
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID
-from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes
-from kafka_sidecar.proxy.relay.routes import RouteError
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes, RouteError
 from kafka_sidecar.proxy.runtime.threads import drain
 
 # Notes about a client.

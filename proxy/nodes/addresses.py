@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kafka_sidecar.proxy.relay.routes import RouteError
+from kafka_sidecar.proxy.relay.exchange import RouteError
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from kafka_sidecar.codec.errors import CodecError
+
+
+class RouteError(CodecError):
+    """A request that is not relayed; ``cause`` is a label value of kafka_sidecar_disconnects_total."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.exchange import Begin, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 
@@ -42,14 +41,6 @@ HIDDEN = frozenset(
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-
-
-class RouteError(CodecError):
-    """A request that is not relayed; ``cause`` is a label value of kafka_sidecar_disconnects_total."""
-
-    def __init__(self, cause: str, message: str) -> None:
-        super().__init__(message)
-        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID, acks_at
 from kafka_sidecar.proxy.relay.counted import Counted
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
-from kafka_sidecar.proxy.relay.exchange import Exchange, Passes
+from kafka_sidecar.proxy.relay.exchange import Exchange, Passes, RouteError
 from kafka_sidecar.proxy.relay.exchange_driver import TakenRequests, TakenResponses
 from kafka_sidecar.proxy.relay.frames import Edit, Frames, Swallowed
-from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, Route, RouteError, Routes
+from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, Route, Routes
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")

@@ -24,8 +24,7 @@ from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
 from kafka_sidecar.proxy.interception.interception import Interception
 from kafka_sidecar.proxy.interception.produce import InterceptedProduce
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Exchange
-from kafka_sidecar.proxy.relay.routes import RouteError
+from kafka_sidecar.proxy.relay.exchange import Exchange, RouteError
 
 NAMES = ("orders", "payments", "free", "other")
 ON_ORDERS = [{"type": f"support.interception:{kind}", "topics": ["orders"]} for kind in ("Adds", "Reads")]

@@ -14,8 +14,7 @@ from support.oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.exchange import Answer, Client, Exchange, Hold, Last, Passes, Step
-from kafka_sidecar.proxy.relay.routes import RouteError
+from kafka_sidecar.proxy.relay.exchange import Answer, Client, Exchange, Hold, Last, Passes, RouteError, Step
 
 TAKEN = ApiKey.DELETE_TOPICS  # any API that nobody rewrites
 PASSING = ApiKey.HEARTBEAT

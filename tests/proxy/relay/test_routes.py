@@ -10,7 +10,8 @@ from harness.definitions import Definition, definitions
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.schema.versions import parse_versions
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
-from kafka_sidecar.proxy.relay.routes import RouteError, Routes, versions
+from kafka_sidecar.proxy.relay.exchange import RouteError
+from kafka_sidecar.proxy.relay.routes import Routes, versions
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 # Hosts that are no brokers': of ACLs, and of the applications that use Kafka Streams.
