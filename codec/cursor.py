@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, Buffer, bad_length, read_known_tags
+from kafka_sidecar.codec.wire import ID_SIZE, MAX_UVARINT_BYTES, Buffer, bad_length, read_known_tags
 
-ID_SIZE = 16
 NULL = -1
 
 

@@ -21,13 +21,11 @@ from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import Buffer, Message, decode, encode, read_tags
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.scan import ProduceSpans
-from kafka_sidecar.codec.wire import write_uvarint
+from kafka_sidecar.codec.wire import LENGTH, LENGTH_SIZE, write_uvarint
 
 M = TypeVar("M", bound=Message)
 Edit = tuple[int, int, Buffer]  # start, end, what stands there instead
 
-LENGTH = Format(">i")
-LENGTH_SIZE = 4
 _ROUTE = Format(">hh")
 _CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, 12, 8
 VIEWED_FROM = 64 << 10  # bytes of a frame from which on slices of a view are cheaper than copies

@@ -16,8 +16,8 @@ from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
 
 __all__ = [
     "TAGS", "Buffer", "FieldReader", "FieldWriter", "Message", "Reader", "Skipper", "Span", "Struct", "Writer",
-    "changed", "decode", "encode", "field_reader", "field_writer", "read_tags", "reader", "skipper", "span",
-    "write_tags", "writer",
+    "changed", "decode", "encode", "field_reader", "field_writer", "first_version", "read_tags", "reader", "skipper",
+    "span", "write_tags", "writer",
 ]  # fmt: skip
 
 S = TypeVar("S", bound=Struct)
@@ -30,6 +30,19 @@ def decode(cls: type[S], data: Buffer, version: int, at: int = 0) -> tuple[S, in
         CodecError: these bytes are no such message.
     """
     return reader(cls, version)(data, at)
+
+
+def first_version(cls: type[Struct], field: str) -> int:
+    """The first version of a message in which this part of it has a field.
+
+    >>> from kafka_sidecar.codec.messages.produce import TopicProduceData
+    >>> first_version(TopicProduceData, "topic_id")
+    13
+
+    Raises:
+        ValueError: it has no such field.
+    """
+    return cls.declaration_.first_version(field)
 
 
 def encode(value: Struct, version: int) -> bytes:

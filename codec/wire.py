@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from struct import Struct
 from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 
 Buffer = bytes | memoryview
+LENGTH = Struct(">i")  # of a frame, which begins with it and does not count it
+LENGTH_SIZE = LENGTH.size
+ID_SIZE = 16
+NO_ID = bytes(ID_SIZE)  # the uuid that stands for none: of a topic in a cluster that has no topic ids (KIP-516)
 MAX_UVARINT_BYTES = 5
 _ONE_BYTE = [bytes((n,)) for n in range(128)]
 

@@ -11,6 +11,7 @@ from crc32c import crc32c
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.records.compression import decompressed
 from kafka_sidecar.codec.records.records import Records
+from kafka_sidecar.codec.wire import LENGTH
 
 # baseOffset: int64
 # batchLength: int32          counted from here
@@ -26,13 +27,13 @@ from kafka_sidecar.codec.records.records import Records
 # baseSequence: int32
 # records: int32 count, then the records, compressed as one where they are
 HEADER = struct.Struct(">qiibIhiqqqhii")
+BATCH_HEADER_SIZE = HEADER.size  # bytes
 LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT = 8, 16, 17, 21, 57
 OLD_CRC_AT = 12  # magic 0 and 1
 LENGTH_FROM = 12  # batchLength counts what comes after itself
-LENGTH = struct.Struct(">i")
 NEWEST_MAGIC = 2
 # offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
-SMALLEST = {0: 26, 1: 34, 2: HEADER.size}
+SMALLEST = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
 CODEC_BITS = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 RECORDS_LIMIT = 100 << 20
@@ -119,7 +120,7 @@ class Batch:
         """
         header = self._header or self.header
         attributes = header.attributes
-        payload = decompressed(attributes & CODEC_BITS, self.data[HEADER.size :], limit)
+        payload = decompressed(attributes & CODEC_BITS, self.data[BATCH_HEADER_SIZE:], limit)
         appended = header.max_timestamp if attributes & LOG_APPEND_TIME else None
         return Records(payload, header.count, header.base_timestamp, appended)
 
@@ -142,7 +143,7 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
     at, end = 0, len(view)
     while at < end:
         header = None
-        if end - at >= HEADER.size and view[at + MAGIC_AT] == NEWEST_MAGIC:
+        if end - at >= BATCH_HEADER_SIZE and view[at + MAGIC_AT] == NEWEST_MAGIC:
             header = BatchHeader._make(HEADER.unpack_from(view, at))
             magic, size = NEWEST_MAGIC, LENGTH_FROM + header.length
         else:
@@ -161,7 +162,7 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
 def _measured(view: memoryview, at: int, end: int) -> tuple[int, int]:
     """Magic and bytes of a batch that is older or cut off; more bytes than there are where the magic is."""
     if end - at <= MAGIC_AT:
-        return NEWEST_MAGIC, HEADER.size
+        return NEWEST_MAGIC, BATCH_HEADER_SIZE
     magic = view[at + MAGIC_AT]
     if magic not in SMALLEST:
         raise CodecError(f"a record batch has magic {magic}")

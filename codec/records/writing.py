@@ -11,6 +11,7 @@ from crc32c import crc32c
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import (
     ATTRIBUTES_AT,
+    BATCH_HEADER_SIZE,
     CODEC_BITS,
     CONTROL,
     COUNT_AT,
@@ -106,9 +107,9 @@ def resealed(batch: Batch, records: Records) -> bytes:
 
     Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
     """
-    header = bytearray(batch.data[: HEADER.size])
+    header = bytearray(batch.data[:BATCH_HEADER_SIZE])
     header[COUNT_AT:] = len(records).to_bytes(4, "big")
-    return _sealed(header, records.payload, batch.data[HEADER.size :])
+    return _sealed(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
 
 
 def commit_marker(like: Batch, base_offset: int) -> bytes:
@@ -168,7 +169,7 @@ def _sealed(header: bytearray, payload: bytes, before: bytes | memoryview = b"")
     """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
     checksum."""
     records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
-    header[LENGTH_AT:LENGTH_FROM] = (HEADER.size - LENGTH_FROM + len(records)).to_bytes(4, "big")
+    header[LENGTH_AT:LENGTH_FROM] = (BATCH_HEADER_SIZE - LENGTH_FROM + len(records)).to_bytes(4, "big")
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
     header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
     return b"".join((header, records))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, overload
 
 from kafka_sidecar.codec.schema.versions import NEVER, Versions, parse_versions
+from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ FIXED: dict[str, tuple[str, int]] = {
     "uint32": ("I", 4),
     "int64": ("q", 8),
     "float64": ("d", 8),
-    "uuid": ("16s", 16),
+    "uuid": (f"{ID_SIZE}s", ID_SIZE),
 }
 
 
@@ -98,7 +99,7 @@ uint32 = Primitive("uint32", 0)
 int64 = Primitive("int64", 0)
 float64 = Primitive("float64", 0.0)
 # 16 raw bytes.
-uuid = Primitive("uuid", bytes(16))
+uuid = Primitive("uuid", NO_ID)
 # UTF-8. Bytes that are not come as lone surrogates (`surrogateescape`) and leave as they came.
 string = Primitive("string", "")
 # Kafka's "bytes".

@@ -64,6 +64,13 @@ class Declaration:
         known = [f for f in self.fields if version in f.versions and version in f.tagged]
         return sorted(known, key=lambda field: field.tag or 0)
 
+    def first_version(self, name: str) -> int:
+        """The first version that has a field."""
+        for field in self.fields:
+            if field.name == name:
+                return field.versions.low
+        raise ValueError(f"{self.name} has no field {name}")
+
     def field(self, name: str, version: int) -> Field:
         for field in self.fields:
             if field.name == name and version in field.versions:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import decode, encode
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_sidecar.codec.wire import LENGTH, NO_ID
 
 VERSION = 12  # of Metadata: the oldest supported broker (3.9) speaks it, the newest still does
 REQUEST_HEADER, RESPONSE_HEADER = 2, 1
-CLIENT_ID = "kafka-sidecar"
-LENGTH = Struct(">i")
+OWN_CLIENT_ID = "kafka-sidecar"
 MAX_ANSWER = 64 << 20
-NO_ID = bytes(16)
 # Of one broker. ValueError and OverflowError: its host or port is none that could be.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
 
@@ -97,7 +95,7 @@ class Cluster:
         raise OSError("; ".join(failures) or "no broker is known")
 
     async def _ask_one(self, host: str, port: int, request: MetadataRequest) -> MetadataResponse:
-        header = RequestHeader(api_key=ApiKey.METADATA, api_version=VERSION, correlation_id=0, client_id=CLIENT_ID)
+        header = RequestHeader(api_key=ApiKey.METADATA, api_version=VERSION, correlation_id=0, client_id=OWN_CLIENT_ID)
         body = encode(header, REQUEST_HEADER) + encode(request, VERSION)
         reader, writer = await asyncio.open_connection(host, port, local_addr=self._source)
         self._reached()

@@ -13,13 +13,13 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import changed, decode, encode, read_tags
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
+from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
 from kafka_sidecar.proxy.nodes.endpoints import Local, nodes_of, tell, teller
 from kafka_sidecar.proxy.relay.frames import Collected
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
 
 # A response frame: length int32 | correlation id int32 | [tags] | body
-LENGTH = Struct(">i")
 HEADER = 8
 STREAMED = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 CORRELATION_ID = Struct(">i")

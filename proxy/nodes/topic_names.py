@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-from kafka_sidecar.codec.message import field_reader, span
-from kafka_sidecar.codec.messages.metadata import MetadataResponse
+from kafka_sidecar.codec.message import field_reader, first_version, span
+from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
+from kafka_sidecar.codec.wire import NO_ID
 
-FIRST_WITH_IDS = 10
 LARGEST_LEARNED = 256 << 10  # a longer Metadata response would hold up the loop: its topics are asked for when needed
 MOST_NAMES = 100_000
-NO_ID = bytes(16)
+FIRST_WITH_IDS = first_version(MetadataResponseTopic, "topic_id")
 
 # Ids of topics -> the names of those that there are. Raises OSError, CodecError.
 Ask = Callable[[Collection[bytes]], Awaitable[Mapping[bytes, str]]]

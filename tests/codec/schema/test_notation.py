@@ -17,6 +17,7 @@ from kafka_sidecar.codec.message import (
     encode,
     field_reader,
     field_writer,
+    first_version,
     skipper,
     span,
 )  # fmt: skip
@@ -262,6 +263,12 @@ def test_a_field_that_is_not_there_cannot_be_asked_for() -> None:
         skipper(Everything, 2, before="leader")
     with pytest.raises(UnsupportedVersionError):
         field_reader(Everything, "typo", 2)
+
+
+def test_the_first_version_of_a_field_is_the_one_that_was_declared() -> None:
+    assert (first_version(Point, "x"), first_version(Point, "label")) == (0, 1)
+    with pytest.raises(ValueError, match="Point has no field typo"):
+        first_version(Point, "typo")
 
 
 def test_a_struct_belongs_to_one_message() -> None:
