@@ -41,7 +41,6 @@ TESTED_IN = {
     "proxy/topic_configs/definitions.py": "tests/proxy/topic_configs/test_alter_configs.py",
     "proxy/topic_configs/kafka_clients.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/keeper.py": "tests/proxy/topic_configs/test_alter_configs.py",
-    "proxy/topic_configs/source_address.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/store.py": "tests/proxy/topic_configs/test_kafka_store.py",
 }
 # All messages are compared with Kafka's own definitions, one by one.

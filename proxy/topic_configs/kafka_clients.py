@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from kafka_sidecar.proxy.topic_configs import source_address
+from kafka_sidecar.proxy.topic_configs.source_address import connect_from
+
+T = TypeVar("T")
 
 CLIENT_ID = "kafka-sidecar"
 REQUEST_LIMIT_MS = 5000
@@ -70,10 +72,16 @@ class KafkaClients:
             "bootstrap_servers": bootstrap_servers, "client_id": CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS, "metadata_max_age_ms": METADATA_AGE_MS,
         }  # fmt: skip
+        self._source = source
         self._producer: Any = None
         self._starting = asyncio.Lock()
-        if source is not None:
-            source_address.connect_from(source)
+
+    def _made(self, kind: Callable[..., T], **settings: Any) -> T:
+        """One of aiokafka's three kinds of clients, which hold the client that connects under two names."""
+        made = kind(**self._common, **settings)
+        if self._source is not None:
+            connect_from(self._source, getattr(made, "client", None) or made._client)  # type: ignore[attr-defined]
+        return made
 
     async def stop(self) -> None:
         if self._producer is not None:
@@ -83,7 +91,7 @@ class KafkaClients:
         """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
         async with self._starting:
             if self._producer is None:
-                producer = AIOKafkaProducer(**self._common, acks="all")
+                producer = self._made(AIOKafkaProducer, acks="all")
                 try:
                     await producer.start()
                 except BaseException:
@@ -99,8 +107,8 @@ class KafkaClients:
         """The topic from its beginning. Makes it where it is missing. Raises one of ``failures``."""
         await self._make_topic()
         # "none": a log that was cut off or replaced is an error, for what it no longer says must be forgotten.
-        consumer = AIOKafkaConsumer(
-            **self._common, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=IDLE_FETCH_MS
+        consumer = self._made(
+            AIOKafkaConsumer, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=IDLE_FETCH_MS
         )
         try:
             await consumer.start()
@@ -111,7 +119,7 @@ class KafkaClients:
             await consumer.stop()
 
     async def _make_topic(self) -> None:
-        admin = AIOKafkaAdminClient(**self._common)
+        admin = self._made(AIOKafkaAdminClient)
         try:
             await admin.start()
             wanted = NewTopic(self._topic, num_partitions=1, replication_factor=1, topic_configs=TOPIC_CONFIGS)

@@ -116,6 +116,7 @@ class FakeBroker:
         self.answers = dict(ANSWERS)
         self.requests: list[Request] = []
         self.connected = 0  # how many connections there have been
+        self.clients: list[str] = []  # the addresses that they came from
         self.reading = asyncio.Event()  # cleared: what clients send is not read
         self.reading.set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -159,6 +160,7 @@ class FakeBroker:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connected += 1
+        self.clients.append(writer.get_extra_info("peername")[0])
         self._writers.add(writer)
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._serving.add(task)

@@ -1,0 +1,86 @@
+"""The clients of the store connect from the configured address, and no other client of aiokafka does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiokafka.client
+import aiokafka.conn
+import pytest
+from aiokafka.client import AIOKafkaClient
+from support import oracle
+from support.fake_broker import FakeBroker, Request, metadata
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
+from kafka_sidecar.proxy.topic_configs.source_address import CONNECTING, connect_from
+
+SOURCE = "127.0.0.2"
+TOPIC = "configs"
+
+
+async def create_topics(broker: FakeBroker, request: Request) -> bytes:
+    made = oracle.response(request.key, request.version, topics=[{"name": TOPIC}])
+    return oracle.response_frame(made, request.correlation_id)
+
+
+async def connected(client: AIOKafkaClient) -> None:
+    """First to a bootstrap server, then to a broker of the cluster."""
+    await client.bootstrap()
+    assert await client.ready(1)
+    await client.close()
+
+
+async def test_a_client_connects_from_the_address_and_others_do_not() -> None:
+    async with FakeBroker(1) as broker:
+        own, other = (AIOKafkaClient(bootstrap_servers=broker.address) for _ in range(2))
+        connect_from(SOURCE, own)
+        await connected(own)
+        assert broker.clients == [SOURCE] * 2
+        await connected(other)
+        assert broker.clients[2:] == ["127.0.0.1"] * 2
+
+
+async def test_every_client_of_the_store_connects_from_the_address() -> None:
+    async with FakeBroker(1) as broker:
+        broker.answers[ApiKey.CREATE_TOPICS] = create_topics
+        clients = KafkaClients([broker.address], TOPIC, 1, SOURCE)
+        async with clients.reading():
+            before = len(broker.clients)
+        assert before >= 2  # the admin client and the consumer
+        writer_asked = asyncio.Event()
+
+        async def noted(broker: FakeBroker, request: Request) -> bytes:
+            writer_asked.set()
+            return await metadata(broker, request)
+
+        broker.answers[ApiKey.METADATA] = noted
+        writing = asyncio.ensure_future(clients.write(b"k", b"v"))
+        async with asyncio.timeout(5):
+            await writer_asked.wait()
+        assert len(broker.clients) > before
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        await clients.stop()
+        assert set(broker.clients) == {SOURCE}
+
+
+async def test_nothing_of_aiokafka_itself_changes() -> None:
+    modules = (aiokafka.client, aiokafka.conn)
+    before = [dict(vars(one)) for one in (*modules, AIOKafkaClient, aiokafka.conn.AIOKafkaConnection)]
+    async with FakeBroker(1) as broker:
+        own = AIOKafkaClient(bootstrap_servers=broker.address)
+        connect_from(SOURCE, own)
+        await connected(own)
+    assert [dict(vars(one)) for one in (*modules, AIOKafkaClient, aiokafka.conn.AIOKafkaConnection)] == before
+
+
+def test_aiokafka_still_connects_where_it_is_changed() -> None:
+    """With another release it may connect elsewhere: then the address would be ignored without a word."""
+    calling = {
+        name
+        for name, method in vars(AIOKafkaClient).items()
+        if "create_conn" in getattr(getattr(method, "__code__", None), "co_names", ())
+    }
+    assert calling == set(CONNECTING)
