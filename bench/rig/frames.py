@@ -7,6 +7,8 @@ from struct import Struct, pack
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from crc32c import crc32c
+
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 CLIENT_ID: Final = b"relay-bench"
 TOPIC: Final = b"bench"
@@ -16,6 +18,7 @@ NODE_ID: Final = 1
 REQUEST_HEAD = Struct(">ihhi")  # length, api key, version, correlation id
 RESPONSE_HEAD = Struct(">ii")  # length, correlation id
 CORRELATION = Struct(">i")
+CRC_AT, ATTRIBUTES_AT = 17, 21  # in a batch: where its checksum is, and where what it is of begins
 STAMPED_IN_PLACE: Final = 16 * 1024  # larger frames are sent as two pieces without being copied together
 
 # What the stub says it speaks: api key -> lowest and highest version.
@@ -80,7 +83,7 @@ def compact(value: bytes) -> bytes:
 
 
 def record_batch(size_bytes: int) -> bytes:
-    """A batch of magic 2 with one record, ``size_bytes`` long in all. The checksum is 0: no peer here reads it."""
+    """A batch of magic 2 with one record, ``size_bytes`` long in all."""
     # baseOffset i64, batchLength i32, leaderEpoch i32, magic i8, crc u32, attributes i16, lastOffsetDelta i32,
     # baseTimestamp i64, maxTimestamp i64, producerId i64, producerEpoch i16, baseSequence i32, recordCount i32
     at_ms = 1_700_000_000_000
@@ -91,7 +94,8 @@ def record_batch(size_bytes: int) -> bytes:
         body = b"\0\0\0\x01" + uvarint(2 * value_size)
         record_size = len(body) + value_size + 1
         if len(uvarint(2 * record_size)) + record_size == room:
-            return header + uvarint(2 * record_size) + body + b"v" * value_size + b"\0"
+            batch = header + uvarint(2 * record_size) + body + b"v" * value_size + b"\0"
+            return batch[:CRC_AT] + pack(">I", crc32c(batch[ATTRIBUTES_AT:])) + batch[ATTRIBUTES_AT:]
     raise ValueError(f"no batch of one record is {size_bytes} bytes long")
 
 
