@@ -1,6 +1,6 @@
 """What interceptors cost: nothing for the topics that they are not for, so much for those that they are for.
 
-usage: intercept.py [--only TEXT] [--reps N] [--seconds S] [--markdown FILE]
+usage: intercept.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
 
 How it measures and how to read it: docs/reference/benchmarks.md
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,17 +17,20 @@ from statistics import median
 
 from json_values import value
 from relay import describe, installed, run_all, start_all
-from rig import frames, report
+from rig import frames, report, versions
 from rig.connection import Loop
 from rig.cores import on_two_cores
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
+from validate import JSON_POLICY, check_refusals
 
 from kafka_sidecar.codec.records import Codec, NewRecord, built
 
 NONE, OTHER_TOPIC, LATENCY = "no interceptors", "on another topic", "latency"
-ADD_HEADER, PYTHON, ON_CONSUME = "add_header", "a Python on_send", "a Python on_consume"
+ADD_HEADER, JSON_TOO = "add_header", "json and add_header"
+PYTHON, ON_CONSUME = "a Python on_send", "a Python on_consume"
+ADDING = (ADD_HEADER, JSON_TOO)
 TOPIC = frames.TOPIC.decode()
 OTHER_TARGET = 1.05  # what is left above 1 is noise
 PARTITIONS = 3
@@ -59,6 +63,7 @@ def peers(folder: Path) -> list[Peer]:
         OTHER_TOPIC: settings(*OTHERS),
         LATENCY: settings(f"{{type: latency, end_to_end: false, topics: [{TOPIC}]}}"),
         ADD_HEADER: settings(ADDED % TOPIC),
+        JSON_TOO: JSON_POLICY + settings(ADDED % TOPIC),
         PYTHON: settings(f"{{type: looks:Looks, {own}}}"),
         ON_CONSUME: settings(f"{{type: looks:Reads, {own}}}"),
     }
@@ -69,21 +74,23 @@ def peers(folder: Path) -> list[Peer]:
     ]
 
 
-def produce(title: str, records: int, size: int, codec: Codec) -> Workload:
-    """Requests as a Java producer makes them: ``records`` of them in all, over three partitions."""
+def produce(
+    title: str, records: int, size: int, codec: Codec, partitions: int = PARTITIONS, connections: int = 1
+) -> Workload:
+    """Requests as a Java producer makes them: ``records`` of them in all, over the partitions."""
     chance = random.Random(title)
     batches = tuple(
-        built([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
-        for _ in range(PARTITIONS)
+        built([NewRecord(value(size, chance)) for _ in range(records // partitions)], codec=codec)
+        for _ in range(partitions)
     )
-    return Workload(title, 1, 5, batches=batches, records=records)
+    return Workload(title, connections, 5, batches=batches, records=records)
 
 
 def workloads() -> list[Workload]:
     return [
         produce("Produce 1 KB, lz4, 84 a request", 84, 1 << 10, Codec.LZ4),
         produce("Produce 100 B, lz4, 300 a request", 300, 100, Codec.LZ4),
-        Workload("Produce 1 KB, 1 a request", 8, 5, produce_bytes=1 << 10),
+        produce("Produce 1 KB, 1 a request", 1, 1 << 10, Codec.NONE, partitions=1, connections=8),
         Workload("Fetch 64 KB", 4, 1, fetch_bytes=64 << 10),
         Workload("Fetch 1 MB", 4, 1, fetch_bytes=1 << 20),
     ]
@@ -103,6 +110,16 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     return report.Row(f"{load.title}: CPU us/request", cells, f"{OTHER_TOPIC} <= {OTHER_TARGET}x")
 
 
+def check_edits(target: Target) -> None:
+    """A request comes longer to the broker in the columns that add a header, and in no other. Raises BenchError."""
+    driver, request = target.driver, workloads()[0].request()
+    with socket.create_connection(driver.learn_node(target.address)) as sock:
+        driver.ask(sock, request)
+    added = driver.broker.last_bytes - request.size_bytes
+    if (added > 0) is not (target.column in ADDING):
+        raise BenchError(f"{target.name} made a request longer by {added} bytes")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
@@ -110,26 +127,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    versions.add_arguments(parser)
     return parser.parse_args()
 
 
 def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
     chance, loop = random.Random(options.seed), Loop()
     loads = [load for load in workloads() if options.only in load.title]
-    targets = [Target.through(peer, loop, folder) for peer in installed(peers(folder))]
+    targets = [Target.through(peer, loop, folder) for peer in installed(versions.with_twins(peers(folder), options))]
     try:
         start_all(targets, 1, core, chance)
+        for target in targets:
+            check_refusals(target, checking=JSON_TOO)
+            check_edits(target)
         runs = run_all(loads, targets, options, chance)
     except BenchError as error:
         sys.exit(str(error))
     finally:
         for target in targets:
             target.stop()
-    text = report.table([row(load, targets, runs) for load in loads], [target.name for target in targets])
+    shown = versions.without_twins(targets)
+    text = report.table([row(load, shown, runs) for load in loads], [target.name for target in shown])
     about = describe(options, core is not None, runs)
-    print(f"\n{about}\n\n{text}")
-    if options.markdown:
-        options.markdown.write_text(f"{about}\n\n{text}\n")
+    report.publish(options, about, text, versions.described(options), versions.comparison(loads, targets, runs))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What one request costs through kafka-sidecar, haproxy and socat, and with nothing in between.
 
-usage: relay.py [--only TEXT] [--reps N] [--seconds S] [--peer NAME COMMAND] [--json FILE] [--markdown FILE]
+usage: relay.py [--only TEXT] [--reps N] [--seconds S] [--peer NAME COMMAND] [--before PROGRAM]
+                [--json FILE] [--markdown FILE]
        relay.py --profile FILE [--only TEXT]
 
 How it measures and how to read it: docs/reference/benchmarks.md
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rig import report
+from rig import report, versions
 from rig.connection import Loop
 from rig.driver import BenchError, Workload
 from rig.peers import PEERS, Peer, found, from_command_line, profiled
@@ -56,6 +57,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     parser.add_argument("--profile", type=Path, metavar="FILE",
                         help="instead: load kafka-sidecar under cProfile and write what it saw")  # fmt: skip
+    versions.add_arguments(parser)
     return parser.parse_args()
 
 
@@ -127,7 +129,8 @@ def compare(options: argparse.Namespace, folder: Path, loop: Loop, cores: tuple[
     core, pinned = cores
     chance = random.Random(options.seed)
     peers = [peer for peer in PEERS if peer.name in options.peers.split(",")]
-    peers = installed([*peers, *(from_command_line(*words) for words in options.peer)])
+    peers += [from_command_line(*words) for words in options.peer]
+    peers = installed(versions.with_twins(peers, options))
     targets = [Target.direct(loop), *(Target.through(peer, loop, folder) for peer in peers)]
     try:
         start_all(targets, options.reps, core, chance)
@@ -137,11 +140,11 @@ def compare(options: argparse.Namespace, folder: Path, loop: Loop, cores: tuple[
     finally:
         for target in targets:
             target.stop()
-    rows = report.rows(chosen(options), targets, runs)
-    about, text = describe(options, pinned, runs), report.table(rows, [target.name for target in targets])
-    print(f"\n{about}\n\n{text}")
-    if options.markdown:
-        options.markdown.write_text(f"{about}\n\n{text}\n")
+    shown = versions.without_twins(targets)
+    rows = report.rows(chosen(options), shown, runs)
+    about, text = describe(options, pinned, runs), report.table(rows, [target.name for target in shown])
+    compared = versions.comparison(chosen(options), targets, runs)
+    report.publish(options, about, text, versions.described(options), compared)
     if options.json:
         options.json.write_text(json.dumps(_as_json(about, targets, runs), indent=1))
 

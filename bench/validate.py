@@ -1,6 +1,6 @@
 """What one record costs through kafka-sidecar, with policies and without, and through haproxy.
 
-usage: validate.py [--only TEXT] [--reps N] [--seconds S] [--json FILE] [--markdown FILE]
+usage: validate.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--json FILE] [--markdown FILE]
 
 How it measures and how to read it: docs/reference/benchmarks.md
 """
@@ -19,7 +19,7 @@ from statistics import median
 
 from json_values import value
 from relay import describe, installed, run_all, start_all
-from rig import frames, report
+from rig import frames, report, versions
 from rig.connection import Loop
 from rig.cores import on_two_cores
 from rig.driver import BenchError, Workload
@@ -81,15 +81,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    versions.add_arguments(parser)
     return parser.parse_args()
 
 
-def check_refusals(target: Target) -> None:
-    """A value that is no JSON comes back from the peer that checks, and from no other. Raises BenchError."""
+def check_refusals(target: Target, checking: str = CHECKING) -> None:
+    """A value that is not JSON is rejected in the column ``checking``, and in no other. Raises BenchError."""
     node = target.driver.learn_node(target.address)
     with socket.create_connection(node) as sock:
         answer = target.driver.ask(sock, frames.produce_batches([built([NewRecord(b'{"a":1,}')])]))
-    error, due = frames.produce_error(answer), ErrorCode.INVALID_RECORD if target.name == CHECKING else 0
+    error, due = frames.produce_error(answer), ErrorCode.INVALID_RECORD if target.column == checking else 0
     if error != due:
         raise BenchError(f"{target.name} answered a value that is no JSON with {error}, not {due}")
 
@@ -130,7 +131,7 @@ def memory_row(targets: Sequence[Target], runs: report.Runs) -> report.Row:
 def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
     chance, loop = random.Random(options.seed), Loop()
     loads = [load for load in workloads() if options.only in load.title]
-    targets = [Target.through(peer, loop, folder) for peer in installed(peers())]
+    targets = [Target.through(peer, loop, folder) for peer in installed(versions.with_twins(peers(), options))]
     try:
         start_all(targets, 1, core, chance)
         for target in targets:
@@ -141,13 +142,12 @@ def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None
     finally:
         for target in targets:
             target.stop()
-    rows = [row for load in loads for row in (cpu_row(load, targets, runs), rate_row(load, targets, runs))]
-    rows.append(memory_row(targets, runs))
+    shown = versions.without_twins(targets)
+    rows = [row for load in loads for row in (cpu_row(load, shown, runs), rate_row(load, shown, runs))]
+    rows.append(memory_row(shown, runs))
     about = describe(options, core is not None, runs)
-    text = report.table(rows, [target.name for target in targets])
-    print(f"\n{about}\n\n{text}")
-    if options.markdown:
-        options.markdown.write_text(f"{about}\n\n{text}\n")
+    text = report.table(rows, [target.name for target in shown])
+    report.publish(options, about, text, versions.described(options), versions.comparison(loads, targets, runs))
     if options.json:
         each = ((title, name, result) for (title, name), results in runs.items() for result in results)
         kept = [{"workload": title, "peer": name, **asdict(result)} for title, name, result in each]

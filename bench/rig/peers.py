@@ -35,6 +35,7 @@ class Peer:
     remedy: str = "no such program"  # how to install it
     reads_kafka: bool = False  # must rewrite addresses
     is_yardstick: bool = False  # has no targets to meet
+    twin_of: str = ""  # the name of the peer that it is another version of
 
 
 HAPROXY_CONFIG: Final = """global

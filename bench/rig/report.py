@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -115,9 +116,11 @@ def _verdict(target: Target, figure: float, limit: float | None) -> str:
 
 
 def table(found: Sequence[Row], names: Sequence[str]) -> str:
-    """The rows as a Markdown table that reads well as plain text too."""
+    """The rows as a Markdown table that reads well as plain text too; without the column of targets where none has."""
     lines = [["", *names, "target"]]
     lines += [[row.measure, *(row.cells.get(name, "") for name in names), row.target] for row in found]
+    if not any(row.target for row in found):
+        lines = [line[:-1] for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
     return "\n".join(
@@ -128,6 +131,14 @@ def table(found: Sequence[Row], names: Sequence[str]) -> str:
         + " |"
         for line in lines
     )
+
+
+def publish(options: argparse.Namespace, *parts: str) -> None:
+    """Print what was found, and write it where ``--markdown`` says; parts that are empty are left out."""
+    text = "\n\n".join(part for part in parts if part)
+    print(f"\n{text}")
+    if options.markdown:
+        options.markdown.write_text(f"{text}\n")
 
 
 def _aligned(cell: str, width: int, *, left: bool) -> str:

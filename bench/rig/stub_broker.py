@@ -24,6 +24,7 @@ class StubBroker:
         self.address = Address(*self._listener.getsockname())
         self.advertised = self.address
         self.served = 0  # Produce and Fetch requests
+        self.last_bytes = 0  # the size of the newest of these, length prefix included
         self.prepare(fetch_bytes=0)
         loop.watch(self._listener, self._accept)
 
@@ -81,6 +82,7 @@ class _Served:
             due += 1
         self._due = due
         self._broker.served += len(heads)
+        self._broker.last_bytes = heads[-1][0] + 4
         self.connection.write(response.stamp(first, len(heads)))
 
     def _answer_control(self, heads: list[tuple[int, ...]]) -> None:

@@ -79,6 +79,11 @@ class Target:
             self.process = None
 
     @property
+    def column(self) -> str:
+        """Its name, or that of the peer of which it is another version."""
+        return (self.peer.twin_of if self.peer else "") or self.name
+
+    @property
     def log(self) -> Path:
         return (self.folder or Path()) / f"{self.name}.log"
 
