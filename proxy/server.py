@@ -7,7 +7,7 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
@@ -27,6 +27,8 @@ from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
     from kafka_sidecar.proxy.interception.interception import Interception
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
@@ -78,6 +80,7 @@ class Server:
         self._routes = Routes(
             metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self._exchange
         )
+        metrics.features += [self._validation_metrics, self._interception_metrics]
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
@@ -122,7 +125,6 @@ class Server:
 
         if self.interception is None:
             self.interception = Interception(self.topics, self._cluster.topic_ids)
-            self.metrics.interception = self.interception.observed
         return self.interception.loaded(config)
 
     def _apply_rules(self, config: Config) -> None:
@@ -134,9 +136,22 @@ class Server:
             if (topic := self.config.topic_configs.topic) is not None:  # what it was at the start: it is read there
                 self.topic_configs = self._keep_topic_configs(topic)
             self.validator = validator.start(config, self.topics, self.topic_configs)
-            self.metrics.validation = self.validator.observed
         else:
             self.validator.apply(config)
+
+    def _validation_metrics(self) -> Iterable[Metric]:
+        if self.validator is None:
+            return ()
+        from kafka_sidecar.proxy.validation.exposition import exposed
+
+        return exposed(self.validator.observed)
+
+    def _interception_metrics(self) -> Iterable[Metric]:
+        if self.interception is None:
+            return ()
+        from kafka_sidecar.proxy.interception.exposition import exposed
+
+        return exposed(self.interception.observed)
 
     def _keep_topic_configs(self, topic: str) -> TopicConfigs:
         from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs

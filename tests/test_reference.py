@@ -15,9 +15,11 @@ from support.pages import Page, all_pages, modules, page, settings, tree
 from kafka_sidecar.proxy.admin.exposition import exposed
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
+from kafka_sidecar.proxy.interception.exposition import exposed as interception
 from kafka_sidecar.proxy.interception.stats import Observed as Interceptions
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from kafka_sidecar.proxy.validation.exposition import exposed as validation
 from kafka_sidecar.proxy.validation.stats import Observed
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
@@ -59,7 +61,8 @@ def test_every_default_is_told(setting: str, default: str) -> None:
 
 def metric_names() -> set[str]:
     """The names that Prometheus sees."""
-    metrics = Metrics(validation=Observed(time.time), interception=Interceptions(time.time))
+    about_validation, about_interception = Observed(time.time), Interceptions(time.time)
+    metrics = Metrics(features=[lambda: validation(about_validation), lambda: interception(about_interception)])
     families = text_string_to_metric_families(exposed(metrics).decode())
     return {family.name + ("_total" if family.type == "counter" else "") for family in families}
 

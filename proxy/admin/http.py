@@ -70,8 +70,9 @@ class Admin:
 
     def _refusals(self) -> Page:
         """The last refused batches, newest first."""
-        seen = self._server.metrics.validation
-        return _json(200, {"refusals": [asdict(refusal) for refusal in reversed(seen.recent)] if seen else []})
+        validator = self._server.validator
+        recent = reversed(validator.observed.recent) if validator is not None else ()
+        return _json(200, {"refusals": [asdict(refusal) for refusal in recent]})
 
     def _metrics(self) -> Page:
         from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, exposed

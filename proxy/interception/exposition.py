@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -11,50 +11,50 @@ from prometheus_client.metrics_core import Metric
 from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.interceptors.metrics import Figures, Histogram, Labels, readable
 from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, buckets
 
 Family = Any  # one of the three kinds of prometheus_client
 Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
-Buckets = Callable[[list[int], float], tuple[list[tuple[str, float]], float]]
 
 
-def exposed(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
-    """Every metric about interception; ``buckets`` makes those of a histogram."""
+def exposed(seen: Observed) -> Iterator[Metric]:
+    """Every metric about interception."""
     batches = CounterMetricFamily(
-        prefix + "intercepted_batches", "Batches that interceptors had to do with", labels=["api_key", "result"]
+        PREFIX + "intercepted_batches", "Batches that interceptors had to do with", labels=["api_key", "result"]
     )
     for (api, result), number in list(seen.batches.items()):  # others count in threads
         batches.add_metric([api, result], number)
     commits = CounterMetricFamily(
-        prefix + "intercepted_offsets", "Offsets of commits that pre_commit has seen", labels=["result"]
+        PREFIX + "intercepted_offsets", "Offsets of commits that pre_commit has seen", labels=["result"]
     )
     for result, number in list(seen.commits.items()):
         commits.add_metric([result], number)
     yield from (batches, commits)
-    yield from _guards(seen.guards, prefix, buckets)
-    yield from _own(seen, prefix, buckets)
+    yield from _guards(seen.guards)
+    yield from _own(seen)
 
 
-def _own(seen: Observed, prefix: str, buckets: Buckets) -> Iterator[Metric]:
+def _own(seen: Observed) -> Iterator[Metric]:
     """What interceptors have counted themselves; several of one type share a family."""
     families: dict[str, tuple[Shape, Family]] = {}
     for guard in seen.guards:
         try:
             for figures in guard.interceptor.figures():
-                _add(families, figures, guard.name, prefix, buckets)
+                _add(families, figures, guard.name)
         except BaseException as error:  # noqa: BLE001 - /metrics must not break for one of them
             seen.failed(guard.name, "figures", error)
     yield from (family for _, family in families.values())
 
 
-def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterator[Metric]:
+def _guards(guards: tuple[Guard, ...]) -> Iterator[Metric]:
     labels = ["interceptor", "hook"]
-    failures = CounterMetricFamily(prefix + "interceptor_failures", "Calls that an interceptor failed", labels=labels)
+    failures = CounterMetricFamily(PREFIX + "interceptor_failures", "Calls that an interceptor failed", labels=labels)
     slow = CounterMetricFamily(
-        prefix + "interceptor_over_budget", "Calls that took longer than they may", labels=labels
+        PREFIX + "interceptor_over_budget", "Calls that took longer than they may", labels=labels
     )
-    calls = HistogramMetricFamily(prefix + "interceptor_call_seconds", "Time of one call", labels=labels)
+    calls = HistogramMetricFamily(PREFIX + "interceptor_call_seconds", "Time of one call", labels=labels)
     out = GaugeMetricFamily(
-        prefix + "interceptor_taken_out", "1 while an interceptor is left out after failures", labels=["interceptor"]
+        PREFIX + "interceptor_taken_out", "1 while an interceptor is left out after failures", labels=["interceptor"]
     )
     for guard in guards:
         for hook, number in list(guard.failures.items()):
@@ -62,23 +62,21 @@ def _guards(guards: tuple[Guard, ...], prefix: str, buckets: Buckets) -> Iterato
         for hook, number in list(guard.over_budget.items()):
             slow.add_metric([guard.name, hook], number)
         for hook, histogram in list(guard.calls.items()):
-            calls.add_metric([guard.name, hook], *_buckets(histogram, buckets))
+            calls.add_metric([guard.name, hook], *_buckets(histogram))
         out.add_metric([guard.name], int(guard.is_out))
     yield from (failures, slow, calls, out)
 
 
-def _add(
-    families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: str, prefix: str, buckets: Buckets
-) -> None:
+def _add(families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: str) -> None:
     """Raises what is wrong with the figures: once they are rendered it would take all others with it."""
     if not isinstance(one.about, str):
         raise TypeError(f"what {one.name} is about is no text")
     labels = ["interceptor", *one.labels]
     for kind, values in _by_kind(one):
         for of, value in list(values.items()):
-            given = _buckets(value, buckets) if kind is HistogramMetricFamily else (float(value),)
+            given = _buckets(value) if kind is HistogramMetricFamily else (float(value),)
             shape = kind, one.labels
-            found, family = families.setdefault(one.name, (shape, kind(prefix + one.name, one.about, labels=labels)))
+            found, family = families.setdefault(one.name, (shape, kind(PREFIX + one.name, one.about, labels=labels)))
             if found != shape or len(of) != len(one.labels):
                 raise ValueError(f"the labels or the kind of {one.name} are not always the same")
             family.add_metric([interceptor, *map(readable, map(str, of))], *given)
@@ -90,5 +88,5 @@ def _by_kind(one: Figures) -> Iterator[tuple[type[Any], Mapping[Labels, Any]]]:
     yield HistogramMetricFamily, one.histograms
 
 
-def _buckets(histogram: Histogram, buckets: Buckets) -> tuple[list[tuple[str, float]], float]:
+def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
     return buckets(histogram.counts, histogram.total_us / 1e6)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka_sidecar.proxy.interception.stats import Observed as Interceptions
-    from kafka_sidecar.proxy.validation.stats import Observed
+    from prometheus_client.metrics_core import Metric
 
 LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
 
@@ -56,8 +56,7 @@ class Metrics:
     loop_delay_s: float = 0.0
     nodes: int = 0
     cluster_reached: bool = False
-    validation: Observed | None = None  # None: nothing is validated
-    interception: Interceptions | None = None  # None: nothing is intercepted
+    features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # what each of them shows on /metrics
 
     def api(self, key: int, name: str) -> ApiCounts:
         counts = self.apis.get(key)

@@ -213,7 +213,7 @@ async def test_validation_begins_when_a_reload_brings_the_first_policy_and_ends_
         assert said(9, await client.ask(bad)) == [("orders", 0, 0, 0)]
         server.apply(config(broker, **GUARDED))
         assert said(9, await client.ask(bad)) == [("orders", 0, 87, -1)]
-        assert server.metrics.validation is not None
+        assert server.validator is not None
         server.apply(config(broker))
         assert said(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
-        assert server.metrics.validation.refusals.total() == 1
+        assert server.validator.observed.refusals.total() == 1

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import oracle, produce_requests
 from support.broker_responses import asked, broker, named
 from support.dialogue import Dialogue, pieces, produce, produced, request, response
-from support.produce_requests import BAD, GOOD, Judging, batch, stored
+from support.produce_requests import BAD, GOOD, Judging, stored
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
@@ -66,16 +66,6 @@ def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_tho
     assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
     if acks:  # else it ends before its answers are due
         assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
-
-
-def test_what_policies_say_is_exposed() -> None:
-    judge = Judging()
-    judge.judged(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
-    samples = read(Metrics(validation=judge.observed))
-    assert samples["refused_records_total", "enforcetoldbada"] == 2
-    assert samples["policy_failures_total", "enforcetold"] == 1
-    assert samples["validated_batches_total", "contents"] == 3
-    assert samples["validated_records_total", ""] == 6
 
 
 def test_the_bytes_at_each_of_the_four_points_are_the_bytes_that_passed_there() -> None:

@@ -1,0 +1,32 @@
+"""The figures about validation in Prometheus' form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, counter_by
+from kafka_sidecar.proxy.validation.stats import Observed
+
+
+def exposed(seen: Observed) -> Iterator[Metric]:
+    """Every metric about validation."""
+    refused = CounterMetricFamily(
+        PREFIX + "refused_records",
+        "Records that policies refused, or would have (mode shadow)",
+        labels=["topic", "policy", "mode", "reason"],
+    )
+    for kind, number in seen.refusals.items():
+        refused.add_metric(kind, number)
+    failures = CounterMetricFamily(
+        PREFIX + "policy_failures", "Failures of policies themselves", labels=["policy", "mode"]
+    )
+    for failed, number in seen.failures.items():
+        failures.add_metric(failed, number)
+    yield from (refused, failures)
+    yield counter_by(
+        "validated_batches", "Batches that policies have judged, by how deep they looked", "depth", seen.batches
+    )
+    yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=seen.records)
