@@ -12,6 +12,8 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
 MODULES = (
+    "kafka_sidecar.codec.cursor",
+    "kafka_sidecar.codec.envelope",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
     "kafka_sidecar.codec.records.check",
@@ -19,6 +21,7 @@ MODULES = (
     "kafka_sidecar.codec.records.header",
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.records",
+    "kafka_sidecar.codec.scan",
 )
 
 

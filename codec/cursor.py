@@ -1,4 +1,8 @@
-"""Reads Kafka's primitive types one after the other, where building a message's objects would cost too much."""
+# cython: boundscheck=False
+"""Reads Kafka's primitive types one after the other, where building a message's objects would cost too much.
+
+This file runs as it is and compiled (cursor.pxd holds the C types). Each read checks its bounds before it indexes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,15 @@ from typing import Any
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.wire import ID_SIZE, MAX_UVARINT_BYTES, Buffer, bad_length, read_known_tags
 
-NULL = -1
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+# For C.
+_ID_SIZE = ID_SIZE
+_NULL = -1
+_MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
 
 
 class Cursor:
@@ -37,12 +49,18 @@ class Cursor:
         at = self.at
         data = self._data
         self.skip(size)
-        return int.from_bytes(data[at : at + size], "big", signed=True)
+        if not cython.compiled:
+            return int.from_bytes(data[at : at + size], "big", signed=True)
+        value = data[at]
+        if value > 127:
+            value -= 256
+        for place in range(at + 1, at + size):
+            value = value * 256 + data[place]
+        return value
 
-    def uvarint(self) -> int:
-        """An unsigned varint."""
+    def _uvarint(self) -> int:
         value = shift = 0
-        for _ in range(MAX_UVARINT_BYTES):
+        for _ in range(_MAX_UVARINT_BYTES):
             if self.at >= self._size:
                 raise self._truncated()
             byte = self._data[self.at]
@@ -51,13 +69,13 @@ class Cursor:
                 return value | byte << shift
             value |= (byte & 127) << shift
             shift += 7
-        raise CodecError(f"a varint is longer than {MAX_UVARINT_BYTES} bytes at {self.at - MAX_UVARINT_BYTES}")
+        raise CodecError(f"a varint is longer than {_MAX_UVARINT_BYTES} bytes at {self.at - _MAX_UVARINT_BYTES}")
 
     def length(self, size: int, nullable: bool, what: str) -> int:
         """The length of a string (``size`` 2), of bytes or an array (4); -1: null. ``size`` is that of the length
         itself in versions that are not flexible."""
-        found = self.uvarint() - 1 if self.flexible else self.integer(size)
-        if found < 0 and (found < NULL or not nullable):
+        found = self._uvarint() - 1 if self.flexible else self.integer(size)
+        if found < 0 and (found < _NULL or not nullable):
             raise bad_length(what, found)
         return found
 
@@ -76,20 +94,19 @@ class Cursor:
         """How a topic is named: by its 16-byte id, or its name."""
         if not by_id:
             return self._text(self.length(2, False, "a topic's name"))  # type: ignore[return-value]
-        self.skip(ID_SIZE)
-        return self._data[self.at - ID_SIZE : self.at]
+        self.skip(_ID_SIZE)
+        return self._data[self.at - _ID_SIZE : self.at]
 
     def tags(self, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]] | None) -> None:
         """Step over the tagged fields, if there can be any. ``known``: the functions that read those with a meaning,
         by number; what they cannot read is refused."""
-        if not self.flexible:
-            return
-        if self.at >= self._size:
-            raise self._truncated()
-        if self._data[self.at]:
-            _, _, self.at = read_known_tags(self._data, self.at, known or {})
-        else:
-            self.at += 1
+        if self.flexible:
+            if self.at >= self._size:
+                raise self._truncated()
+            if self._data[self.at]:
+                _, _, self.at = read_known_tags(self._data, self.at, known or {})
+            else:
+                self.at += 1
 
     def _text(self, size: int) -> str | None:
         if size < 0:

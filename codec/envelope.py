@@ -5,6 +5,8 @@
     response frame:  length int32 | correlation id int32 | [tags] | body
 
 A frame here is whole and begins with its length. Bytes outside of an edit stay as they came.
+
+This file runs as it is and compiled (envelope.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -15,18 +17,28 @@ from struct import Struct as Format
 from typing import Generic, TypeVar
 
 from kafka_sidecar.codec.apis import request_header_version, response_header_version
-from kafka_sidecar.codec.cursor import Cursor
-from kafka_sidecar.codec.errors import TruncatedError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
-from kafka_sidecar.codec.message import Buffer, Message, decode, encode, read_tags
+from kafka_sidecar.codec.message import Buffer, Message, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest
-from kafka_sidecar.codec.scan import ProduceSpans
 from kafka_sidecar.codec.wire import LENGTH, LENGTH_SIZE, write_uvarint
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.scan import ProduceSpans
+else:
+    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.scan import ProduceSpans  # type: ignore[no-redef]
 
 M = TypeVar("M", bound=Message)
 Edit = tuple[int, int, Buffer]  # start, end, what stands there instead
 
 _ROUTE = Format(">hh")
+_LENGTH_SIZE = LENGTH_SIZE  # for C
 _CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, 12, 8
 VIEWED_FROM = 64 << 10  # bytes of a frame from which on slices of a view are cheaper than copies
 
@@ -41,15 +53,15 @@ class OpenRequest:
 
     @property
     def api_key(self) -> int:
-        return _ROUTE.unpack_from(self.frame, LENGTH_SIZE)[0]  # type: ignore[no-any-return]
+        return self._integer(_LENGTH_SIZE, 2)
 
     @property
     def api_version(self) -> int:
-        return _ROUTE.unpack_from(self.frame, LENGTH_SIZE)[1]  # type: ignore[no-any-return]
+        return self._integer(_LENGTH_SIZE + 2, 2)
 
     @property
     def correlation_id(self) -> int:
-        return LENGTH.unpack_from(self.frame, _CORRELATION_AT)[0]  # type: ignore[no-any-return]
+        return self._integer(_CORRELATION_AT, 4)
 
     @property
     def client_id(self) -> str | None:
@@ -58,7 +70,10 @@ class OpenRequest:
     @property
     def header(self) -> bytes:
         """Everything between the length and the message."""
-        return self.frame[LENGTH_SIZE : self.body_at]
+        return self.frame[_LENGTH_SIZE : self.body_at]
+
+    def _integer(self, at: int, size: int) -> int:
+        return Cursor(self.frame, at, False).integer(size)
 
 
 def open_request(frame: bytes) -> OpenRequest:
@@ -68,9 +83,8 @@ def open_request(frame: bytes) -> OpenRequest:
         CodecError: these bytes are no header of a known API.
     """
     cursor = Cursor(frame, min(_CLIENT_ID_AT, len(frame)), False)
-    size = cursor.length(2, True, "client_id")
-    cursor.skip(size)
-    cursor.flexible = _has_tags(frame[LENGTH_SIZE:_CORRELATION_AT])
+    cursor.skip(cursor.length(2, True, "client_id"))
+    cursor.flexible = _request_has_tags(frame[_LENGTH_SIZE:_CORRELATION_AT])
     cursor.tags(None)
     request = OpenRequest.__new__(OpenRequest)
     request.frame = frame
@@ -79,7 +93,7 @@ def open_request(frame: bytes) -> OpenRequest:
 
 
 @lru_cache(1024)
-def _has_tags(route: bytes) -> bool:
+def _request_has_tags(route: bytes) -> bool:
     return request_header_version(*_ROUTE.unpack(route)) > 1
 
 
@@ -87,13 +101,16 @@ def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int
     """Where the message of the response frame at ``start`` begins.
 
     Raises:
-        CodecError: the bytes end before it.
+        CodecError: the bytes end before it, or there is no such API.
     """
-    at = start + _RESPONSE_BODY_AT
-    has_tags = response_header_version(key, version) > 0
-    if at + has_tags > len(data):
-        raise TruncatedError("a response ends in its header")
-    return at + has_tags if not has_tags or not data[at] else read_tags(data, at)[1]
+    cursor = Cursor(data, min(start + _RESPONSE_BODY_AT, len(data) + 1), _response_has_tags(key, version))
+    cursor.tags(None)
+    return cursor.at
+
+
+@lru_cache(1024)
+def _response_has_tags(key: int, version: int) -> bool:
+    return response_header_version(key, version) > 0
 
 
 class Opened(Generic[M]):
@@ -177,7 +194,7 @@ def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
     """
     data = frame if len(frame) < VIEWED_FROM else memoryview(frame)
     parts: list[Buffer] = [b""]
-    at, size = LENGTH_SIZE, len(frame) - LENGTH_SIZE
+    at, size = _LENGTH_SIZE, len(frame) - _LENGTH_SIZE
     for start, end, new in edits:
         if not at <= start <= end <= len(frame):
             raise ValueError(f"an edit of {start} to {end} after {at}, of {len(frame)} bytes")
@@ -218,7 +235,7 @@ def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection
     edits: list[Edit] = []
     kept_topics = 0
     for topic_at, topic in enumerate(spans.topics):
-        gone = [one for at, one in enumerate(topic.partitions) if (topic_at, at) in dropped]
+        gone = [partition for at, partition in enumerate(topic.partitions) if (topic_at, at) in dropped]
         kept = len(topic.partitions) - len(gone)
         if not kept:
             edits.append((topic.start, topic.end, b""))
@@ -226,7 +243,7 @@ def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection
         kept_topics += 1
         if gone:
             edits.append((topic.partitions_at, topic.partitions[0].start, array_count(kept, flexible)))
-            edits += [(one.start, one.end, b"") for one in gone]
+            edits += [(partition.start, partition.end, b"") for partition in gone]
     if not kept_topics:
         return b""
     if kept_topics < len(spans.topics):

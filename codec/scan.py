@@ -2,16 +2,27 @@
 
 Accepts and refuses the same bytes as `decode`. All positions count from the start of ``data``. Nothing here keeps a
 reference to ``data``. What changes is put in its place with `envelope.splice`.
+
+This file runs as it is and compiled (scan.pxd holds the C types).
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from kafka_sidecar.codec.cursor import Cursor
 from kafka_sidecar.codec.message import FieldReader, field_reader
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
 from kafka_sidecar.codec.messages.produce import ProduceRequest
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.cursor import Cursor
+else:
+    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
 
 # First versions with a field or a form; tests compare them with the declarations.
 _PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_OLDEST, _PRODUCE_NEWEST = 9, 13, 3, 13
@@ -231,12 +242,12 @@ def _fetch_partition(
 
 def _skip_aborted(cursor: Cursor) -> None:
     count = cursor.length(4, True, "aborted_transactions")
-    if not cursor.flexible:
+    if cursor.flexible:
+        for _ in range(count):
+            cursor.skip(16)
+            cursor.tags(None)
+    else:
         cursor.skip(16 * count)
-        return
-    for _ in range(count):
-        cursor.skip(16)
-        cursor.tags(None)
 
 
 def aborted_transactions(data: bytes, partition: FetchPartitionSpan, version: int) -> tuple[AbortedTransaction, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -127,6 +128,16 @@ def test_every_cut_of_a_message_is_truncated(pair: tuple[type[Struct], int], see
     whole = encode(sample(Random(seed), cls, version), version)
     with pytest.raises(TruncatedError):
         SCANS[cls](whole[: data.draw(some.integers(0, len(whole) - 1))], 0, version)
+
+
+@pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
+def test_spans_do_not_keep_the_frame_in_memory(cls: type[Struct]) -> None:
+    for version in versions(cls):
+        data = encode(sample(Random(version), cls, version), version)
+        before = sys.getrefcount(data)
+        spans = SCANS[cls](data, 0, version)
+        assert sys.getrefcount(data) == before
+        assert spans.end == len(data)
 
 
 @pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)

@@ -35,12 +35,17 @@ from kafka_sidecar.codec.message import (
     span,
 )  # fmt: skip
 from kafka_sidecar.codec.messages.api_versions import body_version
+from kafka_sidecar.codec.messages.fetch import FetchResponse
+from kafka_sidecar.codec.messages.produce import ProduceRequest
+from kafka_sidecar.codec.scan import scan_fetch, scan_produce
 
 SECONDS_PER_CALL = 1.0
 MEMORY_PER_BYTE = 50
 MEMORY_ALWAYS = 1 << 20
 SAMPLES_PER_VERSION = 2
 BATCHES = 300
+
+SCANS: dict[type[Struct], Callable[[bytes, int, int], Any]] = {ProduceRequest: scan_produce, FetchResponse: scan_fetch}
 
 Decoder = Callable[[Buffer, int], Any]
 
@@ -89,14 +94,18 @@ def decoders(cls: type[Struct], version: int) -> Iterator[tuple[str, Decoder]]:
 
 
 def attack(title: str, cls: type[Struct], version: int, others: list[tuple[str, Decoder]], data: bytes) -> int:
-    """Give ``data`` to the reader of ``cls`` and to some ``others``; what could be read must be writable. Returns the
-    number of calls."""
+    """Give ``data`` to the reader of ``cls``, to its scan and to some ``others``; what could be read must be writable.
+    Returns the number of calls."""
     found = check(f"reader of {title}", reader(cls, version), data)
     if found is not None:
         try:
             encode(found[0], version)
         except Exception as error:
             raise FuzzError(f"writer of {title}: {error!r}") from error
+    if (scan := SCANS.get(cls)) is not None:
+        scanned = check(f"scan of {title}", lambda data, at: scan(data, at, version), data)
+        if (scanned and scanned.end) != (found and found[1]):
+            raise FuzzError(f"scan of {title}: found {scanned}, and its reader {found}")
     for name, decoder in others:
         check(name, decoder, data)
     return 1 + len(others)
