@@ -8,7 +8,7 @@ import aiokafka.client
 import aiokafka.conn
 from aiokafka.client import AIOKafkaClient
 from support import oracle
-from support.fake_broker import FakeBroker, Request
+from support.fake_broker import FakeBroker, Request, stall
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
@@ -26,6 +26,10 @@ async def metadata(broker: FakeBroker, request: Request) -> bytes:
     brokers = [{"node_id": broker.node_id, "host": broker.host, "port": broker.port}]
     partition = {"leader_id": broker.node_id, "replica_nodes": [1], "isr_nodes": [1]}
     return framed(request, brokers=brokers, controller_id=1, topics=[{"name": TOPIC, "partitions": [partition]}])
+
+
+async def list_offsets(broker: FakeBroker, request: Request) -> bytes:
+    return framed(request, topics=[{"name": TOPIC, "partitions": [{"offset": 0}]}])
 
 
 async def produce(broker: FakeBroker, request: Request) -> bytes:
@@ -56,6 +60,7 @@ async def test_a_client_connects_from_the_address_and_others_do_not() -> None:
 async def test_every_client_of_the_store_connects_from_the_address() -> None:
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.CREATE_TOPICS: create_topics, ApiKey.METADATA: metadata, ApiKey.PRODUCE: produce}
+        broker.answers |= {ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
         clients = KafkaClients([broker.address], TOPIC, 1, SOURCE)
         async with clients.reading():
             read = len(broker.clients)
