@@ -20,7 +20,7 @@ TYPED := $(wildcard codec/*/*.pxd)
 	@touch $@
 
 .PHONY: install
-install: .venv/.installed ## everything that is needed, into .venv
+install: .venv/.installed ## everything into .venv
 
 .PHONY: demo
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
@@ -53,7 +53,7 @@ unit-1 unit-2:
 # What compiled modules are in, or under: tested once more as Python sources.
 ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_envelope.py tests/codec/test_scan.py tests/codec/json tests/codec/records tests/policies)
 .PHONY: unit-pure
-unit-pure: install ## those about what is compiled, on the Python sources
+unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
 
 .PHONY: programs
@@ -90,15 +90,15 @@ bench-intercept: install ## CPU per request with interceptors for its topic, for
 	$(BIN)/python bench/intercept.py
 
 .PHONY: bench-records
-bench-records: install ## CPU per record of a batch looked into, beside decompressing it and its checksum
+bench-records: install ## CPU per record of reading or changing a batch, compared with decompression and checksum
 	$(BIN)/python bench/records.py
 
 .PHONY: bench-json
-bench-json: install ## what it costs to tell whether a value is JSON, beside other readers
+bench-json: install ## the cost of checking that a value is JSON, compared with other parsers
 	$(BIN)/python bench/json_syntax.py
 
 .PHONY: lock
-lock: install ## resolve the dependencies anew into requirements.lock
+lock: install ## resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group dev -o requirements.lock pyproject.toml
 
