@@ -20,7 +20,7 @@ TYPED := $(wildcard codec/*/*.pxd)
 	@touch $@
 
 .PHONY: install
-install: .venv/.installed ## everything into .venv
+install: .venv/.installed ## install everything into .venv
 
 .PHONY: demo
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)

@@ -1,4 +1,4 @@
-"""Writes what a full run of the matrix has shown into docs/compatibility.md."""
+"""Writes the results of a full run of the matrix into docs/compatibility.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSES, FAILS = "passes", "**fails**"
 
 
 def write(passed: dict[Cell, bool], page: Path = PAGE) -> bool:
-    """Replaces what stands between the markers, if every cell was run; returns whether it was."""
+    """Replaces the text between the markers if every cell was run; returns whether it was."""
     if set(passed) != set(CELLS):
         return False
     before, rest = page.read_text().split(BEGIN)
