@@ -36,6 +36,14 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
+.PHONY: long-files
+long-files: ## Python files of more than 300 lines; the limit is 400
+	@git ls-files '*.py' | xargs wc -l | awk '$$1 > 300 && $$2 != "total"' | sort -rn
+
+.PHONY: picture
+picture: install ## the folders and their imports, into docs/design.md
+	@cd tests && ../$(BIN)/python -m support.structure
+
 .PHONY: definitions
 definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"

@@ -1,1 +1,1 @@
-"""The program: configuration, sessions without sockets, addresses, transport, server, admin, command line."""
+"""The program."""

@@ -1,4 +1,4 @@
-"""The running sidecar: its listeners, its connections, its life from start to drain (design D13)."""
+"""Listeners, connections, start and drain: the sidecar composed of all other folders (design D13)."""
 
 from __future__ import annotations
 

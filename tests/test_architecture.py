@@ -14,6 +14,15 @@ PACKAGE = "kafka_sidecar"
 # In lines. CONTRIBUTING.md advises files below 300; the limit leaves room where a split would hide the structure.
 LONGEST_FILE, LONGEST_FUNCTION = 400, 40
 
+# To be split; no file is added here.
+TOO_LONG = {
+    "tests/interceptors/test_producing.py",
+    "tests/proxy/interception/test_commits.py",
+    "tests/proxy/interception/test_fetch.py",
+    "tests/proxy/interception/test_interception.py",
+    "tests/proxy/interception/test_produce.py",
+}
+
 # Modules without a test file of their own, and where they are tested.
 TESTED_IN = {
     "codec/cursor.py": "tests/codec/test_scan.py",
@@ -134,9 +143,14 @@ def test_the_public_list_of_the_codec_holds_what_its_front_door_offers() -> None
     assert set(listed) == {name for name in brought if name not in {"S", "__all__"}}
 
 
+@pytest.mark.parametrize("path", modules(*PACKAGES, "tests", "bench", "examples"), ids=str)
+def test_no_file_is_longer_than_the_limit(path: Path) -> None:
+    is_longer = len((ROOT / path).read_text().splitlines()) > LONGEST_FILE
+    assert is_longer == (str(path) in TOO_LONG), "split it, or delete its row if it is short enough now"
+
+
 @pytest.mark.parametrize("module", modules(*PACKAGES), ids=str)
-def test_files_and_functions_are_short(module: Path) -> None:
-    assert len((ROOT / module).read_text().splitlines()) < LONGEST_FILE
+def test_functions_are_short(module: Path) -> None:
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, node.name

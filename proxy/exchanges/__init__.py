@@ -1,1 +1,1 @@
-"""What the exchanges of single APIs share."""
+"""What the exchanges of several APIs share."""

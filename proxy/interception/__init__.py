@@ -1,1 +1,1 @@
-"""Where interceptors hang in the proxy: Produce, Fetch, OffsetCommit and TxnOffsetCommit."""
+"""Interceptors applied to Produce, Fetch, OffsetCommit and TxnOffsetCommit."""

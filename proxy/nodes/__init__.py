@@ -1,1 +1,1 @@
-"""Brokers: their addresses, listeners, metadata and where responses name them."""
+"""Brokers: addresses, listeners, metadata, and where responses name them."""

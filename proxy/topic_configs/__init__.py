@@ -1,1 +1,1 @@
-"""Topic configs that the broker does not know and the sidecar keeps: set, shown and deleted with Kafka's own tools."""
+"""Topic configs that the sidecar stores: set, shown and deleted with Kafka's own tools."""

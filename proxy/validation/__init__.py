@@ -1,1 +1,1 @@
-"""Records that may not be written: who judges a Produce request, what the client is told, what is remembered of it."""
+"""Policies applied to Produce requests: rules, validation, rejections."""
