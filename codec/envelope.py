@@ -20,7 +20,7 @@ from kafka_sidecar.codec.apis import request_header_version, response_header_ver
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import Buffer, Message, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest
-from kafka_sidecar.codec.wire import LENGTH, LENGTH_SIZE, write_uvarint
+from kafka_sidecar.codec.wire import CLIENT_ID_AT, LENGTH, LENGTH_SIZE, write_uvarint
 
 try:
     import cython
@@ -39,7 +39,7 @@ Edit = tuple[int, int, Buffer]  # start, end, what stands there instead
 
 _ROUTE = Format(">hh")
 _LENGTH_SIZE = LENGTH_SIZE  # for C
-_CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, 12, 8
+_CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, CLIENT_ID_AT, 8
 VIEWED_FROM = 64 << 10  # bytes of a frame from which on slices of a view are cheaper than copies
 
 

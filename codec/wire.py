@@ -11,6 +11,7 @@ from kafka_sidecar.codec.errors import CodecError, TruncatedError
 Buffer = bytes | memoryview
 LENGTH = Struct(">i")  # of a frame, which begins with it and does not count it
 LENGTH_SIZE = LENGTH.size
+CLIENT_ID_AT = 12  # in a request frame: after length, API key, API version and correlation id
 ID_SIZE = 16
 NO_ID = bytes(ID_SIZE)  # the uuid that stands for none: of a topic in a cluster that has no topic ids (KIP-516)
 MAX_UVARINT_BYTES = 5

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.records import Header, NewRecord, batches, built
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.catalog import Catalog
 from kafka_sidecar.policies.contract import RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, Refusal, Rule
@@ -69,7 +70,7 @@ def judged_by(plan: Plan, examples: Iterable[Example], topic: str) -> list[Refus
     given = list(examples)
     base = min((example.timestamp for example in given), default=0)
     (batch,) = batches(built([_record(example, base) for example in given], base_timestamp=base))
-    return plan.judge(TopicMetadata(topic, 0, bytes(16), ""), batch, LIMIT)
+    return plan.judge(TopicMetadata(topic, 0, NO_ID, ""), batch, LIMIT)
 
 
 def _alone(policy: RecordValidationPolicy, argument: str) -> Plan:

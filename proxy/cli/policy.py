@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.cli.plugin_list import listed, loaded, refuse
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.validation.rules import Rules
 
 policy_app = typer.Typer(no_args_is_help=True, help="About the policies that judge records.")
-NO_TOPIC_ID = bytes(16)
 ANY_TOPIC = "topic"
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with policies and topics.")]
@@ -66,7 +66,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     What is set on the topic itself with Kafka's tools goes before the file, and is known to a running sidecar only.
     """
-    applied = _rules(config).of(topic, NO_TOPIC_ID)
+    applied = _rules(config).of(topic, NO_ID)
     if applied is None:
         typer.echo(f"{topic}: records are not looked at; {_why_not(config, topic)}")
         return
@@ -97,7 +97,7 @@ def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
             refuse(f"{wrong}: {error}")
     if config is None or topic is None:
         refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
-    applied = _rules(config).of(topic, NO_TOPIC_ID)
+    applied = _rules(config).of(topic, NO_ID)
     if applied is None:
         refuse(f"{topic}: {_why_not(config, topic)}; name one with --policy")
     return applied.plan

@@ -15,12 +15,12 @@ from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, changed
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Step
 from kafka_sidecar.proxy.topic_configs.apis import TOPIC, Identity, Shape
 from kafka_sidecar.proxy.topic_configs.bodies import Body, request_in, response_frame, response_in
 from kafka_sidecar.proxy.topic_configs.definitions import Refusal
 from kafka_sidecar.proxy.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
-from kafka_sidecar.proxy.topic_configs.entries import NO_ID
 from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper
 
 

@@ -15,6 +15,7 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Begin, Exchange
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.topic_configs.alter_configs import Alteration
@@ -22,7 +23,7 @@ from kafka_sidecar.proxy.topic_configs.apis import SHAPES
 from kafka_sidecar.proxy.topic_configs.definitions import RECORD_VALIDATION_POLICY, Check, own_configs
 from kafka_sidecar.proxy.topic_configs.delete_topics import Deletion
 from kafka_sidecar.proxy.topic_configs.describe_configs import Description
-from kafka_sidecar.proxy.topic_configs.entries import NO_ID, Entries, Entry, entry_of, id_of, record_of
+from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change
 from kafka_sidecar.proxy.topic_configs.store import Store, StoreError
 

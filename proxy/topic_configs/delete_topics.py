@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Exchange, Hold
 from kafka_sidecar.proxy.topic_configs.bodies import request_in, response_in
-from kafka_sidecar.proxy.topic_configs.entries import NO_ID, Entry
+from kafka_sidecar.proxy.topic_configs.entries import Entry
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 
 

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
 from kafka_sidecar.proxy.topic_configs.definitions import LONGEST_VALUE
 
 FORMAT_VERSION = 1
-ID_SIZE = 16
-NO_ID = bytes(ID_SIZE)
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -36,7 +35,7 @@ class Entry:
 def record_of(entry: Entry) -> tuple[bytes, bytes | None]:
     """Key and value; no value where nothing is set.
 
-    >>> record_of(Entry("orders", bytes(16), {}))
+    >>> record_of(Entry("orders", NO_ID, {}))
     (b'AAAAAAAAAAAAAAAAAAAAAA', None)
     """
     key = urlsafe_b64encode(entry.topic_id).rstrip(b"=")

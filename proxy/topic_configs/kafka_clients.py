@@ -13,19 +13,24 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.topic_configs.source_address import connect_from
 
 T = TypeVar("T")
 
-CLIENT_ID = "kafka-sidecar"
 REQUEST_LIMIT_MS = 5000
 RETRY_MS = 100
 IDLE_FETCH_MS = 2000  # a broker answers a fetch at once when there is something, else after this time
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
-NONE, TOPIC_ALREADY_EXISTS, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 0, 36, 29, 31
 # Who may not make the topic may still read it, if somebody else has made it.
-GO_ON = {NONE, TOPIC_ALREADY_EXISTS, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED}
+GO_ON = {
+    ErrorCode.NONE,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
 
 # What happens to it is told by the store, once.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -69,7 +74,7 @@ class KafkaClients:
         self._partition = TopicPartition(topic, 0)
         self._replication_factor = replication_factor
         self._common = {
-            "bootstrap_servers": bootstrap_servers, "client_id": CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
+            "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS, "metadata_max_age_ms": METADATA_AGE_MS,
         }  # fmt: skip
         self._source = source
