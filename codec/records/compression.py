@@ -112,19 +112,26 @@ def _gunzipped(data: memoryview, limit: int) -> bytes:
 
 
 def _unlz4ed(data: memoryview, limit: int) -> bytes:
-    frame = lz4.frame.LZ4FrameDecompressor()
+    try:
+        context = _LZ4_CONTEXTS.pop()
+    except IndexError:
+        context = lz4.frame.create_decompression_context()
     # The library allocates what it is allowed to fill: start near what records come to, go on in chunks.
-    parts = [frame.decompress(data, min(4 * len(data) + 4096, limit + 1))]
-    total = len(parts[0])
-    while not frame.eof and total <= limit:
-        parts.append(frame.decompress(b"", min(CHUNK, limit + 1 - total)))
-        if not parts[-1]:
+    part, used, is_end = lz4.frame.decompress_chunk(context, data, max_length=min(4 * len(data) + 4096, limit + 1))
+    parts, total = [part], len(part)
+    while not is_end and total <= limit:
+        size = min(CHUNK, limit + 1 - total)
+        part, more, is_end = lz4.frame.decompress_chunk(context, data[used:], max_length=size)
+        if not part and not is_end:
             raise DecompressionError("the batch ends inside an lz4 frame")
-        total += len(parts[-1])
+        parts.append(part)
+        used += more
+        total += len(part)
     if total > limit:
         raise too_large(limit)
-    if frame.unused_data:
-        raise DecompressionError(f"{len(frame.unused_data)} bytes follow the lz4 frame")
+    if used < len(data):
+        raise DecompressionError(f"{len(data) - used} bytes follow the lz4 frame")
+    _LZ4_CONTEXTS.append(context)  # not where anything was raised: it would go on inside that frame
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -200,9 +207,8 @@ def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
 
 
 def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
-    # A decompressor is dear to make and not to be shared between threads; list.pop is atomic.
     try:
-        decompressor = _IDLE.pop()
+        decompressor = _ZSTD_DECOMPRESSORS.pop()
     except IndexError:
         decompressor = zstandard.ZstdDecompressor()
     try:
@@ -217,10 +223,14 @@ def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
                 parts.append(part)
         return b"".join(parts)
     finally:
-        _IDLE.append(decompressor)
+        _ZSTD_DECOMPRESSORS.append(decompressor)
 
 
-_IDLE: list[zstandard.ZstdDecompressor] = []
+# Contexts that are not in use. They cost more than a small batch to create, and must not be shared between threads;
+# list.pop is atomic.
+_LZ4_CONTEXTS: list[Any] = []
+_ZSTD_DECOMPRESSORS: list[zstandard.ZstdDecompressor] = []
+_ZSTD_COMPRESSORS: list[zstandard.ZstdCompressor] = []
 _LIBRARY_ERRORS: tuple[type[Exception], ...] = (
     zlib.error, gzip_library.error, RuntimeError, cramjam.DecompressionError, zstandard.ZstdError, EOFError,
 )  # fmt: skip
@@ -253,7 +263,13 @@ def _lz4ed(data: bytes) -> bytes:
 
 
 def _zstded(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+    try:
+        compressor = _ZSTD_COMPRESSORS.pop()
+    except IndexError:
+        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+    compressed_data = compressor.compress(data)
+    _ZSTD_COMPRESSORS.append(compressor)
+    return compressed_data
 
 
 _COMPRESS: dict[int, Callable[[bytes], bytes]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from random import Random
 
@@ -73,6 +74,44 @@ def test_what_others_may_write_is_read(codec: Codec, data: bytes) -> None:
 def test_what_is_written_is_read(codec: Codec, data: bytes) -> None:
     assert inflated(codec, compressed(codec, data)) == data
     assert inflated(codec, compressed(codec, data), limit=len(data)) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_batch_that_fails_does_not_affect_the_next(codec: Codec) -> None:
+    data = compressed(codec, TEXT)
+
+    for bad, limit in ((data[:-9], LIMIT), (bytes(99), LIMIT), (data, len(TEXT) // 2), (data[:40] + data, LIMIT)):
+        with pytest.raises(CodecError):
+            inflated(codec, bad, limit)
+        assert inflated(codec, data) == TEXT
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_batches_are_compressed_and_decompressed_in_several_threads(codec: Codec) -> None:
+    def there_and_back(number: int) -> bool:
+        data = b"%d, " % number * 30_000
+        return inflated(codec, compressed(codec, data)) == data
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(there_and_back, range(40)))
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_what_is_written_does_not_depend_on_what_was_written_before(codec: Codec) -> None:
+    first = compressed(codec, TEXT)
+    compressed(codec, bytes(LIMIT))
+
+    assert compressed(codec, TEXT) == first
+
+
+def test_an_lz4_frame_is_read_that_fills_the_first_allocation_or_nearly() -> None:
+    random, differences = Random(1).randbytes(5000), set()
+    for zeros in range(19_500, 19_800):
+        data = random + bytes(zeros)
+        frame = compressed(Codec.LZ4, data)
+        differences.add(len(data) - (4 * len(frame) + 4096))
+        assert inflated(Codec.LZ4, frame) == data
+    assert {-1, 0, 1} <= differences
 
 
 def test_snappy_stays_raw_where_it_was_because_some_clients_read_nothing_else() -> None:
