@@ -105,9 +105,21 @@ class ClassPath(MetaPathFinder):
         fromlist: Sequence[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        absolute = name if level == 0 else (globals or {}).get("__package__") or name
+        package = (globals or {}).get("__package__")
+        absolute = name if level == 0 else util.resolve_name("." * level + name, package) if package else name
+        loaded = self._loaded(absolute, fromlist)
+        if loaded is not None:
+            return loaded
         with self._lending(absolute.partition(".")[0]):
             return builtins.__import__(name, globals, locals, fromlist, level)
+
+    def _loaded(self, name: str, fromlist: Sequence[str]) -> ModuleType | None:
+        """What an import statement finds without lending: a function that has one may be called for every record."""
+        module = self._modules.get(name)
+        if module is None or not fromlist:
+            return module and self._modules.get(name.partition(".")[0])
+        # Not getattr: a module that imports its parts when they are first asked for needs the lending for it.
+        return module if all(wanted in vars(module) for wanted in fromlist) else None
 
     @contextmanager
     def _lending(self, top: str) -> Iterator[None]:

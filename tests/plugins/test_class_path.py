@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -50,7 +52,7 @@ def archive(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
-def judgement(policy: type[RecordValidationPolicy]) -> str:
+def validated(policy: type[RecordValidationPolicy]) -> str:
     with pytest.raises(Exception) as refused:
         policy().validate(None, None)  # type: ignore[arg-type]
     return str(refused.value)
@@ -61,18 +63,18 @@ def test_a_class_is_loaded_from_folders_zips_and_wheels(kind: str, tmp_path: Pat
     place = folder(tmp_path / kind, contents("1")) if kind == "folder" else archive(tmp_path / kind, contents("1"))
     found = POLICIES.find("orders:Orders", str(place))
     assert issubclass(found, RecordValidationPolicy)
-    assert judgement(found) == "1 1"
+    assert validated(found) == "1 1"
 
 
 def test_two_policies_keep_their_own_versions_of_a_module_also_when_they_import_late(tmp_path: Path) -> None:
     one = POLICIES.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
     other = POLICIES.find("orders.Orders", str(archive(tmp_path / "2.zip", contents("2"))))
-    assert (judgement(one), judgement(other), judgement(one)) == ("1 1", "2 2", "1 1")
+    assert (validated(one), validated(other), validated(one)) == ("1 1", "2 2", "1 1")
 
 
 def test_the_program_does_not_see_the_modules_of_a_class_path(tmp_path: Path) -> None:
     before, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
-    judgement(POLICIES.find("orders:Orders", str(folder(tmp_path, contents("1")))))
+    validated(POLICIES.find("orders:Orders", str(folder(tmp_path, contents("1")))))
     assert {name for name in set(sys.modules) - before if name.partition(".")[0] in {"orders", "helper"}} == set()
     assert (sys.path, sys.meta_path) == (path, finders)
 
@@ -95,7 +97,7 @@ def test_what_a_class_path_lacks_comes_from_the_program(tmp_path: Path) -> None:
 
 def test_the_contract_cannot_be_replaced(tmp_path: Path) -> None:
     files = {"kafka_sidecar/__init__.py": "raise AssertionError", **contents("1")}
-    assert judgement(POLICIES.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
+    assert validated(POLICIES.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
 
 
 def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
@@ -160,4 +162,46 @@ def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypa
 
     assert both.NAME == "theirs"
     for name in [name for name in sys.modules if name.partition(".")[0] == "space"]:
+        del sys.modules[name]
+
+
+def test_what_is_loaded_is_imported_again_without_waiting_for_other_class_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = POLICIES.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
+    assert validated(found) == "1 1"
+    gate = ModuleType("gate_of_the_test")
+    entered, leave = threading.Event(), threading.Event()
+    vars(gate).update(entered=entered, leave=leave)
+    monkeypatch.setitem(sys.modules, gate.__name__, gate)
+    source = "import gate_of_the_test as gate\ngate.entered.set()\ngate.leave.wait(30)\n"
+    place = str(folder(tmp_path / "2", {**contents("2"), "orders.py": source + POLICY}))
+    loading = threading.Thread(target=POLICIES.find, args=("orders:Orders", place))
+    loading.start()
+    assert entered.wait(30)
+    answers: list[str] = []
+    validating = threading.Thread(target=lambda: answers.append(validated(found)))
+    validating.start()
+    validating.join(30)
+    leave.set()
+    loading.join(30)
+    assert answers == ["1 1"]
+
+
+def test_what_a_package_imports_lazily_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = "def __getattr__(name):\n    from importlib import import_module\n"
+    lazy += "    if name not in ('EARLY', 'LATE'):\n        raise AttributeError(name)\n"
+    lazy += "    globals()[name] = found = getattr(import_module('.lazy', __name__), name)\n    return found\n"
+    programs = {"helper/__init__.py": lazy, "helper/lazy.py": "EARLY = LATE = 'theirs'"}
+    monkeypatch.syspath_prepend(str(folder(tmp_path / "program", programs)))
+    own = {"helper/__init__.py": lazy, "helper/lazy.py": "EARLY = LATE = 'ours'"}
+    source = "from kafka_sidecar.policies.contract import InvalidRecordError, RecordValidationPolicy as P\n"
+    source += "from helper import EARLY\nclass Orders(P):\n    def validate(self, topic, record):\n"
+    source += "        from helper import LATE\n        raise InvalidRecordError(EARLY + LATE)\n"
+    found = POLICIES.find("orders:Orders", str(folder(tmp_path / "own", {"orders.py": source, **own})))
+    assert (validated(found), validated(found)) == ("oursours", "oursours")
+    import helper  # type: ignore[import-not-found]
+
+    assert helper.LATE == "theirs"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "helper"]:
         del sys.modules[name]
