@@ -13,7 +13,7 @@ help: ## list the tasks
 	@touch $@
 
 # What was compiled would hide an edited source, so every task that installs builds it again first.
-TYPED := $(wildcard codec/*/*.pxd)
+TYPED := $(wildcard codec/*.pxd codec/*/*.pxd)
 .venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/compiled.py $(TYPED) $(TYPED:.pxd=.py)
 	find codec -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.builds import PURE, SRC, extension, is_stale, source
+from support.pages import ROOT
 
 from kafka_sidecar.codec import compiled
 
@@ -43,6 +45,13 @@ def test_every_module_with_types_beside_it_is_compiled_and_no_other() -> None:
     folders = (path.resolve() for path in (SRC / "kafka_sidecar").iterdir() if path.is_symlink())
     typed = {path.with_suffix(".py") for folder in folders for path in folder.rglob("*.pxd")}
     assert {source(module).resolve() for module in compiled.MODULES} == typed
+
+
+def test_make_install_knows_every_module_that_is_compiled() -> None:
+    patterns = re.search(r"^TYPED := \$\(wildcard (.+)\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert patterns is not None
+    known = {path.with_suffix(".py") for pattern in patterns[1].split() for path in ROOT.glob(pattern)}
+    assert known == {source(module).resolve() for module in compiled.MODULES}
 
 
 def test_the_build_that_is_told_is_the_one_in_use() -> None:
