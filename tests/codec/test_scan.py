@@ -12,6 +12,7 @@ from fuzz.mutations import mutated
 from fuzz.samples import sample, versions
 from hypothesis import given
 from hypothesis import strategies as some
+from support.kio_messages import kio_encode, kios_class, random_entity
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError, UnsupportedVersionError
 from kafka_sidecar.codec.message import Struct, decode, encode, field_reader, skipper
@@ -106,6 +107,14 @@ def test_a_scan_finds_what_a_decoder_reads(pair: tuple[type[Struct], int], seed:
     data = encode(sample(Random(seed), *pair), pair[1])
     assert agree(*pair, data)
     assert agree(*pair, b"before" + data + b"after", 6)
+
+
+@pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
+def test_a_scan_finds_what_kio_has_written(cls: type[Struct]) -> None:
+    random = Random(cls.__name__)
+    for version in versions(cls):
+        for _ in range(10):
+            assert agree(cls, version, kio_encode(random_entity(random, kios_class(cls, version))))
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32))
