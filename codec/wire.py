@@ -60,6 +60,9 @@ def write_uvarint(value: int) -> bytes:
     """
     if 0 <= value < 128:
         return _ONE_BYTE[value]
+    if 0 <= value < 1 << 21:  # without a loop: the lengths of most records fields
+        low, high = value & 127 | 128, value >> 14
+        return bytes((low, value >> 7 & 127 | 128, high)) if high else bytes((low, value >> 7))
     if not 0 <= value < 1 << 7 * MAX_UVARINT_BYTES:
         raise CodecError(f"{value} does not fit a varint")
     out = bytearray()
