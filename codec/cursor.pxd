@@ -9,7 +9,7 @@ cdef int _MAX_UVARINT_BYTES
 @cython.no_gc
 cdef class Cursor:
     cdef bytes _data
-    cdef Py_ssize_t _size
+    cdef Py_ssize_t _end
     cdef readonly Py_ssize_t at
     cdef public bint flexible
 

@@ -24,22 +24,22 @@ _MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
 
 
 class Cursor:
-    """A position in ``data`` that moves forward over what is read. All methods raise CodecError, TruncatedError where
-    the bytes end."""
+    """A position in ``data`` that moves forward over what is read, up to ``end``. All methods raise CodecError,
+    TruncatedError where the bytes end."""
 
-    __slots__ = ("_data", "_size", "at", "flexible")
+    __slots__ = ("_data", "_end", "at", "flexible")
 
-    def __init__(self, data: bytes, at: int, flexible: bool) -> None:
-        if not 0 <= at <= len(data):
-            raise TruncatedError(f"no byte {at} in {len(data)}")
+    def __init__(self, data: bytes, at: int, end: int, flexible: bool) -> None:
+        if not 0 <= at <= end <= len(data):
+            raise TruncatedError(f"no bytes {at} to {end} in {len(data)}")
         self._data = data
-        self._size = len(data)
+        self._end = end
         self.at = at
         self.flexible = flexible  # whether lengths are varints and structs end with tagged fields (KIP-482)
 
     def skip(self, size: int) -> None:
         """Step over so many bytes; a size below 0 (null) over none."""
-        if size > self._size - self.at:
+        if size > self._end - self.at:
             raise self._truncated()
         if size > 0:
             self.at += size
@@ -61,7 +61,7 @@ class Cursor:
     def _uvarint(self) -> int:
         value = shift = 0
         for _ in range(_MAX_UVARINT_BYTES):
-            if self.at >= self._size:
+            if self.at >= self._end:
                 raise self._truncated()
             byte = self._data[self.at]
             self.at += 1
@@ -82,7 +82,7 @@ class Cursor:
     def count(self, smallest: int, what: str) -> int:
         """The number of elements of an array; ``smallest`` is the fewest bytes that one can have."""
         found = self.length(4, False, what)
-        if found > (self._size - self.at) // smallest:
+        if found > (self._end - self.at) // smallest:
             raise self._truncated()
         return found
 
@@ -101,7 +101,7 @@ class Cursor:
         """Step over the tagged fields, if there can be any. ``known``: the functions that read those with a meaning,
         by number; what they cannot read is refused."""
         if self.flexible:
-            if self.at >= self._size:
+            if self.at >= self._end:
                 raise self._truncated()
             if self._data[self.at]:
                 _, _, self.at = read_known_tags(self._data, self.at, known or {})
@@ -116,4 +116,4 @@ class Cursor:
         return self._data[at : self.at].decode("utf-8", "surrogateescape")
 
     def _truncated(self) -> TruncatedError:
-        return TruncatedError(f"the bytes end early, after {self._size}")
+        return TruncatedError(f"the bytes end early, at {self._end}")

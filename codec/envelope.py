@@ -65,7 +65,7 @@ class OpenRequest:
 
     @property
     def client_id(self) -> str | None:
-        return Cursor(self.frame, _CLIENT_ID_AT, False).string(True, "client_id")
+        return Cursor(self.frame, _CLIENT_ID_AT, len(self.frame), False).string(True, "client_id")
 
     @property
     def header(self) -> bytes:
@@ -73,7 +73,7 @@ class OpenRequest:
         return self.frame[_LENGTH_SIZE : self.body_at]
 
     def _integer(self, at: int, size: int) -> int:
-        return Cursor(self.frame, at, False).integer(size)
+        return Cursor(self.frame, at, len(self.frame), False).integer(size)
 
 
 def open_request(frame: bytes) -> OpenRequest:
@@ -82,7 +82,7 @@ def open_request(frame: bytes) -> OpenRequest:
     Raises:
         CodecError: these bytes are no header of a known API.
     """
-    cursor = Cursor(frame, min(_CLIENT_ID_AT, len(frame)), False)
+    cursor = Cursor(frame, _CLIENT_ID_AT, len(frame), False)
     cursor.skip(cursor.length(2, True, "client_id"))
     cursor.flexible = _request_has_tags(frame[_LENGTH_SIZE:_CORRELATION_AT])
     cursor.tags(None)
@@ -103,7 +103,7 @@ def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int
     Raises:
         CodecError: the bytes end before it, or there is no such API.
     """
-    cursor = Cursor(data, min(start + _RESPONSE_BODY_AT, len(data) + 1), _response_has_tags(key, version))
+    cursor = Cursor(data, start + _RESPONSE_BODY_AT, len(data), _response_has_tags(key, version))
     cursor.tags(None)
     return cursor.at
 

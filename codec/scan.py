@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from kafka_sidecar.codec.message import FieldReader, field_reader
-from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
-from kafka_sidecar.codec.messages.produce import ProduceRequest
+from kafka_sidecar.codec.message import FieldReader, field_reader, first_version
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
 
 try:
     import cython
@@ -24,10 +24,16 @@ if not cython.compiled:
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
 
-# First versions with a field or a form; tests compare them with the declarations.
-_PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_OLDEST, _PRODUCE_NEWEST = 9, 13, 3, 13
+_PRODUCE_OLDEST, _PRODUCE_NEWEST = 3, 13
+_PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
+_PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
+
 _FETCH_OLDEST, _FETCH_NEWEST = 4, 18
-_FETCH_START_OFFSET, _FETCH_SESSIONS, _FETCH_REPLICAS, _FETCH_FLEXIBLE, _FETCH_IDS = 5, 7, 11, 12, 13
+_FETCH_FLEXIBLE = FetchResponse.declaration_.first_flexible
+_FETCH_START_OFFSET = first_version(PartitionData, "log_start_offset")
+_FETCH_SESSIONS = first_version(FetchResponse, "session_id")
+_FETCH_REPLICAS = first_version(PartitionData, "preferred_read_replica")
+_FETCH_IDS = first_version(FetchableTopicResponse, "topic_id")
 
 
 class PartitionSpan:
@@ -139,7 +145,7 @@ def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
     """
     if not _PRODUCE_OLDEST <= version <= _PRODUCE_NEWEST:
         ProduceRequest.declaration_.check(version)
-    cursor = Cursor(data, at, version >= _PRODUCE_FLEXIBLE)
+    cursor = Cursor(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
     by_id = version >= _PRODUCE_IDS
     spans = ProduceSpans.__new__(ProduceSpans)
     spans.transactional_id = cursor.string(True, "transactional_id")
@@ -188,7 +194,7 @@ def scan_fetch(data: bytes, at: int, version: int) -> FetchSpans:
     """
     if not _FETCH_OLDEST <= version <= _FETCH_NEWEST:
         FetchResponse.declaration_.check(version)
-    cursor = Cursor(data, at, version >= _FETCH_FLEXIBLE)
+    cursor = Cursor(data, at, len(data), version >= _FETCH_FLEXIBLE)
     by_id = version >= _FETCH_IDS
     spans = FetchSpans.__new__(FetchSpans)
     cursor.skip(10 if version >= _FETCH_SESSIONS else 4)  # throttle_time_ms; error_code, session_id

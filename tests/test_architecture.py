@@ -62,6 +62,7 @@ FRONT_DOORS = {
         "compiled",
         "envelope",
         "errors",
+        "glance",
         "headers",
         "json",
         "message",

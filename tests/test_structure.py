@@ -39,7 +39,7 @@ FORBIDDEN = [
     ("proxy.relay.session", "proxy.telemetry.logs", RELAY),  # which imports logging: by a detour
     ("proxy.telemetry.metrics", "asyncio", RELAY),
     ("codec.schema.readers", "threading", RELAY),
-    ("proxy.exchanges.request_topics", "time", RELAY),
+    ("proxy.exchanges.sasl", "time", RELAY),
 ]
 
 

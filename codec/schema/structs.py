@@ -55,6 +55,13 @@ class Declaration:
     def is_flexible(self, version: int) -> bool:
         return self.flexible is not None and version in self.flexible
 
+    @property
+    def first_flexible(self) -> int:
+        """The first version with compact lengths and tagged fields; ValueError where there is none."""
+        if self.flexible is None or self.flexible.low > self.flexible.high:
+            raise ValueError(f"{self.name} has no flexible version")
+        return self.flexible.low
+
     def plain(self, version: int) -> list[Field]:
         """The fields outside the tag section, in wire order."""
         return [f for f in self.fields if version in f.versions and version not in f.tagged]

@@ -13,11 +13,10 @@ from time import perf_counter
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode
-from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kafka_sidecar.codec.message import changed, decode, encode, first_version
+from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.interception.fetched_partition import Reading, TooLongError, consumed
 from kafka_sidecar.proxy.interception.hidden_offsets import At
 from kafka_sidecar.proxy.interception.services import Surroundings
@@ -25,6 +24,8 @@ from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Hold, Step
 from kafka_sidecar.proxy.relay.frames import LENGTH, framed
 from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE, in_thread
 
+OLDEST = 4  # version that interceptors can read: records of older ones carry no headers (KIP-82)
+FIRST_WITH_IDS = first_version(FetchTopic, "topic_id")
 VIEWED_FROM = 128 << 10  # bytes of a response from which on views of its records are cheaper than copies
 BYTES_AT_ONCE = 64 << 10  # of compressed records that are looked into while others wait
 READ_COMMITTED = 1

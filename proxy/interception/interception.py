@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import array_count
+from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, glance_fetch, glance_produce
+from kafka_sidecar.codec.messages.fetch import FetchRequest
 from kafka_sidecar.interceptors.catalog import Catalog
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
-from kafka_sidecar.proxy.exchanges.request_topics import topics_named
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
-from kafka_sidecar.proxy.interception.fetch import InterceptedFetch
-from kafka_sidecar.proxy.interception.fetch_requests import NO_SESSION, OLDEST, Glance, glance, no_topics
+from kafka_sidecar.proxy.interception.fetch import OLDEST, InterceptedFetch
 from kafka_sidecar.proxy.interception.from_config import catalog
 from kafka_sidecar.proxy.interception.hidden_offsets import Progress
 from kafka_sidecar.proxy.interception.passing import Passing, passes
@@ -96,7 +97,7 @@ class Interception:
     ) -> Exchange | Passes | None:
         validated = inner(data, at, size, client) if inner is not None else None
         catalog, name_of = self.catalog, self._around.name_of
-        topics, end = topics_named(version, data, at, size)
+        topics, end = glance_produce(data, at, size, version)
         names = [name_of(topic) if isinstance(topic, bytes) else topic for topic in topics]
         if names and all(name is not None and catalog.producers(name) is None for name in names):
             # Of several topics the records of the first would have to be kept.
@@ -112,13 +113,13 @@ class Interception:
         stamp = self._generation << 16 | version
         if passes(client, FETCH, stamp, data, at):
             return None
-        seen = glance(version, data, at, size)
+        seen = glance_fetch(data, at, size, version)
         if not self._may_be_wanted(seen, client):
             return None if seen is None else self._passes(seen, stamp, data, at, client)
         client.notes.pop(FETCH, None)
         return InterceptedFetch(self.catalog.consumers, self._around, client, version)
 
-    def _may_be_wanted(self, seen: Glance | None, client: Client) -> bool:
+    def _may_be_wanted(self, seen: FetchGlance | None, client: Client) -> bool:
         """Whether the response may hold records of a topic that is intercepted; if not, it need not be collected."""
         if seen is None:
             client.notes.pop(SESSION, None)  # it may be a session's beginning
@@ -131,12 +132,13 @@ class Interception:
         is_noted = not self.catalog.hides and client.notes.get(SESSION) == (self._generation, False)
         return hit or (seen.goes_on and not is_noted)
 
-    def _passes(self, seen: Glance, stamp: int, data: bytes, at: int, client: Client) -> Passes | None:
+    def _passes(self, seen: FetchGlance, stamp: int, data: bytes, at: int, client: Client) -> Passes | None:
         start = at + CLIENT_ID
         if seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
             return Passes(data[start : seen.named_to])
         if seen.goes_on and not seen.topics:
-            client.notes[FETCH] = Passing(stamp, data[start : seen.epoch_at], no_topics(stamp & 0xFFFF))
+            no_topics = array_count(0, FetchRequest.declaration_.is_flexible(stamp & 0xFFFF))
+            client.notes[FETCH] = Passing(stamp, data[start : seen.epoch_at], no_topics)
         return None
 
     def _commit(self, shape: Shape, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
-from kafka_sidecar.proxy.exchanges.request_topics import topics_named
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID
 from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Passes
@@ -87,7 +87,7 @@ class Validator:
             return ProduceExchange(in_force, replace(self._around, until_known=partial(_known, kept)), version)
         if in_force.are_empty:
             return None
-        topics, end = topics_named(version, data, at, size)
+        topics, end = glance_produce(data, at, size, version)
         if topics and not any(self._may_have_policy(in_force, topic) for topic in topics):
             # What holds may be set on the topic at any time, with Kafka's own tools; of several topics the records of
             # the first would have to be kept.

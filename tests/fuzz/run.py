@@ -21,7 +21,9 @@ if __name__ == "__main__":
 from fuzz.batches import ask_everything, sample_batch, spoilt
 from fuzz.mutations import mutated
 from fuzz.samples import sample, structs, versions
+from kafka_sidecar.codec.envelope import open_request
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.glance import glance_fetch, glance_produce
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import (
     TAGS,
@@ -35,7 +37,7 @@ from kafka_sidecar.codec.message import (
     span,
 )  # fmt: skip
 from kafka_sidecar.codec.messages.api_versions import body_version
-from kafka_sidecar.codec.messages.fetch import FetchResponse
+from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.scan import scan_fetch, scan_produce
 
@@ -44,6 +46,7 @@ MEMORY_PER_BYTE = 50
 MEMORY_ALWAYS = 1 << 20
 SAMPLES_PER_VERSION = 2
 BATCHES = 300
+HEADER_SIZE = 15  # of a request, with the length before it, an empty client id and an empty tag section
 
 SCANS: dict[type[Struct], Callable[[bytes, int, int], Any]] = {ProduceRequest: scan_produce, FetchResponse: scan_fetch}
 
@@ -111,6 +114,14 @@ def attack(title: str, cls: type[Struct], version: int, others: list[tuple[str, 
     return 1 + len(others)
 
 
+def glance(data: Buffer, at: int) -> None:
+    """Take ``data`` for the body of a request, of any version."""
+    frame = bytes(HEADER_SIZE) + data[at:]
+    version = len(data) % len(versions(FetchRequest))
+    glance_produce(frame, 0, len(frame), version)
+    glance_fetch(frame, 0, len(frame), version + versions(FetchRequest)[0])
+
+
 def fuzz(seconds: float, source: Random) -> int:
     """Attack for that long. Returns the number of calls; raises FuzzError with the bytes in its notes."""
     targets = [(cls, version) for cls in structs() for version in versions(cls)]
@@ -120,6 +131,8 @@ def fuzz(seconds: float, source: Random) -> int:
     general: list[tuple[str, Decoder]] = [
         ("request header", decode_request_header), ("read_tags", read_tags),
         ("body_version", lambda data, at: body_version(data, 5, at)),
+        ("glances", glance),
+        ("open_request", lambda data, at: open_request(data[at:])),
     ]  # fmt: skip
     calls = 0
     end = time.monotonic() + seconds

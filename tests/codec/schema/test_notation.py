@@ -271,6 +271,15 @@ def test_the_first_version_of_a_field_is_the_one_that_was_declared() -> None:
         first_version(Point, "typo")
 
 
+def test_the_first_flexible_version_is_the_one_that_was_declared() -> None:
+    class Old(Message, versions="0-9", flexible="none"):
+        """Never flexible."""
+
+    assert Everything.declaration_.first_flexible == 1
+    with pytest.raises(ValueError, match="Old has no flexible version"):
+        _ = Old.declaration_.first_flexible
+
+
 def test_a_struct_belongs_to_one_message() -> None:
     with pytest.raises(TypeError, match="part of another message"):
 

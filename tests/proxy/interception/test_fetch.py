@@ -22,8 +22,14 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import changed, decode, encode
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, built
-from kafka_sidecar.proxy.interception.fetch import BYTES_AT_ONCE, NO_ID, VIEWED_FROM, InterceptedFetch
-from kafka_sidecar.proxy.interception.fetch_requests import FIRST_WITH_IDS, OLDEST
+from kafka_sidecar.proxy.interception.fetch import (
+    BYTES_AT_ONCE,
+    FIRST_WITH_IDS,
+    NO_ID,
+    OLDEST,
+    VIEWED_FROM,
+    InterceptedFetch,
+)
 from kafka_sidecar.proxy.interception.hidden_offsets import At
 from kafka_sidecar.proxy.relay.exchange import Hold
 from kafka_sidecar.proxy.runtime.threads import INFLATED_AT_ONCE
