@@ -35,6 +35,7 @@ USE_INSTEAD = {
     "the very same": "the same",
     "the way of": "the flow of, the path of",
     "told": "notified, reported, returned",
+    "without a word": "silently",
     "what is none": "what is not one",
 }
 
