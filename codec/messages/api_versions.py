@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.errors import TruncatedError
-from kafka_sidecar.codec.message import Buffer, Message, Struct
+from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.schema.fields import array, boolean, int16, int32, int64, string
 
 
@@ -41,17 +39,3 @@ class ApiVersionsResponse(Message, api_key=18, versions="0-5", flexible="3+"):
     finalized_features_epoch: int = int64("3+", default=-1, tag=1)
     finalized_features: tuple[FinalizedFeatureKey, ...] = array(FinalizedFeatureKey, "3+", tag=2)
     zk_migration_ready: bool = boolean("3+", tag=3)
-
-
-def body_version(data: Buffer, version: int, at: int = 0) -> int:
-    """The version of the `ApiVersionsResponse` at ``at`` that answers a request of ``version``.
-
-    A broker that does not know the request's version says so in version 0 (KIP-511).
-
-    Raises:
-        TruncatedError: there is no error code at ``at``.
-    """
-    error_code = bytes(data[at : at + 2])
-    if len(error_code) < 2:
-        raise TruncatedError("ApiVersionsResponse has no error code")
-    return 0 if int.from_bytes(error_code, "big") == ErrorCode.UNSUPPORTED_VERSION else version

@@ -18,7 +18,6 @@ from kafka_sidecar.codec.records.writing import (
     built,
     commit_marker,
     edited,
-    rebuilt,
     resealed,
 )
 
@@ -40,7 +39,6 @@ __all__ = [
     "built",
     "commit_marker",
     "edited",
-    "rebuilt",
     "resealed",
     "with_header",
     "with_header_each",

@@ -35,7 +35,7 @@ NEWEST_MAGIC = 2
 # offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
 SMALLEST = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
 CODEC_BITS = 0x07
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 RECORDS_LIMIT = 100 << 20
 
 
@@ -77,11 +77,6 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Holds a transaction's or the broker's own mark, not records of an application."""
         return bool(self.attributes & CONTROL)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        """``base_timestamp`` says when tombstones may go (KIP-534)."""
-        return bool(self.attributes & DELETE_HORIZON)
 
 
 class Batch:

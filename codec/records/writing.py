@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from crc32c import crc32c
 
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
@@ -60,24 +59,6 @@ class NewRecord:
     timestamp_delta: int = 0  # ms
     offset_delta: int | None = None
     attributes: int = 0
-
-
-def rebuilt(batch: Batch, changes: Mapping[int, Change | None], records: Records | None = None) -> bytes:
-    """The batch with some of its records changed, by index, or left out (None); deltas, offsets, producer, codec and
-    flags stay.
-
-    ``records`` saves the work of inflating what the caller has inflated already.
-
-    Raises:
-        CodecError: the batch cannot be read, or has no record of such an index.
-    """
-    if records is None:
-        records = batch.records()
-    for index in changes:
-        if not 0 <= index < len(records):
-            raise CodecError(f"there is no record {index} of {len(records)}")
-    new = edited(records, ((records[index], changes[index]) for index in sorted(changes)))
-    return bytes(batch.data) if new is records else resealed(batch, new)
 
 
 def edited(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:

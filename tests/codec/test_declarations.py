@@ -15,8 +15,8 @@ from kafka_sidecar.codec.schema.versions import parse_versions
 
 MESSAGES = [
     "AlterConfigs", "ApiVersions", "CreateTopics", "DeleteTopics", "DescribeCluster", "DescribeConfigs",
-    "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "Metadata", "OffsetCommit", "OffsetFetch",
-    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
+    "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "Metadata", "OffsetCommit",
+    "Produce", "SaslAuthenticate", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
 ]  # fmt: skip
 ONLY_THE_OTHER_SIDE = {"DescribeQuorumRequest"}
 # The two names that say what they are without the class's name in them.

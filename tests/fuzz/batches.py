@@ -7,7 +7,7 @@ from random import Random
 from crc32c import crc32c
 
 from fuzz.mutations import mutated
-from kafka_sidecar.codec.records import Change, Codec, Header, NewRecord, Record, batches, built, rebuilt
+from kafka_sidecar.codec.records import Change, Codec, Header, NewRecord, Record, batches, built, edited, resealed
 
 LIMIT = 1 << 14  # bytes that a spoilt batch may inflate to: records become objects ten times their size
 HEADER_SIZE, CODEC_AT = 61, 22
@@ -81,8 +81,8 @@ def ask_everything(data: bytes, at: int = 0) -> int:
         for indexes in (records.null_keys(), records.without_header(b"trace"), records.larger_than(1, 1, 1)):
             assert len(indexes) <= len(records)
         if records:
-            same = rebuilt(batch, {len(records) - 1: Change(headers=records[-1].headers)}, records)
-            assert len(batches(same)[0].records(2 * LIMIT)) == len(records)
+            same = edited(records, [(records[-1], Change(headers=records[-1].headers))])
+            assert len(batches(resealed(batch, same))[0].records(2 * LIMIT)) == len(records)
     return found
 
 

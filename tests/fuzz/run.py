@@ -36,7 +36,6 @@ from kafka_sidecar.codec.message import (
     skipper,
     span,
 )  # fmt: skip
-from kafka_sidecar.codec.messages.api_versions import body_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.scan import scan_fetch, scan_produce
@@ -130,7 +129,6 @@ def fuzz(seconds: float, source: Random) -> int:
     corpus = [encode(sample(source, *target), target[1]) for target in targets for _ in range(SAMPLES_PER_VERSION)]
     general: list[tuple[str, Decoder]] = [
         ("request header", decode_request_header), ("read_tags", read_tags),
-        ("body_version", lambda data, at: body_version(data, 5, at)),
         ("glances", glance),
         ("open_request", lambda data, at: open_request(data[at:])),
     ]  # fmt: skip

@@ -31,7 +31,6 @@ def test_a_batch_gives_back_every_field_of_its_header() -> None:
     assert (header.count, header.codec, header.attributes) == (2, Codec.GZIP, 0x71)
     assert header.is_transactional
     assert header.is_control
-    assert header.has_delete_horizon
     assert not header.has_log_append_time
 
 

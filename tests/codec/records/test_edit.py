@@ -13,6 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from fuzz.batches import sample_batch, spoilt
 from hypothesis import given
 from hypothesis import strategies as some
+from support.batches import rebuilt
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import (
@@ -27,7 +28,6 @@ from kafka_sidecar.codec.records import (
     Records,
     batches,
     built,
-    rebuilt,
     resealed,
     with_header,
     with_header_each,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fuzz.batches import sample_batch
 from golden.batches.make import FILE, judged, made
+from support.batches import rebuilt
 
 from kafka_sidecar.codec.records import (
     KEEP,
@@ -21,7 +22,6 @@ from kafka_sidecar.codec.records import (
     Record,
     batches,
     built,
-    rebuilt,
     resealed,
     with_header,
     with_header_each,
@@ -40,9 +40,10 @@ def described(batch: Batch) -> dict[str, Any]:
         return found
     header = batch.header
     names = ("base_offset", "leader_epoch", "codec", "max_timestamp", "producer_id", "producer_epoch", "base_sequence",
-             "count", "is_transactional", "is_control", "has_delete_horizon", "has_log_append_time",
+             "count", "is_transactional", "is_control", "has_log_append_time",
              "base_timestamp")  # fmt: skip
     found |= {name: getattr(header, name) for name in names}
+    found["has_delete_horizon"] = bool(header.attributes & 0x40)  # KIP-534
     found["last_offset"] = header.base_offset + header.last_offset_delta
     found["records"] = [described_record(header.base_offset, record) for record in batch.records()]
     return found
