@@ -32,11 +32,32 @@ IN_FORCE, REFUSED, RESTART = (
     "the configuration is in force", "the configuration is refused, the old one stays", "some settings need a restart",
 )  # fmt: skip
 
+MARK = reload_module._mark
+
+
+class Looks:
+    """How often the file has been looked at."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def look(self, path: Path) -> Any:
+        self.count += 1
+        return MARK(path)
+
+    async def several(self) -> None:
+        """Until what the file is now has been seen, and seen again."""
+        before = self.count
+        await until(lambda: self.count >= before + 3)
+
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def looks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Looks:
+    looks = Looks()
     monkeypatch.setattr(reload_module, "LOOKED_AT_EVERY_S", 0.01)
+    monkeypatch.setattr(reload_module, "_mark", looks.look)
     caplog.set_level(logging.INFO, reload_module.__name__)
+    return looks
 
 
 def written(path: Path, **settings: Any) -> None:
@@ -61,19 +82,19 @@ def orders(policy: str = "told") -> dict[str, Any]:
     return {"topics": [{"name": "orders", "policy": policy}]}
 
 
-async def test_a_file_that_changes_is_read_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+async def test_a_file_that_changes_is_read_and_one_that_does_not_is_not(tmp_path: Path, looks: Looks) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
-        await asyncio.sleep(0.05)
+        await looks.several()
         assert applied == []
         written(path, **orders("json"))
         await until(lambda: applied)
-        await asyncio.sleep(0.05)
+        await looks.several()
     assert [one.topics[0].policy for one in applied] == ["json"]
 
 
-async def test_asked_for_it_is_read_even_if_it_looks_as_before_and_once(tmp_path: Path) -> None:
+async def test_asked_for_it_is_read_even_if_it_looks_as_before_and_once(tmp_path: Path, looks: Looks) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append) as reload:
@@ -82,7 +103,7 @@ async def test_asked_for_it_is_read_even_if_it_looks_as_before_and_once(tmp_path
         written(path, **orders())
         reload.ask()
         await until(lambda: len(applied) == 2)
-        await asyncio.sleep(0.05)
+        await looks.several()
     assert len(applied) == 2
 
 
@@ -117,12 +138,14 @@ async def test_a_file_that_is_wrong_is_refused_and_the_next_one_is_read(
     assert caplog.messages[-1] == IN_FORCE
 
 
-async def test_a_file_that_is_away_for_a_moment_is_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_is_away_for_a_moment_is_no_news(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, looks: Looks
+) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
         path.unlink()
-        await asyncio.sleep(0.05)
+        await looks.several()
         assert caplog.messages == []
         written(path, **orders())
         await until(lambda: applied)

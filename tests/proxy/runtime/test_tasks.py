@@ -11,24 +11,25 @@ from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
 
 async def test_a_task_that_nobody_holds_runs_to_its_end() -> None:
-    done: list[str] = []
+    go_on, done = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
-        await asyncio.sleep(0.01)
-        done.append("work")
+        await go_on.wait()
+        done.set()
 
     spawn(work(), "work")
+    await asyncio.sleep(0)
     gc.collect()
-    await asyncio.sleep(0.03)
-    assert done == ["work"]
+    go_on.set()
+    async with asyncio.timeout(5):
+        await done.wait()
 
 
 async def test_a_crash_is_logged_with_its_traceback_and_the_tasks_name(caplog: pytest.LogCaptureFixture) -> None:
     async def crash() -> None:
         raise KeyError("oops")
 
-    spawn(crash(), "crash")
-    await asyncio.sleep(0.01)
+    await asyncio.wait([spawn(crash(), "crash")])
     (record,) = caplog.records
     assert record.message == "a background task crashed"
     assert record.exc_info is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
+
+from support.in_process import until
 
 from kafka_sidecar.proxy.topic_configs.entries import Entry, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change
@@ -44,7 +45,8 @@ async def test_a_topic_made_again_by_somebody_else_is_noticed(world: Any) -> Non
         await configs.alter([Change("orders", {POLICY: "headers"})])
         world.changed.clear()
         world.ids["orders"] = ANEW
-        await asyncio.sleep(0.3)
+        asked = world.asked
+        await until(lambda: world.asked >= asked + 3)
         assert world.changed == ["orders"]
         assert configs.policy_of("orders", ORDERS) == "headers"
 
