@@ -146,7 +146,6 @@ class Api:
     min_version: int
     max_version: int  # below min_version: removed from the protocol
     flexible_from: int | None  # the first version with compact types and tagged fields (KIP-482)
-    latest_unstable: bool  # the newest version is not released yet
 
 
 # key -> (versions, flexible versions), in Kafka's notation
@@ -247,7 +246,6 @@ _VERSIONS = {
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("0", "0+"),
     ApiKey.UNREGISTER_CONTROLLER: ("0", "0+"),
 }
-_LATEST_UNSTABLE = {ApiKey.INIT_PRODUCER_ID}
 
 
 def _api(key: ApiKey) -> Api:
@@ -258,7 +256,6 @@ def _api(key: ApiKey) -> Api:
         min_version=versions.low,
         max_version=versions.high,
         flexible_from=flexible.low if flexible.low <= flexible.high else None,
-        latest_unstable=key in _LATEST_UNSTABLE,
     )
 
 

@@ -8,12 +8,6 @@ from kafka_sidecar.codec.schema.fields import array, boolean, int8, int16, int32
 NOT_ASKED = -(2**31)  # authorized operations that were not requested
 
 
-class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    include_cluster_authorized_operations: bool = boolean("0+")
-    endpoint_type: int = int8("1+", default=1)
-    include_fenced_brokers: bool = boolean("2+")
-
-
 class DescribeClusterBroker(Struct):
     broker_id: int = int32("0+")
     host: str = string("0+")

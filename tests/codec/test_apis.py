@@ -26,8 +26,6 @@ def test_the_table_says_what_kafka_says(definition: Definition) -> None:
     assert definition["name"] in (f"{api.name}Request", f"{api.name}Response")
     assert (api.min_version, api.max_version) == (versions.low, versions.high)
     assert api.flexible_from == (flexible.low if flexible.low <= flexible.high else None)
-    if definition["type"] == "request":
-        assert api.latest_unstable == definition.get("latestVersionUnstable", False)
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
