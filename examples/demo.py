@@ -131,7 +131,7 @@ def run(console: Console, folder: Path) -> int:
         console.print(reasons_table(answer_on_the_wire(sidecar.listen)))
         customers = Customers(sidecar.listen, bootstrap_servers)
         console.print(customers.table())
-        refused = sidecar.refused_records()
+        refused = sidecar.rejected_records()
         traffic = sidecar.traffic()
         began = time.monotonic()
         exit_code = sidecar.stop()

@@ -100,10 +100,10 @@ class Sidecar:
     def traffic(self) -> Traffic:
         return traffic_of(self._page("/metrics"))
 
-    def refused_records(self) -> int:
+    def rejected_records(self) -> int:
         """How many records the sidecar says that it has refused."""
         families = text_string_to_metric_families(self._page("/metrics"))
-        refused = [family for family in families if family.name == PREFIX + "refused_records"]
+        refused = [family for family in families if family.name == PREFIX + "rejected_records"]
         return int(
             sum(sample.value for family in refused for sample in family.samples if sample.name.endswith("total"))
         )

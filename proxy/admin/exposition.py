@@ -1,10 +1,10 @@
-"""Every metric by its name, in Prometheus' form.
+"""Renders every metric in Prometheus' text format.
 
-Requests and responses are counted at four points, so that direction is plain:
+Requests and responses are counted at four points, one for each direction on each side:
 
-    client -> proxy -> server (the broker): requests          server -> proxy -> client: responses
+    client -> proxy -> broker: requests          broker -> proxy -> client: responses
 
-Imported when /metrics is asked for the first time: the client library brings five megabytes of HTTP servers.
+Imported by the first request of /metrics: the client library allocates five megabytes, HTTP servers among it.
 """
 
 from __future__ import annotations
@@ -40,28 +40,26 @@ class _Collector:
         m = self.metrics
         yield from _four_points(list(m.apis.values()))
         yield from _latencies(list(m.apis.values()))
-        yield counter_by("connections", "Connections that clients opened", "listener", m.connections)
-        active = GaugeMetricFamily(
-            PREFIX + "active_connections", "Connections of clients that are open", labels=["listener"]
-        )
+        yield counter_by("connections", "Connections accepted from clients", "listener", m.connections)
+        active = GaugeMetricFamily(PREFIX + "active_connections", "Open client connections", labels=["listener"])
         for listener, number in m.active.items():
             active.add_metric([listener], number)
         yield active
-        yield counter_by("disconnects", "Connections that ended", "cause", m.disconnects)
+        yield counter_by("disconnects", "Ended client connections", "cause", m.disconnects)
         yield counter_by(
-            "broker_connect_failures", "Attempts to reach a broker that failed", "cause", m.connect_failures
+            "broker_connect_failures", "Failed attempts to connect to a broker", "cause", m.connect_failures
         )
         delay = HistogramMetricFamily(PREFIX + "event_loop_delay_seconds", "How late a timer of the event loop fired")
         delay.add_metric([], *buckets(m.loop_delay, m.loop_delay_s))
         yield delay
-        yield GaugeMetricFamily(PREFIX + "nodes", "Brokers that have a listener", value=m.nodes)
+        yield GaugeMetricFamily(PREFIX + "broker_listeners", "Brokers with an open listener", value=m.nodes)
         yield GaugeMetricFamily(
-            PREFIX + "cluster_reached", "1 once a broker has answered, 0 before", value=int(m.cluster_reached)
+            PREFIX + "cluster_reached", "1 once a broker was reached, 0 before", value=int(m.cluster_reached)
         )
         for families in m.features:
             yield from families()
         build = GaugeMetricFamily(
-            PREFIX + "build_info", "Version of the sidecar, always 1", labels=["version", "python"]
+            PREFIX + "build_info", "Version of the sidecar; always 1", labels=["version", "python"]
         )
         build.add_metric([__version__, platform.python_version()], 1)
         yield build
@@ -74,13 +72,13 @@ def _four_points(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
     points: dict[str, tuple[str, Figures]] = {
         "client_to_proxy_request": (
             "Requests read from clients", lambda api: (api.requests, api.request_bytes)),
-        "proxy_to_server_request": (
-            "Requests passed on to brokers",
+        "proxy_to_broker_request": (
+            "Requests forwarded to brokers",
             lambda api: (api.requests - api.answered, api.request_bytes - api.answered_bytes)),
-        "server_to_proxy_response": (
+        "broker_to_proxy_response": (
             "Responses read from brokers", lambda api: (api.responses, api.response_bytes)),
         "proxy_to_client_response": (
-            "Responses passed on to clients, the sidecar's own included",
+            "Responses forwarded to clients, the sidecar's own included",
             lambda api: (api.responses + api.answered, api.response_bytes + api.rewritten_bytes)),
     }  # fmt: skip
     apis = [api for api in apis if api.requests]
@@ -98,19 +96,19 @@ def _four_points(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
 def _latencies(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
     latency = HistogramMetricFamily(
         PREFIX + "request_latency_seconds",
-        "From a request's first bytes to its response's first bytes",
+        "Time from the first bytes of a request to the first bytes of its response",
         labels=["api_key"],
     )
-    held = CounterMetricFamily(
-        PREFIX + "held_seconds",
-        "Time that responses spent in the sidecar to be read whole and rewritten",
-        labels=["api_key"],
+    buffered = CounterMetricFamily(
+        PREFIX + "buffered_responses", "Responses buffered whole to be rewritten", labels=["api_key"]
     )
-    held_count = CounterMetricFamily(PREFIX + "held", "Responses that were read whole", labels=["api_key"])
+    buffered_time = CounterMetricFamily(
+        PREFIX + "buffered_response_seconds", "Time that these responses were buffered", labels=["api_key"]
+    )
     for api in apis:
         if any(api.latency):
             latency.add_metric([api.name], *buckets(api.latency, api.latency_us / 1e6))
         if api.held:
-            held.add_metric([api.name], api.held_us / 1e6)
-            held_count.add_metric([api.name], api.held)
-    yield from (latency, held, held_count)
+            buffered.add_metric([api.name], api.held)
+            buffered_time.add_metric([api.name], api.held_us / 1e6)
+    yield from (latency, buffered, buffered_time)

@@ -1,6 +1,6 @@
-"""/metrics, /refusals, /livez and /readyz over HTTP, for Kubernetes and Prometheus.
+"""/metrics, /rejections, /livez and /readyz over HTTP, for Kubernetes and Prometheus.
 
-h11 speaks HTTP; what is left here is one table of paths.
+h11 parses HTTP; this module is one table of paths.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import Any, cast
 
 import h11
 
 from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 JSON = "application/json"
 MAX_REQUEST = 16 << 10
@@ -35,7 +36,7 @@ class Admin:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
-            "/refusals": self._refusals,
+            "/rejections": self._rejections,
         }
 
     def page(self, target: str) -> Page:
@@ -46,7 +47,7 @@ class Admin:
         return make()
 
     def _livez(self) -> Page:
-        """The event loop turns, or this would not be answered. Does not depend on Kafka."""
+        """Responds if the event loop runs. Does not depend on Kafka."""
         return _json(200, {"live": True})
 
     def _readyz(self) -> Page:
@@ -68,16 +69,21 @@ class Admin:
         }
         return _json(200 if ready else 503, state)
 
-    def _refusals(self) -> Page:
-        """The last refused batches, newest first."""
+    def _rejections(self) -> Page:
+        """The last rejected batches, newest first."""
         validator = self._server.validator
         recent = reversed(validator.observed.recent) if validator is not None else ()
-        return _json(200, {"refusals": [asdict(refusal) for refusal in recent]})
+        return _json(200, {"rejections": [_with_timestamp(asdict(batch)) for batch in recent]})
 
     def _metrics(self) -> Page:
         from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, exposed
 
         return Page(200, CONTENT_TYPE, exposed(self._server.metrics))
+
+
+def _with_timestamp(batch: dict[str, Any]) -> dict[str, Any]:
+    """The time in the form that log lines have."""
+    return {"timestamp": timestamp(batch.pop("at")), **batch}
 
 
 def _json(status: int, value: object) -> Page:

@@ -140,7 +140,7 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
     first_signal, second_signal = asyncio.Event(), asyncio.Event()
 
     def stop(number: signal.Signals) -> None:
-        log.info("told to stop", extra={"signal": number.name})
+        log.info("stopping", extra={"signal": number.name})
         (second_signal if first_signal.is_set() else first_signal).set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -197,7 +197,7 @@ async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
                 f"admin.listen: {wanted} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         bound = bound_socket(host, 0)
-        log.warning("the default admin port is taken", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
+        log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
     admin = Admin(server)
     address = f"{host}:{bound.getsockname()[1]}"
     return await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), sock=bound), address

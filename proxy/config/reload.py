@@ -56,10 +56,10 @@ class Reload:
             config = self._load()
             self._put_in_force(config)
         except ConfigError as error:
-            log.error("the configuration is refused, the old one stays", extra={"detail": str(error)})
+            log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
             return
         except Exception:
-            log.exception("reading the configuration broke: this is a bug")
+            log.exception("configuration reload crashed: this is a bug")
             return
         other = sorted(
             name
@@ -67,8 +67,8 @@ class Reload:
             if name not in RELOADED and getattr(config, name) != getattr(self._running, name)
         )
         if other:
-            log.warning("some settings need a restart", extra={"settings": other})
-        log.info("the configuration is in force", extra={"config": str(self._path), "topics": len(config.topics)})
+            log.warning("changed settings need a restart", extra={"settings": other})
+        log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
 
     def _put_in_force(self, config: Config) -> None:
         try:

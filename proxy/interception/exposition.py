@@ -20,12 +20,12 @@ Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
 def exposed(seen: Observed) -> Iterator[Metric]:
     """Every metric about interception."""
     batches = CounterMetricFamily(
-        PREFIX + "intercepted_batches", "Batches that interceptors had to do with", labels=["api_key", "result"]
+        PREFIX + "intercepted_batches", "Batches of topics with interceptors", labels=["api_key", "result"]
     )
     for (api, result), number in list(seen.batches.items()):  # others count in threads
         batches.add_metric([api, result], number)
     commits = CounterMetricFamily(
-        PREFIX + "intercepted_offsets", "Offsets of commits that pre_commit has seen", labels=["result"]
+        PREFIX + "intercepted_offsets", "Offsets of commits that interceptors have seen", labels=["result"]
     )
     for result, number in list(seen.commits.items()):
         commits.add_metric([result], number)
@@ -48,13 +48,13 @@ def _own(seen: Observed) -> Iterator[Metric]:
 
 def _guards(guards: tuple[Guard, ...]) -> Iterator[Metric]:
     labels = ["interceptor", "hook"]
-    failures = CounterMetricFamily(PREFIX + "interceptor_failures", "Calls that an interceptor failed", labels=labels)
+    failures = CounterMetricFamily(PREFIX + "interceptor_failures", "Failed calls of an interceptor", labels=labels)
     slow = CounterMetricFamily(
-        PREFIX + "interceptor_over_budget", "Calls that took longer than they may", labels=labels
+        PREFIX + "interceptor_over_budget", "Calls that took longer than their budget", labels=labels
     )
-    calls = HistogramMetricFamily(PREFIX + "interceptor_call_seconds", "Time of one call", labels=labels)
+    calls = HistogramMetricFamily(PREFIX + "interceptor_call_seconds", "Duration of one call", labels=labels)
     out = GaugeMetricFamily(
-        PREFIX + "interceptor_taken_out", "1 while an interceptor is left out after failures", labels=["interceptor"]
+        PREFIX + "interceptor_disabled", "1 while an interceptor is disabled after failures", labels=["interceptor"]
     )
     for guard in guards:
         for hook, number in list(guard.failures.items()):

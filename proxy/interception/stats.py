@@ -32,23 +32,23 @@ class Observed(Report):
     def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
         if (left_out := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
-                "an interceptor failed",
+                "interceptor failed",
                 exc_info=told(log, error),
-                extra={"interceptor": interceptor, "hook": hook, "left_out": left_out},
+                extra={"interceptor": interceptor, "hook": hook, "suppressed": left_out},
             )
 
     def slow(self, interceptor: str, hook: str, seconds: float) -> None:
         if (left_out := self._lines.due((interceptor, hook, "(slow)"))) is not None:
             log.warning(
-                "an interceptor is slow",
+                "interceptor over budget",
                 extra={
-                    "interceptor": interceptor, "hook": hook, "seconds": round(seconds, 3), "left_out": left_out,
+                    "interceptor": interceptor, "hook": hook, "duration_s": round(seconds, 3), "suppressed": left_out,
                 },
             )  # fmt: skip
 
     def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None:
         log.error(
-            "an interceptor is taken out",
+            "interceptor disabled",
             extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},
         )
 
@@ -57,6 +57,6 @@ class Observed(Report):
         self.batches[api, why] += 1
         if (left_out := self._lines.due((api, why))) is not None:
             log.warning(
-                "a batch is not intercepted",
-                extra={"api": api, "reason": why, "topic": topic, "left_out": left_out},
+                "batch not intercepted",
+                extra={"api": api, "reason": why, "topic": topic, "suppressed": left_out},
             )

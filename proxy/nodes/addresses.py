@@ -65,14 +65,14 @@ class Addresses:
         if node is None:
             node = self.nodes[node_id] = Node(node_id, host, port, self._open(node_id), self._clock())
             log.info(
-                "a broker has its listener",
+                "broker listener opened",
                 extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port},
             )
             self.changed()
         elif (node.host, node.port) != (host, port):
             node.host, node.port = host, port
             log.info(
-                "a broker has moved", extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port}
+                "broker address changed", extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port}
             )
             self.changed()
         return self._advertised_host, node.local_port
@@ -84,7 +84,7 @@ class Addresses:
             try:
                 self.local(node_id, host, port)
             except NoPortError as error:
-                log.error("a broker has no listener", extra={"node": node_id, "detail": str(error)})
+                log.error("broker listener failed", extra={"node": node_id, "detail": str(error)})
             else:
                 self.nodes[node_id].seen_at = now
 
@@ -94,7 +94,7 @@ class Addresses:
         gone = [node for node in self.nodes.values() if node.seen_at < limit]
         for node in gone:
             del self.nodes[node.node_id]
-            log.info("a broker has left", extra={"node": node.node_id, "port": node.local_port})
+            log.info("broker listener closed", extra={"node": node.node_id, "port": node.local_port})
         if gone:
             self.changed()
         return gone
@@ -108,7 +108,7 @@ class Addresses:
                 self._listen(node_id, port)
             except OSError as error:
                 log.warning(
-                    "a node's port is taken",
+                    "broker port in use",
                     extra={"node": node_id, "port": port, "detail": error.strerror or str(error)},
                 )
             else:

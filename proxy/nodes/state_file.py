@@ -24,7 +24,7 @@ def load(path: Path) -> list[Broker]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        log.warning("the state file cannot be used", extra={"detail": f"{path}: {error!r}"})
+        log.warning("state file unreadable", extra={"detail": f"{path}: {error!r}"})
         return []
 
 
@@ -35,4 +35,4 @@ def save(path: Path, brokers: Iterable[Broker]) -> None:
         part.write_text(json.dumps({"brokers": sorted(brokers)}), encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        log.warning("the state file cannot be written", extra={"detail": f"{path}: {error.strerror or error}"})
+        log.warning("state file not written", extra={"detail": f"{path}: {error.strerror or error}"})

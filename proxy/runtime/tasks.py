@@ -21,7 +21,7 @@ def spawn(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
 def _ended(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("a background task crashed", exc_info=error, extra={"task": task.get_name()})
+        log.error("background task crashed", exc_info=error, extra={"task": task.get_name()})
 
 
 async def stop(*tasks: asyncio.Task[Any]) -> None:

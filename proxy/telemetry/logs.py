@@ -1,6 +1,6 @@
 """JSON log lines on stdout, and the list of keys that they may carry.
 
-The message says what happened, the keys say to whom. Never payload bytes.
+The message is the event, the keys are its details. Never payload bytes.
 """
 
 from __future__ import annotations
@@ -10,45 +10,44 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-# Every key that a line may carry beside timestamp, level, logger and message; a test compares calls with this list.
+# Every key of a line besides timestamp, level, logger and message; a test compares the calls with this list.
 KEYS = frozenset(
     {
-        "address",  # host:port of a listener or of what could not be reached
-        "admin",  # host:port of /metrics, /refusals, /livez and /readyz
+        "address",  # host:port of a listener, or of a broker that could not be reached
+        "admin",  # host:port of /metrics, /rejections, /livez and /readyz
         "api",  # of a batch that is not intercepted
         "bootstrap_servers",
-        "build",  # compiled, python or partly compiled: what runs the hot loops
+        "build",  # of the hot loops: compiled, python or partly compiled
         "bytes_from_broker",
         "bytes_from_client",
-        "cause",  # why a connection ended: a label value of kafka_sidecar_disconnects_total
+        "cause",  # reason for the end of a connection: a label value of kafka_sidecar_disconnects_total
         "client",  # host:port of the client
         "client_id",
         "client_software",  # name and version, from ApiVersions (KIP-511)
         "config",  # path of the configuration file
-        "detail",  # one sentence for a person
+        "detail",  # a readable explanation
         "drain_timeout_s",
-        "duration_s",
+        "duration_s",  # of a connection, or of a call of an interceptor
         "failures",  # of an interceptor, in a row
         "hook",  # of an interceptor
-        "in_flight",  # requests that had no answer when the connection ended
-        "index",  # of the first refused record in its batch; -1: the batch as a whole
+        "in_flight",  # requests without a response when the connection ended
+        "index",  # of the first rejected record in its batch; -1: the batch as a whole
         "interceptor",
-        "left_out",  # lines of this kind that were not written since the last one
+        "suppressed",  # lines of this kind that were rate-limited since the last one
         "listener",  # "bootstrap" or "node N"
-        "mode",  # enforce or shadow; open: a policy that failed let pass
+        "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker
         "partition",
-        "pause_s",  # for which an interceptor is left out
+        "pause_s",  # for which an interceptor is disabled
         "policy",
         "port",
-        "reason",  # of a refusal, one of few words
-        "refused_records",  # of the batch
+        "reason",  # of a rejection, a short fixed word
+        "rejected_records",  # of the batch
         "requests",
         "responses",
-        "seconds",  # that a call took
         "session",  # number of the connection, unique in this process
         "sessions",  # how many are open
-        "settings",  # that are not as they were at the start
+        "settings",  # changed since the start
         "signal",
         "task",
         "topic",
@@ -62,9 +61,8 @@ class JsonLines(logging.Formatter):
     """One JSON object per record; keys passed in ``extra`` become keys of the object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, object] = {
-            "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timestamp": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -73,6 +71,11 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
+
+
+def timestamp(seconds: float) -> str:
+    """Seconds since the epoch in ISO 8601, UTC, with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def configure(level: str) -> None:

@@ -14,8 +14,8 @@ from kafka_sidecar.proxy.validation.stats import Observed
 def exposed(seen: Observed) -> Iterator[Metric]:
     """Every metric about validation."""
     refused = CounterMetricFamily(
-        PREFIX + "refused_records",
-        "Records that policies refused, or would have (mode shadow)",
+        PREFIX + "rejected_records",
+        "Records that policies rejected; in mode shadow: would have rejected",
         labels=["topic", "policy", "mode", "reason"],
     )
     for kind, number in seen.refusals.items():
@@ -27,6 +27,9 @@ def exposed(seen: Observed) -> Iterator[Metric]:
         failures.add_metric(failed, number)
     yield from (refused, failures)
     yield counter_by(
-        "validated_batches", "Batches that policies have judged, by how deep they looked", "depth", seen.batches
+        "validated_batches",
+        "Batches validated by policies, from the header alone or with contents",
+        "depth",
+        seen.batches,
     )
     yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=seen.records)

@@ -37,7 +37,7 @@ class Seen:
     reason: str
     message: str  # of the first record that is refused
     index: int  # of that record; -1: the batch as a whole
-    refused_records: int
+    rejected_records: int
     client_id: str | None
 
 
@@ -94,9 +94,9 @@ class Observed:
         kind = ("", policy, type(error).__name__)
         if (left_out := self._lines.due(kind)) is not None:
             log.error(
-                "a policy failed",
+                "policy failed",
                 exc_info=told(log, error),
-                extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "left_out": left_out},
+                extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "suppressed": left_out},
             )
 
     def _without_policy(
@@ -117,7 +117,7 @@ class Observed:
     def _log(self, seen: Seen) -> None:
         if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
             log.warning(
-                "records are refused",
+                "records rejected",
                 extra={
                     "topic": seen.topic,
                     "partition": seen.partition,
@@ -126,8 +126,8 @@ class Observed:
                     "reason": seen.reason,
                     "detail": seen.message,
                     "index": seen.index,
-                    "refused_records": seen.refused_records,
+                    "rejected_records": seen.rejected_records,
                     "client_id": seen.client_id,
-                    "left_out": left_out,
+                    "suppressed": left_out,
                 },
             )

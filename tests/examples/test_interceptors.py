@@ -71,7 +71,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
         flags = ["--config", config, "--bootstrap-servers", brokers, "--listen", listen, "--admin", admin]
         sidecar = Program([BIN / "kafka-sidecar", "run", *flags], folder / "sidecar.log")
         try:
-            sidecar.wait_for(lambda: "a broker has its listener" in sidecar.output(), "ready", 20)
+            sidecar.wait_for(lambda: "broker listener opened" in sidecar.output(), "ready", 20)
             made = Example(listen, admin, brokers)
             made.send("shop", "one", "two")
             made.send("billing", "other")

@@ -138,8 +138,8 @@ def test_each_failure_is_counted_and_each_kind_is_told_once_a_minute(at_random: 
     for name in OTHERS:
         for hook in HOOKS:
             assert not at_random.metric(f'interceptor_failures_total{{hook="{hook}",interceptor="{name}"')
-    assert at_random.metric('interceptor_taken_out{interceptor="third"}') == 0
-    lines = [line for line in at_random.lines() if line["message"] == "an interceptor failed"]
+    assert at_random.metric('interceptor_disabled{interceptor="third"}') == 0
+    lines = [line for line in at_random.lines() if line["message"] == "interceptor failed"]
     assert {line["interceptor"] for line in lines} == {"third"}
     kinds = Counter((line["hook"], kind_of(line["traceback"])) for line in lines)
     assert {*kinds} == {(event["of"], kind_of_raised(**event)) for event in raised}
@@ -164,7 +164,7 @@ def test_one_that_always_fails_is_taken_out_and_comes_back_when_it_works_again(a
     sender.batch(*[b"%d" % number for number in range(20)])
 
     def is_out() -> float:
-        return at_first.metric('interceptor_taken_out{interceptor="third"}')
+        return at_first.metric('interceptor_disabled{interceptor="third"}')
 
     assert is_out() == 1
     assert at_first.metric('interceptor_failures_total{hook="on_send",interceptor="third"}') == FIRST - 1
@@ -178,7 +178,7 @@ def test_one_that_always_fails_is_taken_out_and_comes_back_when_it_works_again(a
     assert sent == [WITHOUT] * 40 + [WITH] * 20
     assert is_out() == 0
     assert at_first.metric('interceptor_failures_total{hook="on_send",interceptor="third"}') == FIRST
-    lines = [line for line in at_first.lines() if line["message"] == "an interceptor is taken out"]
+    lines = [line for line in at_first.lines() if line["message"] == "interceptor disabled"]
     assert [(line["interceptor"], line["failures"], line["level"]) for line in lines] == [
         ("third", FIRST - 1, "error"), ("third", FIRST, "error")
     ]  # fmt: skip

@@ -89,7 +89,7 @@ def test_twenty_reloads_drop_no_connection_and_each_record_is_judged_by_one_vers
     guarded.topic(TOPIC)
 
     def refused(version: int) -> float:
-        return guarded.metric(f'refused_records_total{{mode="enforce",policy="wants-{version}"')
+        return guarded.metric(f'rejected_records_total{{mode="enforce",policy="wants-{version}"')
 
     sending = Sending(guarded.sidecar.bootstrap)
     sending.start()
@@ -105,7 +105,7 @@ def test_twenty_reloads_drop_no_connection_and_each_record_is_judged_by_one_vers
     assert {*sending.errors} == {"", INVALID_RECORD}
     assert sending.refused_by() == {version: refused(version) for version in VERSIONS}
     lines = [json.loads(line) for line in guarded.sidecar.log.read_text().splitlines()]
-    assert sum(line["message"] == "the configuration is in force" for line in lines) >= len(VERSIONS)
+    assert sum(line["message"] == "configuration applied" for line in lines) >= len(VERSIONS)
     # The client itself closes its first connection when it has learned of the brokers.
     assert [line for line in lines if line["message"] == "connection ended" and line["listener"] != "bootstrap"] == []
     assert guarded.stored(TOPIC) == [b"%d" % at for at, error in enumerate(sending.errors) if not error]

@@ -63,7 +63,7 @@ def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_tho
     samples = read(talk.metrics)
     assert talk.cause == (None if acks else "refused_without_acks")
     assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, frames))
-    assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
+    assert total(samples, "proxy_to_broker_request_size_bytes_total") == len(talk.to_broker)
     if acks:  # else it ends before its answers are due
         assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
 
@@ -73,8 +73,8 @@ def test_the_bytes_at_each_of_the_four_points_are_the_bytes_that_passed_there() 
     samples = read(talk.metrics)
     assert talk.session.closing is None
     assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, CLIENT))
-    assert total(samples, "proxy_to_server_request_size_bytes_total") == len(talk.to_broker)
-    assert total(samples, "server_to_proxy_response_size_bytes_total") == sum(map(len, BROKER))
+    assert total(samples, "proxy_to_broker_request_size_bytes_total") == len(talk.to_broker)
+    assert total(samples, "broker_to_proxy_response_size_bytes_total") == sum(map(len, BROKER))
     assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
 
 
@@ -82,8 +82,8 @@ def test_requests_and_responses_are_counted_by_api_at_each_of_the_four_points() 
     samples = read(dialogue().metrics)
     points = [
         "client_to_proxy_request",
-        "proxy_to_server_request",
-        "server_to_proxy_response",
+        "proxy_to_broker_request",
+        "broker_to_proxy_response",
         "proxy_to_client_response",
     ]
     counted = {api: [samples[f"{point}_total", api] for point in points] for api in ("ApiVersions", "Produce", "Fetch")}
@@ -123,9 +123,9 @@ def test_only_responses_that_were_waited_for_count_as_held() -> None:
             talk.broker(chunk)
             talk.now += 0.5
     samples = read(talk.metrics)
-    assert samples["held_total", "Metadata"] == 1
-    assert samples["held_seconds_total", "Metadata"] == 0.5
-    assert ("held_total", "Fetch") not in samples
+    assert samples["buffered_responses_total", "Metadata"] == 1
+    assert samples["buffered_response_seconds_total", "Metadata"] == 0.5
+    assert ("buffered_responses_total", "Fetch") not in samples
 
 
 def test_connections_and_their_ends_are_counted_by_what_they_were() -> None:
@@ -140,7 +140,7 @@ def test_connections_and_their_ends_are_counted_by_what_they_were() -> None:
     assert samples["active_connections", "node"] == 1
     assert samples["disconnects_total", "client_closed"] == 2
     assert samples["broker_connect_failures_total", "connect_timeout"] == 1
-    assert (samples["nodes", ""], samples["cluster_reached", ""]) == (3, 1)
+    assert (samples["broker_listeners", ""], samples["cluster_reached", ""]) == (3, 1)
 
 
 def test_late_timers_are_counted_and_early_ones_are_not_late() -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ async def test_while_it_drains_it_lives_and_is_not_ready() -> None:
         await draining
 
 
-async def test_the_last_refusals_are_shown_newest_first_and_without_payloads() -> None:
+async def test_the_last_rejected_batches_are_listed_newest_first_without_payloads() -> None:
     guarded: dict[str, Any] = {
         "policies": {"told": {"type": "support.policies:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
     }  # fmt: skip
@@ -100,20 +101,20 @@ async def test_the_last_refusals_are_shown_newest_first_and_without_payloads() -
         async with connected(port_of(server)) as client:
             await client.ask(asked(9, {"orders": {3: batch("bad 4111")}}))
             await client.ask(asked(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
-        status, _, body = await get(port, "/refusals")
-        newest, oldest = json.loads(body)["refusals"]
+        status, _, body = await get(port, "/rejections")
+        newest, oldest = json.loads(body)["rejections"]
         assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)
-        assert abs(newest.pop("at") - time.time()) < 60
+        assert abs(datetime.fromisoformat(newest.pop("timestamp")).timestamp() - time.time()) < 60
         assert newest == {
             "topic": "orders", "partition": 4, "mode": "enforce", "policy": "told", "reason": "bad", "index": 1,
-            "message": "orders takes no bad", "refused_records": 2, "client_id": "app",
+            "message": "orders takes no bad", "rejected_records": 2, "client_id": "app",
         }  # fmt: skip
         assert b"4111" not in body
 
 
-async def test_without_validation_there_are_no_refusals() -> None:
+async def test_without_validation_no_rejected_batches_are_listed() -> None:
     async with pages("127.0.0.1:1") as (_, port):
-        assert json.loads((await get(port, "/refusals"))[2]) == {"refusals": []}
+        assert json.loads((await get(port, "/rejections"))[2]) == {"rejections": []}
 
 
 async def test_prometheus_can_read_the_metrics() -> None:
@@ -131,7 +132,7 @@ async def test_prometheus_can_read_the_metrics() -> None:
 async def test_another_page_is_not_found_and_the_answer_lists_those_that_are(target: str) -> None:
     async with pages("127.0.0.1:1") as (_, port):
         status, _, body = await get(port, target)
-        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/refusals"])
+        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/rejections"])
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])

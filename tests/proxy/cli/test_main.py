@@ -79,7 +79,7 @@ async def test_a_signal_lets_open_sessions_end_and_then_the_program_with_0(
             assert sidecar.program.is_running
         assert await ended(sidecar) == 0
         told = lines(sidecar)
-    assert [line["message"] for line in told][-4:] == ["told to stop", "draining", "connection ended", "stopped"]
+    assert [line["message"] for line in told][-4:] == ["stopping", "draining", "connection ended", "stopped"]
     assert all({"timestamp", "level", "logger", "message"} <= line.keys() for line in told)
     assert all(line.keys() - KEYS <= {"timestamp", "level", "logger", "message", "traceback"} for line in told)
     assert {line["level"] for line in told} == {"info"}
@@ -176,4 +176,4 @@ async def test_a_default_admin_port_that_is_taken_is_replaced(
         os.kill(os.getpid(), signal.SIGTERM)
         await serving
     gc.unfreeze()
-    assert "the default admin port is taken" in caplog.messages
+    assert "default admin port in use" in caplog.messages

@@ -28,9 +28,9 @@ from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
 from kafka_sidecar.proxy.config.reload import Reload
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
-IN_FORCE, REFUSED, RESTART = (
-    "the configuration is in force", "the configuration is refused, the old one stays", "some settings need a restart",
-)  # fmt: skip
+APPLIED = "configuration applied"
+REJECTED = "configuration rejected, the previous one stays applied"
+RESTART = "changed settings need a restart"
 
 MARK = reload_module._mark
 
@@ -130,12 +130,12 @@ async def test_a_file_that_is_wrong_is_refused_and_the_next_one_is_read(
     written(path)
     async with watched(path, applied.append):
         path.write_text(wrong)
-        await until(lambda: REFUSED in caplog.messages)
+        await until(lambda: REJECTED in caplog.messages)
         assert str(path) in vars(caplog.records[-1])["detail"]
         assert applied == []
         written(path, **orders())
         await until(lambda: applied)
-    assert caplog.messages[-1] == IN_FORCE
+    assert caplog.messages[-1] == APPLIED
 
 
 async def test_a_file_that_is_away_for_a_moment_is_no_news(
@@ -159,7 +159,7 @@ async def test_rules_that_cannot_be_are_refused(tmp_path: Path, caplog: pytest.L
     written(path)
     async with watched(path, apply) as reload:
         reload.ask()
-        await until(lambda: REFUSED in caplog.messages)
+        await until(lambda: REJECTED in caplog.messages)
     assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: there is no policy 'told'"
 
 
@@ -176,7 +176,7 @@ async def test_a_bug_in_reading_does_not_end_the_watching(tmp_path: Path, caplog
         reload.ask()
         await until(lambda: not faults)
         reload.ask()
-        await until(lambda: IN_FORCE in caplog.messages)
+        await until(lambda: APPLIED in caplog.messages)
 
 
 async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +184,7 @@ async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: py
     written(path)
     async with watched(path, applied.append):
         written(path, **orders(), listen="127.0.0.1:19092", log={"level": "debug"}, validation={"max_batch": "1MiB"})
-        await until(lambda: IN_FORCE in caplog.messages)
+        await until(lambda: APPLIED in caplog.messages)
     named = [vars(record)["settings"] for record in caplog.records if record.message == RESTART]
     assert named == [["listen", "log"]]
 
@@ -248,9 +248,9 @@ def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path
         program.wait_for(lambda: '"serving"' in program.output(), "serving")
         written(path, **settings, topics=[{"name": "orders", "policy": "require_header:id"}])
         os.kill(program.pid, signal.SIGHUP)
-        program.wait_for(lambda: IN_FORCE in program.output(), "the new file")
+        program.wait_for(lambda: APPLIED in program.output(), "the new file")
         path.write_text("topics: [")
-        program.wait_for(lambda: REFUSED in program.output(), "the refusal")
+        program.wait_for(lambda: REJECTED in program.output(), "the refusal")
         assert program.is_running
     finally:
         program.kill()

@@ -55,8 +55,8 @@ def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
     assert found[of("interceptor_over_budget_total", interceptor="Commits1", hook="pre_commit")] == 4
     assert found[of("interceptor_call_seconds_count", interceptor="Commits1", hook="pre_commit")] == 2
     assert found[of("interceptor_call_seconds_sum", interceptor="Commits1", hook="pre_commit")] == pytest.approx(2e-4)
-    assert found[of("interceptor_taken_out", interceptor="Adds0")] == 0
-    assert found[of("interceptor_taken_out", interceptor="Commits1")] == 1
+    assert found[of("interceptor_disabled", interceptor="Adds0")] == 0
+    assert found[of("interceptor_disabled", interceptor="Commits1")] == 1
 
 
 def test_what_an_interceptor_counts_itself_is_shown_under_its_name() -> None:

@@ -34,12 +34,12 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
         seen.failed("other", "on_send", RuntimeError("a bug"))
     clock.now += LOGGED_EVERY_S
     seen.failed("mine", "on_send", RuntimeError("a bug"))
-    told = [(line["interceptor"], line["hook"], line["left_out"]) for line in lines(caplog)]
+    told = [(line["interceptor"], line["hook"], line["suppressed"]) for line in lines(caplog)]
     assert told == [
         ("mine", "on_send", 0), ("mine", "on_send", 0), ("mine", "on_consume", 0), ("other", "on_send", 0),
         ("mine", "on_send", 4),
     ]  # fmt: skip
-    assert {line["message"] for line in lines(caplog)} == {"an interceptor failed"}
+    assert {line["message"] for line in lines(caplog)} == {"interceptor failed"}
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
@@ -63,8 +63,8 @@ def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFix
     for _ in range(3):
         seen.slow("mine", "on_send", 0.1234567)
     (line,) = lines(caplog)
-    assert (line["message"], line["interceptor"], line["hook"]) == ("an interceptor is slow", "mine", "on_send")
-    assert (line["seconds"], line["levelno"]) == (0.123, logging.WARNING)
+    assert (line["message"], line["interceptor"], line["hook"]) == ("interceptor over budget", "mine", "on_send")
+    assert (line["duration_s"], line["levelno"]) == (0.123, logging.WARNING)
 
 
 def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,7 +72,7 @@ def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptu
     for _ in range(2):
         seen.taken_out("mine", 100, 60.0)
     assert [(line["message"], line["failures"], line["pause_s"], line["levelno"]) for line in lines(caplog)] == [
-        ("an interceptor is taken out", 100, 60.0, logging.ERROR)
+        ("interceptor disabled", 100, 60.0, logging.ERROR)
     ] * 2
 
 

@@ -68,7 +68,7 @@ def test_the_same_cluster_gets_the_same_ports_after_a_restart(node_ids: set[int]
 def test_a_port_that_another_program_has_is_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     ports = Ports(taken=[20003])
     assert ports.addresses().local(3, "broker-3.internal", 9092) == ("sidecar", 20006)
-    assert [record.message for record in caplog.records] == ["a node's port is taken"]
+    assert [record.message for record in caplog.records] == ["broker port in use"]
 
 
 def test_a_full_range_is_an_error_that_says_what_to_change() -> None:

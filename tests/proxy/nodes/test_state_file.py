@@ -39,7 +39,7 @@ def test_a_file_that_is_no_state_is_no_brokers_and_one_warning(
 ) -> None:
     (tmp_path / "state.json").write_text(text)
     assert load(tmp_path / "state.json") == []
-    assert [record.message for record in caplog.records] == ["the state file cannot be used"]
+    assert [record.message for record in caplog.records] == ["state file unreadable"]
 
 
 def test_bytes_that_are_no_text_are_no_state(tmp_path: Path) -> None:
@@ -49,4 +49,4 @@ def test_bytes_that_are_no_text_are_no_state(tmp_path: Path) -> None:
 
 def test_a_state_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "no such folder" / "state.json", BROKERS)
-    assert [record.message for record in caplog.records] == ["the state file cannot be written"]
+    assert [record.message for record in caplog.records] == ["state file not written"]

@@ -31,7 +31,7 @@ async def test_a_crash_is_logged_with_its_traceback_and_the_tasks_name(caplog: p
 
     await asyncio.wait([spawn(crash(), "crash")])
     (record,) = caplog.records
-    assert record.message == "a background task crashed"
+    assert record.message == "background task crashed"
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], KeyError)
     assert vars(record)["task"] == "crash"

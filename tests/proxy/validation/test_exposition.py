@@ -19,7 +19,7 @@ def test_what_policies_say_is_exposed() -> None:
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     }
-    assert samples["refused_records_total", "enforcetoldbada"] == 2
+    assert samples["rejected_records_total", "enforcetoldbada"] == 2
     assert samples["policy_failures_total", "enforcetold"] == 1
     assert samples["validated_batches_total", "contents"] == 3
     assert samples["validated_records_total", ""] == 6

@@ -51,7 +51,7 @@ def test_the_last_refusals_are_kept_with_the_first_record_of_each() -> None:
     last = seen.recent[-1]
     assert (last.at, last.topic, last.partition, last.mode) == (1000.0, "orders", 3, "enforce")
     assert (last.policy, last.reason, last.message) == ("json", "no_json", "ends too early")
-    assert (last.refused_records, last.client_id) == (2, "app")
+    assert (last.rejected_records, last.client_id) == (2, "app")
 
 
 def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,11 +84,15 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
         seen.refused(topic("other"), [refusal()], True, "app")
     clock.now += LOGGED_EVERY_S
     seen.refused(ORDERS, [refusal(2)], True, "app")
-    assert [(line["topic"], line["left_out"]) for line in lines(caplog)] == [("orders", 0), ("other", 0), ("orders", 4)]
+    assert [(line["topic"], line["suppressed"]) for line in lines(caplog)] == [
+        ("orders", 0),
+        ("other", 0),
+        ("orders", 4),
+    ]
     last = lines(caplog)[-1]
-    assert (last["levelno"], last["message"]) == (logging.WARNING, "records are refused")
+    assert (last["levelno"], last["message"]) == (logging.WARNING, "records rejected")
     assert (last["policy"], last["mode"], last["reason"], last["index"]) == ("json", "enforce", "no_json", 2)
-    assert (last["detail"], last["client_id"], last["refused_records"]) == ("ends too early", "app", 1)
+    assert (last["detail"], last["client_id"], last["rejected_records"]) == ("ends too early", "app", 1)
 
 
 def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -99,7 +103,7 @@ def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pyte
     seen.policy_failed("json", KeyError("another"))
     assert seen.failures == {("json", "enforce"): 2, ("json", "shadow"): 1, ("json", "open"): 2}
     assert [(line["message"], line["mode"]) for line in lines(caplog)] == [
-        ("a policy failed", "enforce"), ("a policy failed", "open"),
+        ("policy failed", "enforce"), ("policy failed", "open"),
     ]  # fmt: skip
     assert lines(caplog)[0]["exc_info"][0] is RuntimeError
 
