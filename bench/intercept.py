@@ -25,7 +25,7 @@ from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
 from validate import JSON_POLICY, check_refusals
 
-from kafka_sidecar.codec.records import Codec, NewRecord, built
+from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
 NONE, OTHER_TOPIC, LATENCY = "no interceptors", "on another topic", "latency"
 ADD_HEADER, JSON_TOO = "add_header", "json and add_header"
@@ -80,7 +80,7 @@ def produce(
     """Requests as a Java producer makes them: ``records`` of them in all, over the partitions."""
     chance = random.Random(title)
     batches = tuple(
-        built([NewRecord(value(size, chance)) for _ in range(records // partitions)], codec=codec)
+        build_batch([NewRecord(value(size, chance)) for _ in range(records // partitions)], codec=codec)
         for _ in range(partitions)
     )
     return Workload(title, connections, 5, batches=batches, records=records)

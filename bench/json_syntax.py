@@ -22,8 +22,8 @@ from json_values import value
 
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.json import syntax
-from kafka_sidecar.codec.json.records import not_json
-from kafka_sidecar.codec.records import NewRecord, Records, batches, built
+from kafka_sidecar.codec.json.records import find_not_json
+from kafka_sidecar.codec.records import NewRecord, Records, batches, build_batch
 
 SIZES = (100, 1 << 10, 64 << 10)  # bytes of a value
 VALUES_BYTES = 1 << 20  # of all values of a size: more than a core's cache, as values come from the network
@@ -45,7 +45,7 @@ def the_source() -> ModuleType:
 
 
 def checked(module: ModuleType) -> Reader:
-    fault = module.fault
+    fault = module.find_fault
     return lambda text: fault(text, 0, len(text), DEPTH)
 
 
@@ -102,7 +102,7 @@ def each_value(reader: Reader) -> Callable[[Records], object]:
 def records_of(values: list[bytes]) -> list[Records]:
     """Batches of a hundred records, or fewer."""
     starts = range(0, len(values), RECORDS)
-    made = [built([NewRecord(one) for one in values[start : start + RECORDS]]) for start in starts]
+    made = [build_batch([NewRecord(one) for one in values[start : start + RECORDS]]) for start in starts]
     return [batch.records() for frame in made for batch in batches(frame)]
 
 
@@ -129,7 +129,7 @@ def main() -> None:
     held = {size: records_of(values[size]) for size in SIZES}
     checks: dict[str, Callable[[Records], object]] = {name: each_value(reader) for name, reader in readers()}
     if compiled.is_compiled(syntax.__name__):
-        checks = {"json_syntax, all in one call": lambda records: not_json(records, False, DEPTH), **checks}
+        checks = {"json_syntax, all in one call": lambda records: find_not_json(records, False, DEPTH), **checks}
     print_table("a record of a batch", {
         name: {size: cpu_ns(check, held[size], seconds) * len(held[size]) / len(values[size]) for size in SIZES}
         for name, check in checks.items()

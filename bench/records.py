@@ -20,8 +20,18 @@ from json_values import value
 from rig.report import Row, table
 
 from kafka_sidecar.codec import compiled
-from kafka_sidecar.codec.records import Codec, Header, NewRecord, Record, Records, batches, built, resealed, with_header
-from kafka_sidecar.codec.records.compression import compressed, decompressed
+from kafka_sidecar.codec.records import (
+    Codec,
+    Header,
+    NewRecord,
+    Record,
+    Records,
+    batches,
+    build_batch,
+    reseal,
+    with_header,
+)
+from kafka_sidecar.codec.records.compression import compress, decompress
 from kafka_sidecar.proxy.runtime import allocator
 
 LIMIT = 100 << 20
@@ -97,12 +107,12 @@ def steps(data: bytes) -> dict[str, Step]:
     def alone() -> None:
         view = memoryview(data)
         crc32c(view[ATTRIBUTES_AT:])
-        decompressed(codec, view[RECORDS_AT:], LIMIT)
+        decompress(codec, view[RECORDS_AT:], LIMIT)
 
     def whole() -> None:
         (one,) = batches(data)
         assert one.crc_is_right()
-        assert one.records(LIMIT).without_header(b"trace") == []
+        assert one.records(LIMIT).missing_header(b"trace") == []
 
     def policy() -> None:
         for record in Records(payload, count):
@@ -110,13 +120,13 @@ def steps(data: bytes) -> dict[str, Step]:
 
     def packed() -> None:
         alone()
-        compressed(codec, payload)
+        compress(codec, payload)
 
     def edited() -> None:
         (one,) = batches(data)
         assert one.crc_is_right()
         records = one.records(LIMIT)
-        resealed(one, records.changed(with_header(records, b"origin", b"one of several clusters")))
+        reseal(one, records.with_payload(with_header(records, b"origin", b"one of several clusters")))
 
     each = (alone, whole, lambda: Records(payload, count), policy, packed, edited)
     return dict(zip(STEPS, each, strict=True))
@@ -176,7 +186,7 @@ def main() -> None:
     chance = random.Random(1)
     rows = []
     for workload in chosen(options.only):
-        data = built(records_of(workload), codec=workload.codec)
+        data = build_batch(records_of(workload), codec=workload.codec)
         rows.append(row(workload, measured(data, options.reps, chance)))
     print(f"Record walk: {compiled.in_use()}. CPU ns per record, medians of {options.reps} repetitions.\n")
     print(table(rows, STEPS))

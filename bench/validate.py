@@ -27,7 +27,7 @@ from rig.peers import PEERS, Peer, kafka_sidecar, kafka_sidecar_with, sidecar_pr
 from rig.target import Target
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.records import Codec, NewRecord, built
+from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
 CHECKING = "kafka-sidecar, json"
 JSON_POLICY = f"topics:\n  - name: {frames.TOPIC.decode()}\n    policy: json\n"
@@ -47,7 +47,7 @@ def workload(title: str, records: int, size: int, codec: Codec, target: float, d
     """Requests as a Java producer makes them: ``records`` of them in all, over three partitions."""
     chance = random.Random(title)
     batches = tuple(
-        built([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
+        build_batch([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
         for _ in range(PARTITIONS)
     )
     return Workload(title, CONNECTIONS, depth, batches=batches, records=records, target=target)
@@ -89,7 +89,7 @@ def check_refusals(target: Target, checking: str = CHECKING) -> None:
     """A value that is not JSON is rejected in the column ``checking``, and in no other. Raises BenchError."""
     node = target.driver.learn_node(target.address)
     with socket.create_connection(node) as sock:
-        answer = target.driver.ask(sock, frames.produce_batches([built([NewRecord(b'{"a":1,}')])]))
+        answer = target.driver.ask(sock, frames.produce_batches([build_batch([NewRecord(b'{"a":1,}')])]))
     error, due = frames.produce_error(answer), ErrorCode.INVALID_RECORD if target.column == checking else 0
     if error != due:
         raise BenchError(f"{target.name} answered a value that is no JSON with {error}, not {due}")

@@ -10,14 +10,33 @@ from typing import TypeVar
 
 from kafka_sidecar.codec.schema.readers import FieldReader, Reader, field_reader, reader
 from kafka_sidecar.codec.schema.skippers import TAGS, Skipper, Span, skipper, span
-from kafka_sidecar.codec.schema.structs import Message, Struct, changed
+from kafka_sidecar.codec.schema.structs import Message, Struct, replace_fields
 from kafka_sidecar.codec.schema.writers import FieldWriter, Writer, field_writer, writer
 from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
 
 __all__ = [
-    "TAGS", "Buffer", "FieldReader", "FieldWriter", "Message", "Reader", "Skipper", "Span", "Struct", "Writer",
-    "changed", "decode", "encode", "field_reader", "field_writer", "first_version", "read_tags", "reader", "skipper",
-    "span", "write_tags", "writer",
+    "TAGS",
+    "Buffer",
+    "FieldReader",
+    "FieldWriter",
+    "Message",
+    "Reader",
+    "Skipper",
+    "Span",
+    "Struct",
+    "Writer",
+    "decode",
+    "encode",
+    "field_reader",
+    "field_writer",
+    "first_version",
+    "read_tags",
+    "reader",
+    "replace_fields",
+    "skipper",
+    "span",
+    "write_tags",
+    "writer",
 ]  # fmt: skip
 
 S = TypeVar("S", bound=Struct)

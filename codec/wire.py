@@ -18,7 +18,7 @@ MAX_UVARINT_BYTES = 5
 _ONE_BYTE = [bytes((n,)) for n in range(128)]
 
 
-def uvarint(data: Buffer, at: int) -> tuple[int, int]:
+def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
     """An unsigned varint and the position after it.
 
     Raises:
@@ -36,7 +36,7 @@ def uvarint(data: Buffer, at: int) -> tuple[int, int]:
     raise CodecError(f"a varint is longer than {MAX_UVARINT_BYTES} bytes at {at - MAX_UVARINT_BYTES}")
 
 
-def long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
+def read_long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
     """The varint at ``at + ahead``, longer than one byte, and the ``at`` with which it would have been one byte long.
 
     For generated functions, which add up constant distances as if every varint had one byte.
@@ -48,7 +48,7 @@ def long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
     third = data[here + 2]
     if third < 128:
         return data[here] & 127 | (second & 127) << 7 | third << 14, at + 2
-    value, end = uvarint(data, here)
+    value, end = read_uvarint(data, here)
     return value, end - ahead - 1
 
 
@@ -82,10 +82,10 @@ def bad_length(what: str, length: int) -> CodecError:
 
 def skip_tags(data: Buffer, at: int) -> int:
     """Step over a tag section."""
-    count, at = uvarint(data, at)
+    count, at = read_uvarint(data, at)
     for _ in range(count):
-        _, at = uvarint(data, at)
-        size, at = uvarint(data, at)
+        _, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
         at += size
     return at
 
@@ -97,13 +97,13 @@ def read_tags(data: Buffer, at: int = 0) -> tuple[list[tuple[int, bytes]], int]:
         CodecError: these bytes are no tag section.
     """
     try:
-        count, at = uvarint(data, at)
+        count, at = read_uvarint(data, at)
         if 2 * count > len(data) - at:
             raise TruncatedError(f"{count} tagged fields announced, {len(data) - at} bytes left")
         tags = []
         for _ in range(count):
-            tag, at = uvarint(data, at)
-            size, at = uvarint(data, at)
+            tag, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
             if size > len(data) - at:
                 raise TruncatedError(f"tagged field {tag} has {size} bytes, {len(data) - at} left")
             tags.append((tag, bytes(data[at : at + size])))

@@ -22,7 +22,7 @@ from kafka_sidecar.codec.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kafka_sidecar.codec.records import Header, NewRecord, built
+from kafka_sidecar.codec.records import Header, NewRecord, build_batch
 
 TOPIC = "payments"
 TRACED = {"trace-id": b"4bf92f35"}
@@ -67,7 +67,7 @@ class Payments:
 
 def answer_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
     """What the protocol tells a producer whose batch holds a record of each kind (KIP-467)."""
-    records = built(
+    records = build_batch(
         [
             NewRecord(value=value, headers=tuple(Header(key.encode(), told) for key, told in headers.items()))
             for _, value, headers in KINDS

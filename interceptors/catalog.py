@@ -16,7 +16,7 @@ from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
-MOST_TOPICS = 10_000  # of which is kept at hand which interceptors they have
+MAX_CACHED_TOPICS = 10_000  # of which is kept at hand which interceptors they have
 HOOKS = (
     "on_send", "on_send_batch", "on_acknowledgement", "on_acknowledgement_with_headers", "on_acknowledgement_batch",
     "on_consume", "on_consume_batch", "pre_commit", "on_commit",
@@ -35,7 +35,7 @@ class InterceptorSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)  # for configure()
 
 
-class Catalog:
+class InterceptorCatalog:
     """Configured interceptors, in order."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Catalog:
         settings: Sequence[InterceptorSettings],
         report: Report,
         max_metadata: int = MAX_COMMIT_METADATA,
-        previous: Catalog | None = None,
+        previous: InterceptorCatalog | None = None,
     ) -> None:
         """Load and configure everything that the configuration names.
 
@@ -58,7 +58,7 @@ class Catalog:
             same = next((one for one in known if one[0] == setting), None)
             if same is not None:
                 known.remove(same)
-            self._opened.append(same or (setting, _opened(setting, report)))
+            self._opened.append(same or (setting, _open(setting, report)))
         self.guards = tuple(guard for _, guard in self._opened)
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
@@ -67,18 +67,18 @@ class Catalog:
         # something of it, any for commits.
         self.intercept_producers = bool(self._producers.guards)
         everywhere = Consumers(self._consumers.guards)
-        self.intercept_consumers, self.hides = everywhere.looks_inside, everywhere.hides
-        self.intercept_commits = bool(self.committers.changes or self.committers.told)
+        self.intercept_consumers, self.fail_closed = everywhere.needs_records, everywhere.fail_closed
+        self.intercept_commits = bool(self.committers.pre_commit_guards or self.committers.on_commit_guards)
 
     def producers(self, topic: str) -> Producers | None:
         """The interceptors of a topic's producers, None where there are none that have anything to do."""
         found = self._producers.of(topic)
-        return found if found is not None and (found.looks_inside or found.acknowledge) else None
+        return found if found is not None and (found.needs_records or found.wants_acknowledgements) else None
 
     def consumers(self, topic: str) -> Consumers | None:
         """The interceptors of a topic's consumers that look at records, None where there are none."""
         found = self._consumers.of(topic)
-        return found if found is not None and found.looks_inside else None
+        return found if found is not None and found.needs_records else None
 
     def _of(self, kind: type[Interceptor]) -> Iterator[Guard]:
         return (guard for guard in self.guards if isinstance(guard.interceptor, kind))
@@ -98,16 +98,16 @@ class _PerTopic(Generic[T]):
     def of(self, topic: str) -> T | None:
         found = self._found  # may be another dict in the next line, for another thread
         if topic not in found:
-            if len(found) >= MOST_TOPICS:
+            if len(found) >= MAX_CACHED_TOPICS:
                 self._found = found = {}
-            own = tuple(guard for guard in self.guards if guard.is_for(topic))
+            own = tuple(guard for guard in self.guards if guard.applies_to(topic))
             found[topic] = self._kind(own) if own else None
         return found[topic]
 
 
-def _opened(setting: InterceptorSettings, report: Report) -> Guard:
-    interceptor, hints = INTERCEPTORS.opened(setting.name, setting.type, setting.class_path, setting.settings)
-    if fault := _no_interceptor(interceptor, hints):
+def _open(setting: InterceptorSettings, report: Report) -> Guard:
+    interceptor, hints = INTERCEPTORS.open(setting.name, setting.type, setting.class_path, setting.settings)
+    if fault := _find_fault(interceptor, hints):
         raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
     guard = Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
     # Once the last request that it serves is done, or at the end of the program.
@@ -122,7 +122,7 @@ def _close(name: str, interceptor: Interceptor, report: Report) -> None:
         report.failed(name, "close", error)
 
 
-def _no_interceptor(interceptor: Interceptor, hints: object) -> str | None:
+def _find_fault(interceptor: Interceptor, hints: object) -> str | None:
     """What is wrong with an interceptor that would show only with the first record, or never."""
     if not isinstance(interceptor, ProducerInterceptor | ConsumerInterceptor):
         return "is neither a ProducerInterceptor nor a ConsumerInterceptor"

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edited
-from kafka_sidecar.interceptors.contract import UNKNOWN, Batch, ConsumerInterceptor, Context
-from kafka_sidecar.interceptors.guard import Guard, Run, runs
+from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edit_records
+from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch
+from kafka_sidecar.interceptors.guard import Guard, GuardGroup, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
-from kafka_sidecar.interceptors.producing import as_many
-from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, Place
+from kafka_sidecar.interceptors.producing import call_batch_hook
+from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
-MOST_AT_ONCE = 10_000  # records in one call: a batch of a megabyte can hold millions
+MAX_RECORDS_PER_CALL = 10_000  # records in one call: a batch of a megabyte can hold millions
 OnConsume = Callable[[ConsumerRecords], Iterable[ConsumerRecord]]
 
 
-class NotHiddenError(Exception):
+class FailClosedError(Exception):
     """An interceptor that hides something has failed."""
 
 
@@ -31,16 +31,16 @@ class Consumers:
     """The interceptors of one topic's consumers."""
 
     guards: tuple[Guard, ...]
-    looks_inside: bool = field(init=False)  # whether any of them wants records
-    hides: bool = field(init=False)  # whether what they cannot look into must not be shown
-    _runs: tuple[Run, ...] = field(init=False)
+    needs_records: bool = field(init=False)  # whether any of them wants records
+    fail_closed: bool = field(init=False)  # whether what they cannot look into must not be shown
+    _runs: tuple[GuardGroup, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         inside = [guard for guard in self.guards if guard.hints.wants_records]
-        object.__setattr__(self, "_runs", runs(inside, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME))
-        object.__setattr__(self, "looks_inside", bool(self._runs))
-        hiding = (guard.hints.never_left_out for run in self._runs for guard in run.guards)
-        object.__setattr__(self, "hides", any(hiding))
+        object.__setattr__(self, "_runs", group_guards(inside, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME))
+        object.__setattr__(self, "needs_records", bool(self._runs))
+        hiding = (guard.hints.fail_closed for run in self._runs for guard in run.guards)
+        object.__setattr__(self, "fail_closed", any(hiding))
 
     def consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
         """The records as the interceptors leave them, fewer perhaps; the very same where they change nothing.
@@ -53,33 +53,35 @@ class Consumers:
                 break
             if run.by_batch:
                 for guard in run.guards:
-                    batch = Batch(topic, partition, records, context)
-                    hook = partial(as_many, run.hook(guard))
-                    answer = guard.ask(ON_CONSUME, hook, batch, records=len(records))
+                    batch = RecordBatch(topic, partition, records, context)
+                    hook = partial(call_batch_hook, run.hook(guard))
+                    answer = guard.call(ON_CONSUME, hook, batch, records=len(records))
                     _check_hidden(guard, answer)
                     records = records if answer is None else answer
             else:
-                place = Place(
+                place = BatchInfo(
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
-                records = edited(records, _as_lists(run.guards, place, records))
+                records = edit_records(records, _edit_as_lists(run.guards, place, records))
         return records
 
 
 def _check_hidden(guard: Guard, answer: object) -> None:
-    if answer is None and guard.hints.never_left_out:
-        raise NotHiddenError(f"{guard.name} has failed")
+    if answer is None and guard.hints.fail_closed:
+        raise FailClosedError(f"{guard.name} has failed")
 
 
-def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterator[tuple[Record, Change | None]]:
+def _edit_as_lists(
+    guards: Sequence[Guard], place: BatchInfo, records: Records
+) -> Iterator[tuple[Record, Change | None]]:
     """What those change or leave out that get records as a list; not all at once where a batch holds very many."""
     journal: Journal = place.journal if place.journal is not None else []
     reading = iter(records)
-    calls = [(guard, partial(_consumed, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
-    while some := list(islice(reading, MOST_AT_ONCE)):
+    calls = [(guard, partial(_call_on_consume, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
+    while some := list(islice(reading, MAX_RECORDS_PER_CALL)):
         left = ConsumerRecords((ConsumerRecord.of(place, record) for record in some), place.context)
         for guard, call in calls:
-            answer = guard.ask(ON_CONSUME, call, left, records=len(left))
+            answer = guard.call(ON_CONSUME, call, left, records=len(left))
             _check_hidden(guard, answer)
             if answer is None:
                 undo(journal)
@@ -91,7 +93,9 @@ def _as_lists(guards: Sequence[Guard], place: Place, records: Records) -> Iterat
         yield from _changes(some, left, place._replace(journal=None))
 
 
-def _changes(records: Sequence[Record], left: ConsumerRecords, place: Place) -> Iterator[tuple[Record, Change | None]]:
+def _changes(
+    records: Sequence[Record], left: ConsumerRecords, place: BatchInfo
+) -> Iterator[tuple[Record, Change | None]]:
     remaining = iter(left)
     after = next(remaining, None)
     for record in records:
@@ -104,7 +108,7 @@ def _changes(records: Sequence[Record], left: ConsumerRecords, place: Place) -> 
         after = next(remaining, None)
 
 
-def _consumed(on_consume: OnConsume, records: ConsumerRecords) -> ConsumerRecords:
+def _call_on_consume(on_consume: OnConsume, records: ConsumerRecords) -> ConsumerRecords:
     answer = on_consume(records)
     if answer is records:
         return records

@@ -22,14 +22,13 @@ from kafka_sidecar.interceptors.values import (
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
     from kafka_sidecar.interceptors.headers import Headers
-    from kafka_sidecar.interceptors.metrics import Figures
+    from kafka_sidecar.interceptors.metrics import Metric
     from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 
 __all__ = [
     "UNKNOWN",
-    "Acknowledged",
+    "AcknowledgedBatch",
     "AcknowledgesBatches",
-    "Batch",
     "ConsumerInterceptor",
     "ConsumesBatches",
     "Context",
@@ -38,6 +37,7 @@ __all__ = [
     "OffsetAndMetadata",
     "Offsets",
     "ProducerInterceptor",
+    "RecordBatch",
     "RecordMetadata",
     "SendError",
     "SendsBatches",
@@ -73,12 +73,13 @@ class Hints:
     """Names of topics it is for, with * and ? as in a shell. The configuration may narrow this down."""
     wants_records: bool = True
     """Whether it looks at records: if not, nothing is decompressed for it; it gets no `on_send` and no `on_consume`."""
-    never_left_out: bool = False
-    """For those that hide something: it is called however often it fails; consumers do not get what it failed on."""
+    fail_closed: bool = False
+    """Whether consumers get nothing that this interceptor failed on; set it if the interceptor hides data. It is then
+    never disabled. Otherwise a failure is counted, and the records go on without this interceptor's changes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class RecordBatch:
     """A batch of records on its way, as interceptors see it that take it as a whole."""
 
     topic: str
@@ -88,7 +89,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Acknowledged:
+class AcknowledgedBatch:
     """What became of a batch."""
 
     topic: str
@@ -115,8 +116,8 @@ class Interceptor:
         """What it needs. Asked once, after `configure`."""
         return Hints()
 
-    def figures(self) -> Iterable[Figures]:
-        """What it has counted, for /metrics. Not the KIP's."""
+    def metrics(self) -> Iterable[Metric]:
+        """Its own metrics, for /metrics. Not part of KIP-42."""
         return ()
 
     def close(self) -> None:
@@ -176,18 +177,18 @@ class ConsumerInterceptor(Interceptor):
 
 @runtime_checkable
 class SendsBatches(Protocol):
-    def on_send_batch(self, batch: Batch) -> Records:
+    def on_send_batch(self, batch: RecordBatch) -> Records:
         """The records, or `Records.changed` of them: as many as there were."""
         ...
 
 
 @runtime_checkable
 class ConsumesBatches(Protocol):
-    def on_consume_batch(self, batch: Batch) -> Records:
+    def on_consume_batch(self, batch: RecordBatch) -> Records:
         """The records, or `Records.changed` of them: as many as there were."""
         ...
 
 
 @runtime_checkable
 class AcknowledgesBatches(Protocol):
-    def on_acknowledgement_batch(self, batch: Acknowledged, exception: Exception | None) -> None: ...
+    def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None: ...

@@ -28,11 +28,11 @@ class Report(Protocol):
     def slow(self, interceptor: str, hook: str, seconds: float) -> None:
         """A call took longer than it may."""
 
-    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None:
+    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
         """It is not called for a while."""
 
 
-RECORDS_IN_BUDGET = 1000  # a call about more of them may take longer accordingly
+RECORDS_PER_BUDGET = 1000  # a call about more of them may take longer accordingly
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,25 @@ class Guard:
     over_budget: Counter[str] = field(default_factory=Counter)  # by hook
     calls: dict[str, Histogram] = field(default_factory=dict)  # by hook
     close: Callable[[], object] = lambda: None  # closes the interceptor, once
-    out_until: float = 0.0  # by the clock; 0: it takes part
+    disabled_until: float = 0.0  # by the clock; 0: it takes part
     _in_a_row: int = 0
 
-    def is_for(self, topic: str) -> bool:
+    def applies_to(self, topic: str) -> bool:
         """Whether it has to do with a topic."""
         return all(any(fnmatchcase(topic, name) for name in names) for names in (self.topics, self.hints.topics))
 
     @property
-    def is_out(self) -> bool:
+    def is_disabled(self) -> bool:
         """Whether it is left out now."""
-        return bool(self.out_until) and self.clock() < self.out_until
+        return bool(self.disabled_until) and self.clock() < self.disabled_until
 
-    def ask(self, hook: str, call: Callable[..., T], *args: Any, records: int = 1) -> T | None:
+    def call(self, hook: str, function: Callable[..., T], *args: Any, records: int = 1) -> T | None:
         """What the interceptor answers; None where it failed, or is left out. A call may be about many ``records``."""
-        if self.is_out:
+        if self.is_disabled:
             return None
         began = self.clock()
         try:
-            answer = call(*args)
+            answer = function(*args)
         except BaseException as error:  # noqa: BLE001 - SystemExit, or the panic of a library in Rust, is a failure too
             self.failed(hook, error)
             return None
@@ -86,12 +86,12 @@ class Guard:
         if calls is None:
             calls = self.calls[hook] = Histogram()
         calls.add(int(took * 1e6))
-        if took > self.limits.budget_s * max(1.0, records / RECORDS_IN_BUDGET):
+        if took > self.limits.budget_s * max(1.0, records / RECORDS_PER_BUDGET):
             self.over_budget[hook] += 1
             self.report.slow(self.name, hook, took)
             self._count_failure()
         elif self._in_a_row:
-            self._in_a_row, self.out_until = 0, 0.0
+            self._in_a_row, self.disabled_until = 0, 0.0
         return answer
 
     def failed(self, hook: str, error: BaseException) -> None:
@@ -102,13 +102,13 @@ class Guard:
 
     def _count_failure(self) -> None:
         self._in_a_row += 1
-        if 0 < self.limits.failures <= self._in_a_row and not self.hints.never_left_out:
-            self.out_until = self.clock() + self.limits.pause_s
-            self.report.taken_out(self.name, self._in_a_row, self.limits.pause_s)
+        if 0 < self.limits.failures <= self._in_a_row and not self.hints.fail_closed:
+            self.disabled_until = self.clock() + self.limits.pause_s
+            self.report.disabled(self.name, self._in_a_row, self.limits.pause_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class GuardGroup:
     """Some that follow each other and are asked in the same form."""
 
     guards: tuple[Guard, ...]
@@ -123,20 +123,20 @@ class Run:
         return hook
 
 
-def runs(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: str) -> tuple[Run, ...]:
+def group_guards(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: str) -> tuple[GuardGroup, ...]:
     """Those that have the hook that takes batches, or override one of ``base``, by the form in which they are asked."""
     asked: list[tuple[Guard, bool]] = []
     for guard in guards:
         one = guard.interceptor
         whole = hasattr(one, batch_hook)
-        if isinstance(one, base) and (whole or any(overrides(one, base, hook) for hook in hooks)):
+        if isinstance(one, base) and (whole or any(has_override(one, base, hook) for hook in hooks)):
             asked.append((guard, whole))
     return tuple(
-        Run(tuple(guard for guard, _ in run), batch_hook if whole else None)
+        GuardGroup(tuple(guard for guard, _ in run), batch_hook if whole else None)
         for whole, run in groupby(asked, itemgetter(1))
     )
 
 
-def overrides(interceptor: object, base: type, hook: str) -> bool:
+def has_override(interceptor: object, base: type, hook: str) -> bool:
     """Whether its class has a hook of its own in place of the base's, which does nothing."""
     return getattr(type(interceptor), hook, None) is not getattr(base, hook, None)

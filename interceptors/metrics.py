@@ -9,10 +9,10 @@ BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
 Labels = tuple[str, ...]
 
 
-def readable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Text that can be written as UTF-8: what a client calls itself may be any bytes.
 
-    >>> readable("app \\udcff")
+    >>> escape_surrogates("app \\udcff")
     'app \\\\udcff'
     """
     return text.encode(errors="backslashreplace").decode()
@@ -33,7 +33,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Metric:
     """One metric: a value for each combination of labels; `Histogram` is shown in seconds."""
 
     name: str  # without the prefix that all metrics have, and without _total

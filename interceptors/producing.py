@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 
-from kafka_sidecar.codec.records import Change, Header, Record, Records, edited
+from kafka_sidecar.codec.records import Change, Header, Record, Records, edit_records
 from kafka_sidecar.interceptors.contract import (
     UNKNOWN,
-    Acknowledged,
-    Batch,
+    AcknowledgedBatch,
     Context,
     ProducerInterceptor,
+    RecordBatch,
     RecordMetadata,
     SendError,
 )
-from kafka_sidecar.interceptors.guard import Guard, Run, overrides, runs
+from kafka_sidecar.interceptors.guard import Guard, GuardGroup, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
-from kafka_sidecar.interceptors.records import Place, ProducerRecord
+from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
 ON_SEND_BATCH, ON_ACKNOWLEDGEMENT_BATCH = "on_send_batch", "on_acknowledgement_batch"
 WITH_HEADERS = "on_acknowledgement_with_headers"
-MOST_DETAILED = 1_000_000  # records of a batch: what is remembered of each takes 16 bytes, a record perhaps 7
+MAX_DETAILED_RECORDS = 1_000_000  # records of a batch: what is remembered of each takes 16 bytes, a record perhaps 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +46,25 @@ class Producers:
     """The interceptors of one topic's producers."""
 
     guards: tuple[Guard, ...]
-    looks_inside: bool = field(init=False)  # whether a batch has to be decompressed for them
-    acknowledge: bool = field(init=False)  # whether any of them wants to know what became of records
-    _sending: tuple[Run, ...] = field(init=False)
-    _answered: tuple[Run, ...] = field(init=False)
+    needs_records: bool = field(init=False)  # whether a batch has to be decompressed for them
+    wants_acknowledgements: bool = field(init=False)  # whether any of them wants to know what became of records
+    _sending: tuple[GuardGroup, ...] = field(init=False)
+    _answered: tuple[GuardGroup, ...] = field(init=False)
     _details: bool = field(init=False)
     _headers: bool = field(init=False)
 
     def __post_init__(self) -> None:
         inside = [guard for guard in self.guards if guard.hints.wants_records]
-        sending = runs(inside, ProducerInterceptor, ON_SEND_BATCH, ON_SEND)
-        answered = runs(self.guards, ProducerInterceptor, ON_ACKNOWLEDGEMENT_BATCH, ON_ACKNOWLEDGEMENT, WITH_HEADERS)
+        sending = group_guards(inside, ProducerInterceptor, ON_SEND_BATCH, ON_SEND)
+        answered = group_guards(
+            self.guards, ProducerInterceptor, ON_ACKNOWLEDGEMENT_BATCH, ON_ACKNOWLEDGEMENT, WITH_HEADERS
+        )
         by_record = [guard for run in answered if not run.by_batch for guard in run.guards]
         details = any(guard.hints.wants_records for guard in by_record)
-        headers = any(overrides(guard.interceptor, ProducerInterceptor, WITH_HEADERS) for guard in by_record)
+        headers = any(has_override(guard.interceptor, ProducerInterceptor, WITH_HEADERS) for guard in by_record)
         for name, value in (
-            ("looks_inside", bool(sending) or details),
-            ("acknowledge", bool(answered)),
+            ("needs_records", bool(sending) or details),
+            ("wants_acknowledgements", bool(answered)),
             ("_sending", sending),
             ("_answered", answered),
             ("_details", details),
@@ -75,40 +77,40 @@ class Producers:
         for run in self._sending:
             if run.by_batch:
                 for guard in run.guards:
-                    batch = Batch(topic, partition, records, context)
-                    hook = partial(as_many, run.hook(guard))
-                    records = guard.ask(ON_SEND, hook, batch, records=len(records)) or records
+                    batch = RecordBatch(topic, partition, records, context)
+                    hook = partial(call_batch_hook, run.hook(guard))
+                    records = guard.call(ON_SEND, hook, batch, records=len(records)) or records
             else:
-                place = Place(topic, partition, context, [])
-                records = edited(records, _one_by_one(run.guards, place, records))
+                place = BatchInfo(topic, partition, context, [])
+                records = edit_records(records, _edit_one_by_one(run.guards, place, records))
         return records
 
-    def details(self, records: Records) -> Details | None:
+    def collect_details(self, records: Records) -> Details | None:
         """What has to be remembered of a batch until it is acknowledged; None: nothing."""
-        if not self._details or len(records) > MOST_DETAILED:
+        if not self._details or len(records) > MAX_DETAILED_RECORDS:
             return None
         keys, values = records.sizes()
         return Details(records.timestamps(), keys, values, records if self._headers else None)
 
-    def acknowledged(self, batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
+    def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
         """Tell what became of a batch; ``details``: as they were when it was sent."""
         for run in self._answered:
             if run.by_batch:
                 for guard in run.guards:
-                    guard.ask(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error, records=batch.count)
+                    guard.call(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error, records=batch.count)
             else:
-                _tell(run.guards, batch, details, error)
+                _acknowledge_records(run.guards, batch, details, error)
 
 
-def _one_by_one(guards: Sequence[Guard], place: Place, records: Records) -> Iterator[tuple[Record, Change]]:
+def _edit_one_by_one(guards: Sequence[Guard], place: BatchInfo, records: Records) -> Iterator[tuple[Record, Change]]:
     """What those change that look at records one by one."""
     journal: Journal = place.journal if place.journal is not None else []
-    calls = [(guard, partial(_sent, guard.interceptor.on_send)) for guard in guards]  # type: ignore[attr-defined]
+    calls = [(guard, partial(_call_on_send, guard.interceptor.on_send)) for guard in guards]  # type: ignore[attr-defined]
     closed = place._replace(journal=None)
     for record in records:
         sent = ProducerRecord.of(place, record)
         for guard, call in calls:
-            answer = guard.ask(ON_SEND, call, sent)
+            answer = guard.call(ON_SEND, call, sent)
             if answer is None:
                 undo(journal)
             else:
@@ -119,7 +121,7 @@ def _one_by_one(guards: Sequence[Guard], place: Place, records: Records) -> Iter
         sent.seal(closed)
 
 
-def _sent(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerRecord) -> ProducerRecord:
+def _call_on_send(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerRecord) -> ProducerRecord:
     answer = on_send(record)
     if answer is record:
         return record
@@ -131,7 +133,7 @@ def _sent(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerR
     return answer
 
 
-def as_many(hook: Callable[[Batch], Records], batch: Batch) -> Records:
+def call_batch_hook(hook: Callable[[RecordBatch], Records], batch: RecordBatch) -> Records:
     """What a hook gives back that takes a batch as a whole. Raises TypeError for what it must not."""
     records = hook(batch)
     if not isinstance(records, Records) or len(records) != len(batch.records):
@@ -139,23 +141,25 @@ def as_many(hook: Callable[[Batch], Records], batch: Batch) -> Records:
     return records
 
 
-def _tell(guards: Sequence[Guard], batch: Acknowledged, details: Details | None, error: Exception | None) -> None:
+def _acknowledge_records(
+    guards: Sequence[Guard], batch: AcknowledgedBatch, details: Details | None, error: Exception | None
+) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
     told = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
     for index, (metadata, sent) in enumerate(told):
         headers = Headers.of(sent, None)
         own = error.of(index) if isinstance(error, SendError) else error
         for guard, hook in hooks:
-            guard.ask(ON_ACKNOWLEDGEMENT, hook, metadata, own, headers)
+            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, own, headers)
 
 
-def _headers(batch: Acknowledged, details: Details | None) -> Iterable[tuple[Header, ...]]:
+def _headers(batch: AcknowledgedBatch, details: Details | None) -> Iterable[tuple[Header, ...]]:
     if details is None or details.records is None:
         return repeat((), batch.count)
     return (record.headers for record in details.records)
 
 
-def _metadata(batch: Acknowledged, details: Details | None) -> Iterator[RecordMetadata]:
+def _metadata(batch: AcknowledgedBatch, details: Details | None) -> Iterator[RecordMetadata]:
     """What is known of each record: after an error no more than where it was to go (KIP-42)."""
     base, count, time = batch.base_offset, batch.count, batch.log_append_time
     unknown = array("q", [UNKNOWN]) * count

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from kafka_sidecar.codec.records import Record
 
-NOBODY = Context(clock=lambda: 0)
+NO_CONTEXT = Context(clock=lambda: 0)
 
 
-class Place(NamedTuple):
+class BatchInfo(NamedTuple):
     """What all records of a batch share."""
 
     topic: str
@@ -45,9 +45,9 @@ class _Record:
         value: bytes | None = None,
         headers: Iterable[OneHeader] = (),
         timestamp: int = UNKNOWN,
-        context: Context = NOBODY,
+        context: Context = NO_CONTEXT,
     ) -> None:
-        self._place = Place(topic, partition, context, [])
+        self._place = BatchInfo(topic, partition, context, [])
         self._record: Record | None = None
         self._key = _bytes("key", key)
         self._value = _bytes("value", value)
@@ -56,7 +56,7 @@ class _Record:
         self._as_read: tuple[Header, ...] | None = None  # the headers, if the record has others now
 
     @classmethod
-    def of(cls, place: Place, record: Record) -> Self:
+    def of(cls, place: BatchInfo, record: Record) -> Self:
         """The record of a batch."""
         one = cls.__new__(cls)
         one._place, one._record, one._key, one._value, one._headers = place, record, KEEP, KEEP, None
@@ -141,7 +141,7 @@ class _Record:
         elif self._record is not other._record:
             raise ValueError("a record was given back in another's place: make a new one for each")
 
-    def seal(self, place: Place) -> None:
+    def seal(self, place: BatchInfo) -> None:
         """The chain has run: the headers are read-only from now on (KIP-82). ``place``: its own, without a journal."""
         self._place = place
         if self._headers is not None:
@@ -171,7 +171,7 @@ class ConsumerRecord(_Record):
         value: bytes | None = None,
         headers: Iterable[OneHeader] = (),
         timestamp: int = UNKNOWN,
-        context: Context = NOBODY,
+        context: Context = NO_CONTEXT,
     ) -> None:
         super().__init__(topic, partition, key, value, headers, timestamp, context)
         self._offset = offset
@@ -204,7 +204,7 @@ class ConsumerRecords:
 
     __slots__ = ("_records", "context")
 
-    def __init__(self, records: Iterable[ConsumerRecord], context: Context = NOBODY) -> None:
+    def __init__(self, records: Iterable[ConsumerRecord], context: Context = NO_CONTEXT) -> None:
         self._records = tuple(records)
         self.context = context
 

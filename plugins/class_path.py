@@ -26,7 +26,7 @@ ARCHIVES = (".zip", ".whl")
 _lending = RLock()  # sys.modules is everybody's
 
 
-def entries(class_path: str) -> list[str]:
+def resolve_class_path(class_path: str) -> list[str]:
     """The folders, zips and wheels of a class path; ``folder/*`` stands for the archives in a folder, as in Java.
 
     Raises:
@@ -50,7 +50,7 @@ class ClassPath(MetaPathFinder):
     """One class path and the modules that came from it."""
 
     def __init__(self, class_path: str) -> None:
-        self.entries = entries(class_path)
+        self.entries = resolve_class_path(class_path)
         self._owned: dict[str, bool] = {}
         self._portions: dict[str, list[str]] = {}
         self._modules: dict[str, ModuleType] = {}
@@ -127,7 +127,7 @@ class ClassPath(MetaPathFinder):
             if top in self._lent or not self.owns(top):
                 yield
                 return
-            programs = _taken(top)
+            programs = _take_modules(top)
             sys.modules.update({name: module for name, module in self._modules.items() if _is_in(name, top)})
             sys.meta_path.insert(0, self)
             self._lent.add(top)
@@ -136,7 +136,7 @@ class ClassPath(MetaPathFinder):
             finally:
                 self._lent.discard(top)
                 sys.meta_path.remove(self)
-                self._modules.update(_taken(top))
+                self._modules.update(_take_modules(top))
                 sys.modules.update(programs)
 
 
@@ -162,6 +162,6 @@ def _is_in(name: str, top: str) -> bool:
     return name == top or name.startswith(f"{top}.")
 
 
-def _taken(top: str) -> dict[str, ModuleType]:
+def _take_modules(top: str) -> dict[str, ModuleType]:
     """The modules of a package, no longer in sys.modules."""
     return {name: sys.modules.pop(name) for name in list(sys.modules) if _is_in(name, top)}

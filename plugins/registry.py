@@ -58,12 +58,12 @@ class Kind(Generic[P]):
             ValueError: there is none, or it is of another kind; one line that names what was looked for and where.
         """
         if class_path is not None:
-            return self._loaded(name, ClassPath(class_path).load, f"on the class path {class_path}")
+            return self._load(name, ClassPath(class_path).load, f"on the class path {class_path}")
         if _NAME.fullmatch(name):
             return self.by_name(name)
-        return self._loaded(name, import_module, "among the installed modules")
+        return self._load(name, import_module, "among the installed modules")
 
-    def opened(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
+    def open(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
         """One of the class ``type_``, configured, and what its hints say.
 
         Raises:
@@ -86,14 +86,14 @@ class Kind(Generic[P]):
             ValueError: there is none of that name, or it cannot be loaded.
         """
         if name in self.built_in:
-            return self._loaded(self.built_in[name], import_module, "built in")
+            return self._load(self.built_in[name], import_module, "built in")
         plug_ins = self.installed()
         if name not in plug_ins:
             names = ", ".join(sorted({*self.built_in, *plug_ins}))
             raise ValueError(f"there is no {self.noun} {name!r}: set its type to module:Class, or to one of {names}")
-        return self._loaded(plug_ins[name].value, import_module, f"at the entry point {name} of {self.entry_points}")
+        return self._load(plug_ins[name].value, import_module, f"at the entry point {name} of {self.entry_points}")
 
-    def _loaded(self, name: str, load: Callable[[str], ModuleType], where: str) -> type[P]:
+    def _load(self, name: str, load: Callable[[str], ModuleType], where: str) -> type[P]:
         parts = _CLASS.fullmatch(name)
         if parts is None:
             raise ValueError(f"{name!r} names no class: write module:Class, such as {self.example}")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-LONGEST_SHOWN = 100  # characters
+MAX_QUOTED_CHARS = 100  # characters
 
 
 # What is to be written where pydantic names a type of Python.
@@ -32,7 +32,7 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
-def read(model: type[S], configs: Mapping[str, Any]) -> S:
+def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
     """The settings that a plug-in's `configure` was given.
 
     Raises:
@@ -41,25 +41,25 @@ def read(model: type[S], configs: Mapping[str, Any]) -> S:
     try:
         return model.model_validate(dict(configs))
     except ValidationError as error:
-        raise ValueError(_explained(error, model)) from error
+        raise ValueError(_explain(error, model)) from error
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """A text within a message: in quotes, and not all of it where it is long."""
-    return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."
+    return repr(text) if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]!r}..."
 
 
-def no_argument(text: str) -> None:
+def reject_argument(text: str) -> None:
     """For a policy that is told everything by its settings.
 
     Raises:
         ValueError: a topic gives it an argument.
     """
     if text:
-        raise ValueError(f"takes no argument, but gets {shown(text)}: set it under policies:")
+        raise ValueError(f"takes no argument, but gets {quote(text)}: set it under policies:")
 
 
-def _explained(error: ValidationError, model: type[Settings]) -> str:
+def _explain(error: ValidationError, model: type[Settings]) -> str:
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -69,16 +69,19 @@ def _explained(error: ValidationError, model: type[Settings]) -> str:
     return f"{key}: {remedy}" if key else remedy
 
 
-def described(plug_in: type) -> list[str]:
+def describe_settings(plug_in: type) -> list[str]:
     """The settings of a plug-in, one a line; of a class whose settings are no `Settings`, nothing is known."""
     defaults = getattr(plug_in, "settings", None)
     if not isinstance(defaults, Settings):
         return []
     schema = type(defaults).model_json_schema()["properties"]
-    return [f"{name} (default: {_written(about['default'])}): {about['description']}" for name, about in schema.items()]
+    return [
+        f"{name} (default: {_format_default(about['default'])}): {about['description']}"
+        for name, about in schema.items()
+    ]
 
 
-def _written(value: object) -> str:
+def _format_default(value: object) -> str:
     """As it would stand in the file."""
     if value in (None, [], {}):
         return "none"

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
 
-from kafka_sidecar.plugins.settings import shown
+from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
-from kafka_sidecar.policies.plans import Plan, Report, Rule, unreported
+from kafka_sidecar.policies.plans import OnFailure, Plan, Rule, ignore_failure
 from kafka_sidecar.policies.registry import POLICIES
 
-PLANS_KEPT = 1024  # topics choose the strings: they must not fill the memory
-MOST_RULES = 100  # of one topic
+MAX_CACHED_PLANS = 1024  # topics choose the strings: they must not fill the memory
+MAX_RULES_PER_TOPIC = 100  # of one topic
 # Nothing is tried twice (the + behind *), or a text of many spaces would take minutes.
 _ITEM = re.compile(
     r"""\s*+ (?P<name>[\w-]++) \s*+
@@ -55,14 +55,14 @@ class _Member:
         return Rule(self.name, self.policy, text, self.fail_open, self.hints)
 
 
-class Catalog:
+class PolicyCatalog:
     """Configured policies by name, beside those that need no configuration."""
 
     def __init__(
         self,
         settings: Mapping[str, PolicySettings],
         facade: PolicySettings | None = None,
-        report: Report = unreported,
+        report: OnFailure = ignore_failure,
     ) -> None:
         """Load and configure everything that the configuration names.
 
@@ -80,9 +80,9 @@ class Catalog:
         self._facade: _Member | None = None
         try:
             for name, setting in settings.items():
-                self._members[name] = _opened(name, setting)
+                self._members[name] = _open(name, setting)
             if facade is not None:
-                self._facade = _opened(re.split("[:.]", facade.type)[-1], facade)
+                self._facade = _open(re.split("[:.]", facade.type)[-1], facade)
         except ValueError:
             self.close()
             raise
@@ -94,8 +94,8 @@ class Catalog:
             ValueError: the text names no policy, or one that cannot mean anything by its argument; says the remedy.
         """
         if text not in self._plans:
-            self._plans[text] = self._compiled(text)
-            while len(self._plans) > PLANS_KEPT:
+            self._plans[text] = self._compile(text)
+            while len(self._plans) > MAX_CACHED_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(text)
         return self._plans[text]
@@ -108,12 +108,12 @@ class Catalog:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are to be closed all the same
                 self._report(member.name, error)
 
-    def _compiled(self, text: str) -> Plan:
+    def _compile(self, text: str) -> Plan:
         if self._facade is not None:
             return Plan((self._rule(self._facade, text),), self._report)
-        named = list(items(text))
-        if len(named) > MOST_RULES:
-            raise ValueError(f"names {len(named)} policies: a topic can have {MOST_RULES}")
+        named = list(parse_items(text))
+        if len(named) > MAX_RULES_PER_TOPIC:
+            raise ValueError(f"names {len(named)} policies: a topic can have {MAX_RULES_PER_TOPIC}")
         return Plan(tuple(self._rule(self._member(name), argument) for name, argument in named), self._report)
 
     def _rule(self, member: _Member, text: str) -> Rule:
@@ -130,16 +130,16 @@ class Catalog:
             if name not in POLICIES.built_in and name not in POLICIES.known():
                 names = ", ".join(sorted({*self._members, *POLICIES.known()}))
                 raise ValueError(
-                    f"there is no policy {shown(name)}: configure it under policies:, or use one of {names}"
+                    f"there is no policy {quote(name)}: configure it under policies:, or use one of {names}"
                 )
-            self._members[name] = _opened(name, PolicySettings(name))
+            self._members[name] = _open(name, PolicySettings(name))
         return self._members[name]
 
 
-def items(text: str) -> Iterator[tuple[str, str]]:
+def parse_items(text: str) -> Iterator[tuple[str, str]]:
     """The names and arguments of a policy string.
 
-    >>> list(items('orders-json, require_header:trace-id, cel:"size(value.items) < 3, or so"'))
+    >>> list(parse_items('orders-json, require_header:trace-id, cel:"size(value.items) < 3, or so"'))
     [('orders-json', ''), ('require_header', 'trace-id'), ('cel', 'size(value.items) < 3, or so')]
 
     Raises:
@@ -149,19 +149,19 @@ def items(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text) or at == 0:
         item = _ITEM.match(text, at)
         if item is None:
-            raise ValueError(f"{shown(text)} is not understood from character {at + 1} on: {SYNTAX}")
+            raise ValueError(f"{quote(text)} is not understood from character {at + 1} on: {SYNTAX}")
         quoted, at = item["quoted"], item.end()
         yield item["name"], (item["bare"] or "").rstrip() if quoted is None else quoted.replace('""', '"')
 
 
-def _opened(name: str, setting: PolicySettings) -> _Member:
-    policy, hints = POLICIES.opened(name, setting.type, setting.class_path, setting.settings)
-    if fault := _no_policy(policy, hints):
+def _open(name: str, setting: PolicySettings) -> _Member:
+    policy, hints = POLICIES.open(name, setting.type, setting.class_path, setting.settings)
+    if fault := _find_fault(policy, hints):
         raise ValueError(f"policy {name}: {setting.type}: {fault}")
     return _Member(name, policy, setting.fail_open, hints)
 
 
-def _no_policy(policy: RecordValidationPolicy, hints: object) -> str | None:
+def _find_fault(policy: RecordValidationPolicy, hints: object) -> str | None:
     """What is missing in a policy that would show only with the first record, or never."""
     judging = [getattr(policy, form, None) for form in ("validate_batch", "validate_header")]
     if type(policy).validate is RecordValidationPolicy.validate and not any(judging):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records
 
 ALL = -1  # for hints: every byte
-MOST_REFUSALS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
+MAX_REJECTIONS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
 WHOLE_BATCH = -1  # in place of a record's index: the batch itself is refused, whatever its records are
 
 

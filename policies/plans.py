@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.contract import (
-    MOST_REFUSALS,
+    MAX_REJECTIONS,
     WHOLE_BATCH,
     Fault,
     Hints,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
-LONGEST_MESSAGE = 1000  # characters: an answer has room for 32767 bytes of each
-MOST_FETCHES = 100  # for one batch: a policy that always asks for something else would ask for ever
-NOTHING_GIVEN_UP: frozenset[tuple[str, object]] = frozenset()
+MAX_MESSAGE_CHARS = 1000  # characters: an answer has room for 32767 bytes of each
+MAX_RESOLVES = 100  # for one batch: a policy that always asks for something else would ask for ever
+NO_FAILED_KEYS: frozenset[tuple[str, object]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """One record that is refused, or the batch where ``index`` is `WHOLE_BATCH`."""
 
     index: int
@@ -71,7 +71,7 @@ class Refusal:
     reason: str  # one of few words
 
 
-class Waiting(Exception):  # noqa: N818 - not an error: judge again when the policy has what it needs
+class ResolveRequired(Exception):  # noqa: N818 - not an error: judge again when the policy has what it needs
     """``rule.policy.resolve(key)`` has to be awaited; then the batch is judged again."""
 
     def __init__(self, rule: Rule, key: object) -> None:
@@ -87,11 +87,11 @@ class PolicyFailedError(Exception):
         self.policy, self.error = policy, error
 
 
-NO_FAILURES = (CodecError, Waiting, PolicyFailedError, KeyboardInterrupt)  # of the policy that is asked
-Report = Callable[[str, BaseException], None]  # name of the policy that failed open, and its error
+NO_FAILURES = (CodecError, ResolveRequired, PolicyFailedError, KeyboardInterrupt)  # of the policy that is asked
+OnFailure = Callable[[str, BaseException], None]  # name of the policy that failed open, and its error
 
 
-def unreported(policy: str, error: BaseException) -> None:
+def ignore_failure(policy: str, error: BaseException) -> None:
     """Nobody wants to know."""
 
 
@@ -100,9 +100,9 @@ class Plan:
     """The rules of a topic, in their order."""
 
     rules: tuple[Rule, ...]
-    report: Report = unreported
+    report: OnFailure = ignore_failure
     hints: Hints = field(init=False)
-    looks_inside: bool = field(init=False)  # whether a batch has to be decompressed
+    needs_records: bool = field(init=False)  # whether a batch has to be decompressed
     records_at_once: int = field(init=False)  # of how many records a batch may be judged while others wait
     _of_header: tuple[Rule, ...] = field(init=False)  # those that judge before that
     _of_records: tuple[Rule, ...] = field(init=False)
@@ -111,66 +111,70 @@ class Plan:
         inside = tuple(rule for rule in self.rules if rule.hints.access_contents)
         by_header = tuple(rule for rule in self.rules if rule.judges_header or not rule.hints.access_contents)
         object.__setattr__(self, "hints", reduce(or_, (rule.hints for rule in self.rules), Hints()))
-        object.__setattr__(self, "looks_inside", bool(inside))
+        object.__setattr__(self, "needs_records", bool(inside))
         at_once = min((rule.policy.records_at_once for rule in inside), default=sys.maxsize)
         object.__setattr__(self, "records_at_once", at_once)
         object.__setattr__(self, "_of_header", by_header)
         object.__setattr__(self, "_of_records", inside)
 
-    def judge(
+    def validate(
         self,
         topic: TopicMetadata,
         batch: Batch,
         limit: int,
-        given_up: Collection[tuple[str, object]] = NOTHING_GIVEN_UP,
-    ) -> list[Refusal]:
+        failed_keys: Collection[tuple[str, object]] = NO_FAILED_KEYS,
+    ) -> list[Rejection]:
         """The records that some rule refuses, by index; empty: the batch may pass.
 
         Args:
             topic: where the batch goes; each rule sees it with its own text.
             batch: as the client sent it. Its header is asked first; it is decompressed only if a rule needs that.
             limit: bytes that it may have when decompressed.
-            given_up: (name of the rule, key) of what could not be resolved: counts as a failure of that policy.
+            failed_keys: (name of the rule, key) of what could not be resolved: counts as a failure of that policy.
 
         Raises:
-            Waiting: a policy cannot say yet.
+            ResolveRequired: a policy cannot say yet.
             PolicyFailedError: a policy failed, and is not to fail open.
             CodecError: the batch is corrupt, or larger than the limit.
         """
-        refusals: dict[int, Refusal] = {}
+        refusals: dict[int, Rejection] = {}
         for rule in self._of_header:
             by_header = partial(_by_header, rule, rule.own(topic), batch)
-            self._collect(refusals, rule, by_header, batch, given_up)
-        if self.looks_inside and WHOLE_BATCH not in refusals:
+            self._collect(refusals, rule, by_header, batch, failed_keys)
+        if self.needs_records and WHOLE_BATCH not in refusals:
             records = batch.records(limit)
             for rule in self._of_records:
-                ask = partial(rule.judges_batch or self._one_by_one(rule, refusals, given_up), rule.own(topic), records)
-                self._collect(refusals, rule, ask, batch, given_up)
+                ask = partial(
+                    rule.judges_batch or self._one_by_one(rule, refusals, failed_keys), rule.own(topic), records
+                )
+                self._collect(refusals, rule, ask, batch, failed_keys)
         return [refusals[index] for index in sorted(refusals)] if refusals else []
 
     def _collect(
         self,
-        refusals: dict[int, Refusal],
+        refusals: dict[int, Rejection],
         rule: Rule,
         ask: Callable[[], Iterable[Fault]],
         batch: Batch,
-        given_up: Collection[tuple[str, object]],
+        failed_keys: Collection[tuple[str, object]],
     ) -> None:
         try:
             for fault in ask():
                 if fault.index != WHOLE_BATCH and not 0 <= fault.index < batch.header.count:
                     raise IndexError(f"record {fault.index} is refused, of {batch.header.count}")
-                refusal = Refusal(fault.index, told(fault.message), rule.name, told(fault.reason))
+                refusal = Rejection(
+                    fault.index, truncate_message(fault.message), rule.name, truncate_message(fault.reason)
+                )
                 refusals.setdefault(fault.index, refusal)
-                if len(refusals) >= MOST_REFUSALS:
+                if len(refusals) >= MAX_REJECTIONS:
                     return
         except NO_FAILURES:
             raise
         except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
-            self._failed(rule, error, given_up)
+            self._failed(rule, error, failed_keys)
 
     def _one_by_one(
-        self, rule: Rule, refused: dict[int, Refusal], given_up: Collection[tuple[str, object]]
+        self, rule: Rule, refused: dict[int, Rejection], failed_keys: Collection[tuple[str, object]]
     ) -> Callable[[TopicMetadata, Records], Iterable[Fault]]:
         """What a policy that judges by the record says of a batch."""
 
@@ -188,18 +192,22 @@ class Plan:
                 except NO_FAILURES:
                     raise
                 except BaseException as error:  # noqa: BLE001 - the same
-                    self._failed(rule, error, given_up)
+                    self._failed(rule, error, failed_keys)
 
         return judge
 
-    def _failed(self, rule: Rule, error: BaseException, given_up: Collection[tuple[str, object]]) -> None:
+    def _failed(self, rule: Rule, error: BaseException, failed_keys: Collection[tuple[str, object]]) -> None:
         """Raise what ends the judging; returning means that the rule lets pass.
 
         A SystemExit, or the panic of a library in Rust, is a failure like any other: it must not end the process, nor
         leave a client waiting.
         """
-        if isinstance(error, Unresolved) and len(given_up) < MOST_FETCHES and (rule.name, error.key) not in given_up:
-            raise Waiting(rule, error.key) from error
+        if (
+            isinstance(error, Unresolved)
+            and len(failed_keys) < MAX_RESOLVES
+            and (rule.name, error.key) not in failed_keys
+        ):
+            raise ResolveRequired(rule, error.key) from error
         if not rule.fail_open:
             raise PolicyFailedError(rule.name, error) from error
         self.report(rule.name, error)
@@ -217,6 +225,6 @@ def _by_header(rule: Rule, topic: TopicMetadata, batch: Batch) -> Iterable[Fault
     return ()
 
 
-def told(message: str) -> str:
+def truncate_message(message: str) -> str:
     """A message that any answer can carry."""
-    return message[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+    return message[:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()

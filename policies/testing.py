@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_sidecar.codec.records import Header, NewRecord, batches, built
+from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.policies.catalog import Catalog
+from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.policies.plans import Plan, Refusal, Rule
+from kafka_sidecar.policies.plans import Plan, Rejection, Rule
 
 LIMIT = 100 << 20  # bytes
-Headers = Mapping[str, bytes | None] | Sequence[tuple[str | bytes, bytes | None]]
+HeaderInput = Mapping[str, bytes | None] | Sequence[tuple[str | bytes, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Example:
 
     value: bytes | None = b""
     key: bytes | None = None
-    headers: Headers = field(default_factory=dict)  # pairs where one key is there several times
+    headers: HeaderInput = field(default_factory=dict)  # pairs where one key is there several times
     timestamp: int = 0  # ms since 1970
 
 
@@ -35,7 +35,7 @@ def check(
     *,
     value: bytes | None = b"",
     key: bytes | None = None,
-    headers: Headers = (),
+    headers: HeaderInput = (),
     timestamp: int = 0,
     topic: str = "topic",
     argument: str = "",
@@ -50,27 +50,27 @@ def check(
 
     Raises:
         ValueError: the policy cannot mean anything by its argument, or there is none of that name.
-        Waiting: the policy raised `Unresolved`; await its `resolve` and check again.
+        ResolveRequired: the policy raised `Unresolved`; await its `resolve` and check again.
         PolicyFailedError: it raised anything else, or looked at what its hints do not name.
     """
-    refusals = judged(policy, [Example(value, key, headers, timestamp)], topic=topic, argument=argument)
+    refusals = check_batch(policy, [Example(value, key, headers, timestamp)], topic=topic, argument=argument)
     return refusals[0].message if refusals else None
 
 
-def judged(
+def check_batch(
     policy: RecordValidationPolicy | str, examples: Iterable[Example], *, topic: str = "topic", argument: str = ""
-) -> list[Refusal]:
+) -> list[Rejection]:
     """What is refused of these records, sent as one batch. Arguments and errors are those of `check`."""
-    plan = Catalog({}).plan(policy) if isinstance(policy, str) else _alone(policy, argument)
-    return judged_by(plan, examples, topic)
+    plan = PolicyCatalog({}).plan(policy) if isinstance(policy, str) else _alone(policy, argument)
+    return check_plan(plan, examples, topic)
 
 
-def judged_by(plan: Plan, examples: Iterable[Example], topic: str) -> list[Refusal]:
+def check_plan(plan: Plan, examples: Iterable[Example], topic: str) -> list[Rejection]:
     """What a plan refuses of these records, sent as one batch to the topic's partition 0."""
     given = list(examples)
     base = min((example.timestamp for example in given), default=0)
-    (batch,) = batches(built([_record(example, base) for example in given], base_timestamp=base))
-    return plan.judge(TopicMetadata(topic, 0, NO_ID, ""), batch, LIMIT)
+    (batch,) = batches(build_batch([_record(example, base) for example in given], base_timestamp=base))
+    return plan.validate(TopicMetadata(topic, 0, NO_ID, ""), batch, LIMIT)
 
 
 def _alone(policy: RecordValidationPolicy, argument: str) -> Plan:

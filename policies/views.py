@@ -15,7 +15,7 @@ EVERYTHING = Hints(access_headers=True, access_key_bytes=ALL, access_value_bytes
 METADATA = ("index", "timestamp", "key_size", "value_size")
 
 
-class NotAskedForError(Exception):
+class HintViolationError(Exception):
     """A policy looks at what its hints did not name. Returning nothing instead would pass for a null."""
 
 
@@ -77,4 +77,4 @@ def _hidden(part: str, hint: str) -> property:
 
 
 def _refuse(part: str, hint: str) -> NoReturn:
-    raise NotAskedForError(f"the record's {part} is not there for a policy whose hints() leave {hint} unset")
+    raise HintViolationError(f"the record's {part} is not there for a policy whose hints() leave {hint} unset")

@@ -25,7 +25,7 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 _KEYS = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 
-def duplicate_key(text: bytes) -> bool:
+def has_duplicate_key(text: bytes) -> bool:
     """Whether an object has a key twice, however it is escaped. Readers keep the last, the first or refuse."""
     try:
         _KEYS.decode(text.decode())
@@ -34,7 +34,7 @@ def duplicate_key(text: bytes) -> bool:
     return False
 
 
-def big_number(text: bytes) -> bool:
+def has_big_number(text: bytes) -> bool:
     """Whether there is a number that readers with doubles cannot keep.
 
     An integer, written without fraction and exponent, beyond 2**53 - 1; or any number that is infinite as a double.

@@ -7,4 +7,4 @@ from kafka_sidecar.codec.records.records cimport Records
 @cython.locals(
     found=list, record=Record, data=bytes, index=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t, fault=Py_ssize_t
 )
-cpdef list not_json(Records records, bint of_key, int max_depth, bint nulls=*, Py_ssize_t most=*)
+cpdef list find_not_json(Records records, bint of_key, int max_depth, bint nulls=*, Py_ssize_t max_results=*)

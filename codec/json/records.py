@@ -13,19 +13,19 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.json.syntax import described, scan
+    from kafka_sidecar.codec.json.syntax import describe, scan
     from kafka_sidecar.codec.records import Records
 else:
-    from cython.cimports.kafka_sidecar.codec.json.syntax import described, scan  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.json.syntax import describe, scan  # type: ignore[no-redef]
 
 
-def not_json(
-    records: Records, of_key: bool, max_depth: int, nulls: bool = True, most: int = sys.maxsize
+def find_not_json(
+    records: Records, of_key: bool, max_depth: int, nulls: bool = True, max_results: int = sys.maxsize
 ) -> list[tuple[int, str | None]]:
     """The indexes of the records whose value, or key, is not one well-formed JSON text.
 
     Each with the reason as `syntax.fault` tells it, or None where the value, or key, is null, if ``nulls`` are
-    wanted too. Of the first ``most``.
+    wanted too. Of the first ``max_results``.
     """
     found: list[tuple[int, str | None]] = []
     record = records._cursor()
@@ -37,7 +37,7 @@ def not_json(
         size = record._key_size if of_key else record._value_size
         fault = scan(data, start, start + size, max_depth) if size >= 0 else 0
         if fault or (nulls and size < 0):
-            found.append((index, described(fault, start, max_depth)))
-            if len(found) >= most:
+            found.append((index, describe(fault, start, max_depth)))
+            if len(found) >= max_results:
                 break
     return found

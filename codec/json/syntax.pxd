@@ -43,11 +43,11 @@ cdef extern from *:
     Py_ssize_t after_plain "sidecar_json_after_plain" (const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     Py_ssize_t after_digits "sidecar_json_after_digits" (const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
-cdef int _DEEPEST, _EMPTY, _ENDS_EARLY, _UNEXPECTED, _BAD_NUMBER, _BAD_WORD, _TOO_DEEP, _TRAILING
+cdef int _MAX_NESTING, _EMPTY, _ENDS_EARLY, _UNEXPECTED, _BAD_NUMBER, _BAD_WORD, _TOO_DEEP, _TRAILING
 cdef int _CONTROL, _BAD_ESCAPE, _LONE_SURROGATE, _NOT_UTF8
 
-cpdef str fault(bytes data, Py_ssize_t start, Py_ssize_t end, int max_depth)
-cpdef str described(Py_ssize_t found, Py_ssize_t start, int max_depth)
+cpdef str find_fault(bytes data, Py_ssize_t start, Py_ssize_t end, int max_depth)
+cpdef str describe(Py_ssize_t found, Py_ssize_t start, int max_depth)
 
 @cython.locals(closers="unsigned char[512]", depth=int, at=Py_ssize_t, byte=int)
 cdef Py_ssize_t scan(const unsigned char* data, Py_ssize_t start, Py_ssize_t end, int max_depth) noexcept nogil

@@ -7,7 +7,7 @@ Readers of JSON disagree at the edges, so this is the definition here: the gramm
 * NaN and Infinity are no numbers. What is a number may have any size and precision (`contents.big_number`).
 * A key may stand twice in an object (`contents.duplicate_key`).
 * Whitespace is space, tab, line feed and carriage return. An empty text is refused.
-* Arrays and objects may be nested as deep as the caller says, at most `DEEPEST`.
+* Arrays and objects may be nested as deep as the caller says, at most `MAX_NESTING`.
 
 This file runs as it is and compiled: syntax.pxd holds the C types, and in C what the first lines here define.
 Positions that come back negative are failures: ``-(16 * position + reason)``.
@@ -34,8 +34,8 @@ if not cython.compiled:
         return _DIGITS.match(data, at, end).end()  # type: ignore[union-attr]
 
 
-DEEPEST = 512  # levels
-_DEEPEST = DEEPEST  # for C
+MAX_NESTING = 512  # levels
+_MAX_NESTING = MAX_NESTING  # for C
 
 _EMPTY, _ENDS_EARLY, _UNEXPECTED, _BAD_NUMBER, _BAD_WORD, _TOO_DEEP, _TRAILING = 1, 2, 3, 4, 5, 6, 7
 _CONTROL, _BAD_ESCAPE, _LONE_SURROGATE, _NOT_UTF8 = 8, 9, 10, 11
@@ -55,20 +55,20 @@ _REASONS = (
 )
 
 
-def fault(data: bytes, start: int, end: int, max_depth: int) -> str | None:
+def find_fault(data: bytes, start: int, end: int, max_depth: int) -> str | None:
     """Why ``data[start:end]`` is not one well-formed JSON text, or None if it is.
 
     The reason quotes nothing; its position counts bytes from ``start``: ``"bad escape at byte 17"``.
 
     Raises:
-        ValueError: the range is not within the data, or ``max_depth`` not within 0 and `DEEPEST`.
+        ValueError: the range is not within the data, or ``max_depth`` not within 0 and `MAX_NESTING`.
     """
-    if not (0 <= start <= end <= len(data) and 0 <= max_depth <= DEEPEST):
-        raise ValueError(f"no range of {len(data)} bytes, or no depth up to {DEEPEST}: {start}, {end}, {max_depth}")
-    return described(scan(data, start, end, max_depth), start, max_depth)
+    if not (0 <= start <= end <= len(data) and 0 <= max_depth <= MAX_NESTING):
+        raise ValueError(f"no range of {len(data)} bytes, or no depth up to {MAX_NESTING}: {start}, {end}, {max_depth}")
+    return describe(scan(data, start, end, max_depth), start, max_depth)
 
 
-def described(found: int, start: int, max_depth: int) -> str | None:
+def describe(found: int, start: int, max_depth: int) -> str | None:
     """The words for what `scan` found, None for 0."""
     if found == 0:
         return None
@@ -76,9 +76,9 @@ def described(found: int, start: int, max_depth: int) -> str | None:
 
 
 def scan(data: bytes, start: int, end: int, max_depth: int) -> int:  # noqa: C901 - one loop: C keeps it in registers
-    """`fault` for callers in C: 0, or a failure that `described` puts into words. The range must be within the data."""
+    """`find_fault` for C callers: 0, or a failure code for `describe`. The range must be within the data."""
     if not cython.compiled:
-        closers = bytearray(_DEEPEST)  # of the arrays and objects that are open
+        closers = bytearray(_MAX_NESTING)  # of the arrays and objects that are open
     depth = 0
     at = _after_space(data, start, end)
     if at == end:
@@ -90,7 +90,7 @@ def scan(data: bytes, start: int, end: int, max_depth: int) -> int:  # noqa: C90
         if byte == 0x22:  # "
             at = _after_string(data, at + 1, end)
         elif byte == 0x7B or byte == 0x5B:  # { [
-            if depth >= max_depth or depth >= _DEEPEST:
+            if depth >= max_depth or depth >= _MAX_NESTING:
                 return _failed(_TOO_DEEP, at)
             closers[depth] = byte + 2  # } ]
             depth += 1

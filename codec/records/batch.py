@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.records.compression import decompressed
+from kafka_sidecar.codec.records.compression import decompress
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.wire import LENGTH
 
@@ -33,10 +33,10 @@ OLD_CRC_AT = 12  # magic 0 and 1
 LENGTH_FROM = 12  # batchLength counts what comes after itself
 NEWEST_MAGIC = 2
 # offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
-SMALLEST = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
+MIN_BATCH_BYTES = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
 CODEC_BITS = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
-RECORDS_LIMIT = 100 << 20
+MAX_RECORDS_BYTES = 100 << 20
 
 
 class BatchHeader(NamedTuple):
@@ -106,7 +106,7 @@ class Batch:
             return zlib.crc32(self.data[OLD_CRC_AT + 4 :]) == int.from_bytes(self.data[OLD_CRC_AT:][:4], "big")
         return crc32c(self.data[ATTRIBUTES_AT:]) == self._header.crc
 
-    def records(self, limit: int = RECORDS_LIMIT) -> Records:
+    def records(self, limit: int = MAX_RECORDS_BYTES) -> Records:
         """Inflate the records and check every length in them. The checksum is not looked at.
 
         Raises:
@@ -115,7 +115,7 @@ class Batch:
         """
         header = self._header or self.header
         attributes = header.attributes
-        payload = decompressed(attributes & CODEC_BITS, self.data[BATCH_HEADER_SIZE:], limit)
+        payload = decompress(attributes & CODEC_BITS, self.data[BATCH_HEADER_SIZE:], limit)
         appended = header.max_timestamp if attributes & LOG_APPEND_TIME else None
         return Records(payload, header.count, header.base_timestamp, appended)
 
@@ -142,9 +142,9 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
             header = BatchHeader._make(HEADER.unpack_from(view, at))
             magic, size = NEWEST_MAGIC, LENGTH_FROM + header.length
         else:
-            magic, size = _measured(view, at, end)
-        if size < SMALLEST[magic]:
-            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {SMALLEST[magic]} are needed")
+            magic, size = _measure(view, at, end)
+        if size < MIN_BATCH_BYTES[magic]:
+            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {MIN_BATCH_BYTES[magic]} are needed")
         if size > end - at:
             if may_end_early:
                 break
@@ -154,11 +154,11 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
     return found
 
 
-def _measured(view: memoryview, at: int, end: int) -> tuple[int, int]:
+def _measure(view: memoryview, at: int, end: int) -> tuple[int, int]:
     """Magic and bytes of a batch that is older or cut off; more bytes than there are where the magic is."""
     if end - at <= MAGIC_AT:
         return NEWEST_MAGIC, BATCH_HEADER_SIZE
     magic = view[at + MAGIC_AT]
-    if magic not in SMALLEST:
+    if magic not in MIN_BATCH_BYTES:
         raise CodecError(f"a record batch has magic {magic}")
     return magic, LENGTH_FROM + LENGTH.unpack_from(view, at + LENGTH_AT)[0]

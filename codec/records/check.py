@@ -20,7 +20,7 @@ from kafka_sidecar.codec.errors import CodecError, TruncatedError
 #
 # A varint is zigzag coded: here "raw" is what it was before that is undone, so an odd one is negative, 1 is -1.
 NULL = 1
-SMALLEST_RECORD = 7  # seven fields of one byte
+MIN_RECORD_BYTES = 7  # seven fields of one byte
 
 
 def check(data: bytes, count: int) -> None:
@@ -30,7 +30,7 @@ def check(data: bytes, count: int) -> None:
         CodecError: they do not.
     """
     at = 0
-    if count < 0 or count > len(data) // SMALLEST_RECORD:
+    if count < 0 or count > len(data) // MIN_RECORD_BYTES:
         raise CodecError(f"{count} records announced in {len(data)} bytes")
     try:
         for index in range(count):

@@ -52,7 +52,7 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
+def decompress(codec: int, data: memoryview, limit: int) -> bytes:
     """What ``data`` inflates to.
 
     Raises:
@@ -68,7 +68,7 @@ def decompressed(codec: int, data: memoryview, limit: int) -> bytes:
         raise DecompressionError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
 
 
-def compressed(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes:
+def compress(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes:
     """``data`` as Java's client would compress it.
 
     Args:
@@ -85,24 +85,24 @@ def compressed(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes
     return _COMPRESS[codec](data)
 
 
-def too_large(limit: int) -> BatchTooLargeError:
+def too_large_error(limit: int) -> BatchTooLargeError:
     return BatchTooLargeError(f"the batch holds more than {limit} bytes")
 
 
-def _copied(data: memoryview, limit: int) -> bytes:
+def _copy(data: memoryview, limit: int) -> bytes:
     if len(data) > limit:
-        raise too_large(limit)
+        raise too_large_error(limit)
     return bytes(data)
 
 
-def _gunzipped(data: memoryview, limit: int) -> bytes:
+def _decompress_gzip(data: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
     left, rest = limit, bytes(data)
     while rest or not parts:
         member: Any = gzip_library.decompressobj(GZIP_FORMAT)
         part = member.decompress(rest, left + 1)
         if len(part) > left:
-            raise too_large(limit)
+            raise too_large_error(limit)
         if not member.eof:
             raise DecompressionError("the batch ends inside a gzip member")
         left -= len(part)
@@ -111,7 +111,7 @@ def _gunzipped(data: memoryview, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unlz4ed(data: memoryview, limit: int) -> bytes:
+def _decompress_lz4(data: memoryview, limit: int) -> bytes:
     try:
         context = _LZ4_CONTEXTS.pop()
     except IndexError:
@@ -128,14 +128,14 @@ def _unlz4ed(data: memoryview, limit: int) -> bytes:
         used += more
         total += len(part)
     if total > limit:
-        raise too_large(limit)
+        raise too_large_error(limit)
     if used < len(data):
         raise DecompressionError(f"{len(data) - used} bytes follow the lz4 frame")
     _LZ4_CONTEXTS.append(context)  # not where anything was raised: it would go on inside that frame
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unsnapped(data: memoryview, limit: int) -> bytes:
+def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return bytes(_snappy_block(data, limit, limit))
     parts = []
@@ -168,17 +168,17 @@ def _snappy_block(data: memoryview, left: int, limit: int) -> Any:
     # The block says how long it will be, and the library believes it: look first.
     size = cramjam.snappy.decompress_raw_len(data)
     if size > left:
-        raise too_large(limit)
+        raise too_large_error(limit)
     return cramjam.snappy.decompress_raw(data)
 
 
-def _unzstded(data: memoryview, limit: int) -> bytes:
+def _decompress_zstd(data: memoryview, limit: int) -> bytes:
     parts = []
     left = limit
     for frame, bound in _zstd_frames(data):
         declared = zstandard.frame_content_size(frame)
         if declared > left:
-            raise too_large(limit)
+            raise too_large_error(limit)
         parts.append(_zstd_frame(frame, bound, left, limit))
         left -= len(parts[-1])
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -219,7 +219,7 @@ def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
             while part := reader.read(CHUNK):
                 total += len(part)
                 if total > left:
-                    raise too_large(limit)
+                    raise too_large_error(limit)
                 parts.append(part)
         return b"".join(parts)
     finally:
@@ -235,20 +235,20 @@ _LIBRARY_ERRORS: tuple[type[Exception], ...] = (
     zlib.error, gzip_library.error, RuntimeError, cramjam.DecompressionError, zstandard.ZstdError, EOFError,
 )  # fmt: skip
 _DECOMPRESS: dict[int, Callable[[memoryview, int], bytes]] = {
-    Codec.NONE: _copied,
-    Codec.GZIP: _gunzipped,
-    Codec.SNAPPY: _unsnapped,
-    Codec.LZ4: _unlz4ed,
-    Codec.ZSTD: _unzstded,
+    Codec.NONE: _copy,
+    Codec.GZIP: _decompress_gzip,
+    Codec.SNAPPY: _decompress_snappy,
+    Codec.LZ4: _decompress_lz4,
+    Codec.ZSTD: _decompress_zstd,
 }
 
 
-def _gzipped(data: bytes) -> bytes:
+def _compress_gzip(data: bytes) -> bytes:
     member = gzip_library.compressobj(wbits=GZIP_FORMAT)
     return bytes(member.compress(data) + member.flush())
 
 
-def _snapped(data: bytes) -> bytes:
+def _compress_snappy(data: bytes) -> bytes:
     parts = [XERIAL_HEADER]
     for at in range(0, len(data), XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + XERIAL_BLOCK]))
@@ -256,13 +256,13 @@ def _snapped(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _lz4ed(data: bytes) -> bytes:
+def _compress_lz4(data: bytes) -> bytes:
     # Java reads independent blocks only.
     size = lz4.frame.BLOCKSIZE_MAX64KB
     return bytes(lz4.frame.compress(data, block_size=size, block_linked=False, store_size=False))
 
 
-def _zstded(data: bytes) -> bytes:
+def _compress_zstd(data: bytes) -> bytes:
     try:
         compressor = _ZSTD_COMPRESSORS.pop()
     except IndexError:
@@ -274,8 +274,8 @@ def _zstded(data: bytes) -> bytes:
 
 _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     Codec.NONE: bytes,
-    Codec.GZIP: _gzipped,
-    Codec.SNAPPY: _snapped,
-    Codec.LZ4: _lz4ed,
-    Codec.ZSTD: _zstded,
+    Codec.GZIP: _compress_gzip,
+    Codec.SNAPPY: _compress_snappy,
+    Codec.LZ4: _compress_lz4,
+    Codec.ZSTD: _compress_zstd,
 }

@@ -3,16 +3,16 @@ cimport cython
 from kafka_sidecar.codec.records.record cimport Record
 from kafka_sidecar.codec.records.records cimport Records
 
-cdef Py_ssize_t NULL, LARGEST
+cdef Py_ssize_t NULL, MAX_LENGTH_BYTES
 
 @cython.locals(size=Py_ssize_t, room=bytes)
-cdef bytes _edited(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
+cdef bytes _edit_headers(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
 
 @cython.locals(
     data=bytes, record=Record, at=Py_ssize_t, copied=Py_ssize_t, index=Py_ssize_t, adds=bint, raw=Py_ssize_t,
     first=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t,
 )
-cdef Py_ssize_t _edit(
+cdef Py_ssize_t _write_records(
     bytes room, Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit
 ) except -1
 

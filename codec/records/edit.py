@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records.batch import RECORDS_LIMIT
-from kafka_sidecar.codec.records.compression import too_large
+from kafka_sidecar.codec.records.batch import MAX_RECORDS_BYTES
+from kafka_sidecar.codec.records.compression import too_large_error
 from kafka_sidecar.codec.records.writing import KEEP, Keep
 
 try:
@@ -21,20 +21,20 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import stands, uvarint
+    from kafka_sidecar.codec.records.record import matches_at, uvarint
     from kafka_sidecar.codec.records.records import Records
 else:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.kafka_sidecar.codec.records.record import stands, uvarint  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import matches_at, uvarint  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.records.records import Records  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcpy
 
 NULL = 1  # -1, zigzag coded
-LARGEST = 2**31 - 1  # bytes: every length on the wire is an int32
+MAX_LENGTH_BYTES = 2**31 - 1  # bytes: every length on the wire is an int32
 
 
 def with_header(
-    records: Records, key: bytes, value: bytes | None, *, only_if_absent: bool = False, limit: int = RECORDS_LIMIT
+    records: Records, key: bytes, value: bytes | None, *, only_if_absent: bool = False, limit: int = MAX_RECORDS_BYTES
 ) -> bytes:
     """The payload with one more header at the end of each record's; with ``only_if_absent`` not in those that have
     one of this key. If no record changes it is the payload itself, the same object.
@@ -42,7 +42,7 @@ def with_header(
     Raises:
         BatchTooLargeError: the result would have more than ``limit`` bytes.
     """
-    return _edited(records, [], key, value, None, only_if_absent, limit)
+    return _edit_headers(records, [], key, value, None, only_if_absent, limit)
 
 
 def with_header_each(
@@ -51,7 +51,7 @@ def with_header_each(
     values: Sequence[bytes | Keep | None],
     *,
     only_if_absent: bool = False,
-    limit: int = RECORDS_LIMIT,
+    limit: int = MAX_RECORDS_BYTES,
 ) -> bytes:
     """As `with_header`, with a value for each record; one for which that is `KEEP` stays as it was.
 
@@ -61,17 +61,17 @@ def with_header_each(
     """
     if len(values) != len(records):
         raise CodecError(f"{len(values)} values of a header for {len(records)} records")
-    return _edited(records, [], key, KEEP, list(values), only_if_absent, limit)
+    return _edit_headers(records, [], key, KEEP, list(values), only_if_absent, limit)
 
 
 def without_headers(records: Records, keys: Collection[bytes]) -> bytes:
     """The payload without any header of these keys; if there is none it is the payload itself, the same object."""
     if not all(isinstance(key, bytes) for key in keys):  # the loop in C has no way to say so
         raise TypeError("the key of a header is bytes")
-    return _edited(records, list(keys), b"", KEEP, None, False, LARGEST)
+    return _edit_headers(records, list(keys), b"", KEEP, None, False, MAX_LENGTH_BYTES)
 
 
-def _edited(
+def _edit_headers(
     records: Records,
     without: list[bytes],
     key: bytes,
@@ -80,15 +80,15 @@ def _edited(
     only_if_absent: bool,
     limit: int,
 ) -> bytes:
-    size = _edit(None, records, without, key, value, values, only_if_absent, min(limit, LARGEST))
+    size = _write_records(None, records, without, key, value, values, only_if_absent, min(limit, MAX_LENGTH_BYTES))
     if not size:
         return records.payload
     room = _room(size)
-    _edit(room, records, without, key, value, values, only_if_absent, size)
+    _write_records(room, records, without, key, value, values, only_if_absent, size)
     return room if cython.compiled else bytes(room)  # type: ignore[return-value]
 
 
-def _edit(
+def _write_records(
     room: bytearray | None,
     records: Records,
     without: list[bytes],
@@ -126,7 +126,7 @@ def _edit(
         if at > limit:
             break
     if copied and at + len(data) - copied > limit:
-        raise too_large(limit)
+        raise too_large_error(limit)
     return _put(room, at, data, copied, len(data)) if copied else 0
 
 
@@ -153,7 +153,7 @@ def _put_others(
 def _is_among(names: list[bytes], data: bytes, at: int, size: int) -> bool:
     """Whether the ``size`` bytes at this place are one of the names."""
     for name in names:  # noqa: SIM110 - a generator would be an object for each header
-        if len(name) == size and stands(name, data, at):
+        if len(name) == size and matches_at(name, data, at):
             return True
     return False
 

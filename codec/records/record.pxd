@@ -21,11 +21,11 @@ cdef class Record:
 
 
 @cython.locals(size=Py_ssize_t, index=Py_ssize_t, raw=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, left=Py_ssize_t)
-cpdef list lacking(bytes data, Py_ssize_t count, bytes name, Py_ssize_t most)
+cpdef list find_missing_header(bytes data, Py_ssize_t count, bytes name, Py_ssize_t max_results)
 @cython.locals(raw=Py_ssize_t, byte=Py_ssize_t, shift=int)
 cdef (Py_ssize_t, Py_ssize_t) uvarint(bytes data, Py_ssize_t at) noexcept
 @cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
 cdef (long long, Py_ssize_t) varlong(bytes data, Py_ssize_t at) noexcept
-cdef Py_ssize_t _least(Py_ssize_t one, Py_ssize_t other) noexcept
+cdef Py_ssize_t _smaller(Py_ssize_t one, Py_ssize_t other) noexcept
 cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)
-cdef bint stands(bytes name, bytes data, Py_ssize_t at) noexcept
+cdef bint matches_at(bytes name, bytes data, Py_ssize_t at) noexcept

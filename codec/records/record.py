@@ -83,7 +83,7 @@ class Record:
         self._read()
         if self._key_size < 0:
             return None
-        return _cut(self._data, self._key_at, self._key_at + _least(size, self._key_size))
+        return _cut(self._data, self._key_at, self._key_at + _smaller(size, self._key_size))
 
     @property
     def value_size(self) -> int:
@@ -101,7 +101,7 @@ class Record:
         self._read()
         if self._value_size < 0:
             return None
-        return _cut(self._data, self._value_at, self._value_at + _least(size, self._value_size))
+        return _cut(self._data, self._value_at, self._value_at + _smaller(size, self._value_size))
 
     @property
     def headers(self) -> tuple[Header, ...]:
@@ -188,7 +188,7 @@ class Record:
         for _ in range(count >> 1):
             raw, at = uvarint(data, at)
             end = at + (raw >> 1)
-            if raw >> 1 == len(name) and stands(name, data, at):
+            if raw >> 1 == len(name) and matches_at(name, data, at):
                 found = end
             raw, at = uvarint(data, end)
             at += raw >> 1
@@ -198,8 +198,8 @@ class Record:
         return f"Record(index={self.index}, key_size={self.key_size}, value_size={self.value_size})"
 
 
-def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
-    """The indexes of the first ``most`` records among ``count`` that have no header of that name."""
+def find_missing_header(data: bytes, count: int, name: bytes, max_results: int) -> list[int]:
+    """The indexes of the first ``max_results`` records among ``count`` that have no header of that name."""
     found = []
     size = len(name)
     end = 0
@@ -218,14 +218,14 @@ def lacking(data: bytes, count: int, name: bytes, most: int) -> list[int]:
         while left > 1:
             raw, at = uvarint(data, at)
             raw >>= 1
-            if raw == size and stands(name, data, at):
+            if raw == size and matches_at(name, data, at):
                 break
             raw, at = uvarint(data, at + raw)
             at += raw >> 1
             left -= 2
         else:
             found.append(index)
-            if len(found) >= most:
+            if len(found) >= max_results:
                 break
     return found
 
@@ -261,7 +261,7 @@ def varlong(data: bytes, at: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), at + 1
 
 
-def stands(name: bytes, data: bytes, at: int) -> bool:
+def matches_at(name: bytes, data: bytes, at: int) -> bool:
     """Whether ``name`` is at this place, where there are bytes enough."""
     if cython.compiled:
         one, other = cython.cast(cython.p_char, data) + at, cython.cast(cython.p_char, name)
@@ -269,7 +269,7 @@ def stands(name: bytes, data: bytes, at: int) -> bool:
     return data.startswith(name, at)
 
 
-def _least(one: int, other: int) -> int:
+def _smaller(one: int, other: int) -> int:
     """The smaller size, where a negative ``one`` means no limit."""
     return other if one < 0 or one > other else one
 

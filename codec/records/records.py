@@ -17,9 +17,9 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.records.record import Record, lacking, varlong
+    from kafka_sidecar.codec.records.record import Record, find_missing_header, varlong
 else:
-    from cython.cimports.kafka_sidecar.codec.records.record import Record, lacking, varlong  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records.record import Record, find_missing_header, varlong  # type: ignore[no-redef]
 
 
 class Records:
@@ -61,7 +61,7 @@ class Records:
         record._advance()
         return record
 
-    def changed(self, payload: bytes, count: int = -1) -> Records:
+    def with_payload(self, payload: bytes, count: int = -1) -> Records:
         """These records after an edit: others, or fewer, of the same batch; itself where nothing has changed."""
         if count < 0:
             count = self._count
@@ -69,11 +69,11 @@ class Records:
             return self
         return Records(payload, count, self._base_timestamp, self._append_time)
 
-    def without_header(self, name: bytes, most: int = sys.maxsize) -> list[int]:
-        """The indexes of the records that have no header of that name; as in all these, of the first ``most``."""
-        return lacking(self.payload, self._count, name, most)
+    def missing_header(self, name: bytes, max_results: int = sys.maxsize) -> list[int]:
+        """The indexes of the records without a header of that name, at most ``max_results`` of them."""
+        return find_missing_header(self.payload, self._count, name, max_results)
 
-    def null_keys(self, most: int = sys.maxsize) -> list[int]:
+    def null_keys(self, max_results: int = sys.maxsize) -> list[int]:
         """The indexes of the records whose key is null."""
         found = []
         record = self._cursor()
@@ -82,12 +82,12 @@ class Records:
             record._read()
             if record._key_size < 0:
                 found.append(index)
-                if len(found) >= most:
+                if len(found) >= max_results:
                     break
         return found
 
     def larger_than(
-        self, key: int = -1, value: int = -1, record: int = -1, most: int = sys.maxsize
+        self, key: int = -1, value: int = -1, record: int = -1, max_results: int = sys.maxsize
     ) -> list[tuple[int, str]]:
         """The indexes of the records that are over a limit, each with the first one it is over: ``"key"``,
         ``"value"`` or ``"record"`` (key, value and headers as they are written). Limits are bytes; -1: none."""
@@ -102,7 +102,7 @@ class Records:
                 found.append((index, "value"))
             elif 0 <= record < one._end - one._start:
                 found.append((index, "record"))
-            if len(found) >= most:
+            if len(found) >= max_results:
                 break
         return found
 

@@ -21,7 +21,7 @@ from kafka_sidecar.codec.records.batch import (
     TRANSACTIONAL,
     Batch,
 )
-from kafka_sidecar.codec.records.compression import compressed
+from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.codec.records.header import Header
 from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.records import Records
@@ -61,7 +61,7 @@ class NewRecord:
     attributes: int = 0
 
 
-def edited(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:
+def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:
     """The records with some of them changed, or left out (None): what is left out is a gap, as after compaction.
 
     ``changes`` come in the order of the records, and are not kept: they may be made on the way. Where there are none
@@ -75,32 +75,32 @@ def edited(records: Records, changes: Iterable[tuple[Record, Change | None]]) ->
         if change is None:
             left -= 1
         else:
-            out += _changed(payload, edges, change)
+            out += _encode_changed(payload, edges, change)
         copied = end
     if not copied:
         return records
     out += payload[copied:]
-    return records.changed(bytes(out), left)
+    return records.with_payload(bytes(out), left)
 
 
-def resealed(batch: Batch, records: Records) -> bytes:
+def reseal(batch: Batch, records: Records) -> bytes:
     """The batch with these records in place of its own; everything else in its header stays.
 
     Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
     """
     header = bytearray(batch.data[:BATCH_HEADER_SIZE])
     header[COUNT_AT:] = len(records).to_bytes(4, "big")
-    return _sealed(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
+    return _seal(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
 
 
-def commit_marker(like: Batch, base_offset: int) -> bytes:
+def build_commit_marker(like: Batch, base_offset: int) -> bytes:
     """A control batch without a transaction that stands for the offsets from ``base_offset`` to the last one of
     ``like``, of which a consumer is shown nothing. Every client skips it and goes on behind it.
     """
     header = like.header
     last = header.base_offset + header.last_offset_delta - base_offset
     record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last)
-    return built(
+    return build_batch(
         [record],
         attributes=TRANSACTIONAL | CONTROL,
         base_offset=base_offset,
@@ -109,7 +109,7 @@ def commit_marker(like: Batch, base_offset: int) -> bytes:
     )
 
 
-def built(
+def build_batch(
     records: Iterable[NewRecord],
     *,
     codec: int = 0,
@@ -126,7 +126,7 @@ def built(
     """A batch as a producer makes it. What is None follows from the records; ``attributes`` are the flags without
     the codec, times are ms since 1970.
 
-    >>> built([NewRecord(b"v")]).hex(" ", 8)[-25:]
+    >>> build_batch([NewRecord(b"v")]).hex(" ", 8)[-25:]
     '00000001 0e00000001027600'
 
     Raises:
@@ -134,7 +134,7 @@ def built(
     """
     new = list(records)
     deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(new)]
-    payload = b"".join(_written(record, delta) for record, delta in zip(new, deltas, strict=True))
+    payload = b"".join(_encode_new(record, delta) for record, delta in zip(new, deltas, strict=True))
     if last_offset_delta is None:
         last_offset_delta = max(deltas, default=-1)
     if max_timestamp is None:
@@ -143,59 +143,59 @@ def built(
         base_offset, 0, leader_epoch, MAGIC, 0, attributes & ~CODEC_BITS | codec, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, len(new),
     )  # fmt: skip
-    return _sealed(bytearray(header), payload)
+    return _seal(bytearray(header), payload)
 
 
-def _sealed(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
+def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
     """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
     checksum."""
-    records = compressed(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
+    records = compress(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
     header[LENGTH_AT:LENGTH_FROM] = (BATCH_HEADER_SIZE - LENGTH_FROM + len(records)).to_bytes(4, "big")
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
     header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
     return b"".join((header, records))
 
 
-def _changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:
+def _encode_changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:
     _, start, keys_at, values_at, headers_at, end = edges
     return _with_length(
         payload[start:keys_at]
-        + (payload[keys_at:values_at] if change.key is KEEP else _nullable(change.key))
-        + (payload[values_at:headers_at] if change.value is KEEP else _nullable(change.value))
-        + (payload[headers_at:end] if change.headers is KEEP else _headers(change.headers))
+        + (payload[keys_at:values_at] if change.key is KEEP else _encode_nullable(change.key))
+        + (payload[values_at:headers_at] if change.value is KEEP else _encode_nullable(change.value))
+        + (payload[headers_at:end] if change.headers is KEEP else _encode_headers(change.headers))
     )
 
 
-def _written(record: NewRecord, offset_delta: int) -> bytes:
+def _encode_new(record: NewRecord, offset_delta: int) -> bytes:
     return _with_length(
         bytes((record.attributes,))
-        + varint(record.timestamp_delta)
-        + varint(offset_delta)
-        + _nullable(record.key)
-        + _nullable(record.value)
-        + _headers(record.headers)
+        + encode_varint(record.timestamp_delta)
+        + encode_varint(offset_delta)
+        + _encode_nullable(record.key)
+        + _encode_nullable(record.value)
+        + _encode_headers(record.headers)
     )
 
 
-def _headers(headers: Sequence[Header]) -> bytes:
-    parts = [varint(len(headers))]
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    parts = [encode_varint(len(headers))]
     for header in headers:
-        parts += (_nullable(header.key_bytes), _nullable(header.value))
+        parts += (_encode_nullable(header.key_bytes), _encode_nullable(header.value))
     return b"".join(parts)
 
 
-def _nullable(data: bytes | None) -> bytes:
-    return NULL_BYTES if data is None else varint(len(data)) + data
+def _encode_nullable(data: bytes | None) -> bytes:
+    return NULL_BYTES if data is None else encode_varint(len(data)) + data
 
 
 def _with_length(body: bytes) -> bytes:
-    return varint(len(body)) + body
+    return encode_varint(len(body)) + body
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A signed varint or varlong, zigzag coded.
 
-    >>> varint(-1).hex(), varint(150).hex()
+    >>> encode_varint(-1).hex(), encode_varint(150).hex()
     ('01', 'ac02')
     """
     raw = value << 1 if value >= 0 else -value * 2 - 1

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import Buffer, bad_length, long_uvarint, read_known_tags
+from kafka_sidecar.codec.wire import Buffer, bad_length, read_known_tags, read_long_uvarint
 
 S = TypeVar("S", bound=Struct)
 Reader = Callable[[Buffer, int], tuple[S, int]]
@@ -56,7 +56,7 @@ def field_reader(cls: type[Struct], name: str, version: int) -> FieldReader:
 
 class _ReaderSource(Source):
     def __init__(self, declaration: Declaration, version: int) -> None:
-        super().__init__(declaration, version, "reader", bad_length, long_uvarint, read_known_tags, unpack_from)
+        super().__init__(declaration, version, "reader", bad_length, read_long_uvarint, read_known_tags, unpack_from)
         self._run: list[tuple[str, str]] = []  # (format character, name of the variable)
 
     def fixed(self, character: str, target: str) -> None:
@@ -80,7 +80,7 @@ class _ReaderSource(Source):
         self.flush()
         self.add(f"{n} = data[at] - 1", "at += 1")
         with self.block(f"if {n} > 126:"):
-            self.add(f"{n}, at = long_uvarint(data, at, -1)", f"{n} -= 1")
+            self.add(f"{n}, at = read_long_uvarint(data, at, -1)", f"{n} -= 1")
         return n
 
     def value(self, kind: str, of: Any, target: str, compact: bool, nullable: bool, what: str) -> None:

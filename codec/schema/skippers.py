@@ -14,7 +14,7 @@ from kafka_sidecar.codec.errors import UnsupportedVersionError
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import Buffer, bad_length, long_uvarint, skip_tags
+from kafka_sidecar.codec.wire import Buffer, bad_length, read_long_uvarint, skip_tags
 
 Skipper = Callable[[Buffer, int], int]
 Span = Callable[[Buffer, int], tuple[int, int]]
@@ -51,7 +51,7 @@ def span(cls: type[Struct], name: str, version: int) -> Span:
 
 class _SkipperSource(Source):
     def __init__(self, declaration: Declaration, version: int, purpose: str) -> None:
-        super().__init__(declaration, version, purpose, bad_length, long_uvarint, skip_tags)
+        super().__init__(declaration, version, purpose, bad_length, read_long_uvarint, skip_tags)
         self._ahead = 0  # how far the position is ahead of the variable `at`
 
     def settle(self, more: str = "") -> None:
@@ -110,7 +110,9 @@ class _SkipperSource(Source):
     def _length(self, kind: str, compact: bool) -> str:
         n = self.fresh("n")
         if compact:
-            self.add(f"{n} = data[{self.here()}]", f"if {n} > 127: {n}, at = long_uvarint(data, at, {self._ahead})")
+            self.add(
+                f"{n} = data[{self.here()}]", f"if {n} > 127: {n}, at = read_long_uvarint(data, at, {self._ahead})"
+            )
             self._ahead += 1
         else:
             character = "h" if kind == "string" else "i"

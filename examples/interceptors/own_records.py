@@ -16,7 +16,7 @@ class OwnRecords(ConsumerInterceptor):
         self.tenants = {client_id: tenant.encode() for client_id, tenant in configs["tenants"].items()}
 
     def hints(self) -> Hints:
-        return Hints(never_left_out=True)  # it hides something: what it cannot look into is not shown
+        return Hints(fail_closed=True)  # it hides something: what it cannot look into is not shown
 
     def on_consume(self, records: ConsumerRecords) -> list[ConsumerRecord]:
         reader = self.tenants.get(records.context.client_id or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Offsets
-from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.interceptors.metrics import Metric
 
 
 class Progress(ConsumerInterceptor):
@@ -18,6 +18,6 @@ class Progress(ConsumerInterceptor):
         for (topic, partition), offset in offsets.items():
             self.reached[offsets.context.group_id or "", topic, str(partition)] = offset.offset
 
-    def figures(self) -> Iterable[Figures]:
+    def metrics(self) -> Iterable[Metric]:
         labels = ("group", "topic", "partition")
-        yield Figures("committed_offset", "The offset that a group has committed", labels, gauges=self.reached)
+        yield Metric("committed_offset", "The offset that a group has committed", labels, gauges=self.reached)

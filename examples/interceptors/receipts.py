@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kafka_sidecar.interceptors.contract import Hints, ProducerInterceptor, RecordMetadata
-from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.interceptors.metrics import Metric
 
 
 class Receipts(ProducerInterceptor):
@@ -21,5 +21,5 @@ class Receipts(ProducerInterceptor):
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
         self.receipts[metadata.topic, type(exception).__name__ if exception else "written"] += 1
 
-    def figures(self) -> Iterable[Figures]:
-        yield Figures("receipts", "Records by what became of them", ("topic", "outcome"), counters=self.receipts)
+    def metrics(self) -> Iterable[Metric]:
+        yield Metric("receipts", "Records by what became of them", ("topic", "outcome"), counters=self.receipts)

@@ -13,8 +13,8 @@ from pydantic import BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.codec.records import Records, with_header
-from kafka_sidecar.interceptors.contract import Batch, Context, ProducerInterceptor
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.contract import Context, ProducerInterceptor, RecordBatch
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 Value = Callable[[Context], bytes | None]  # None: not known, the header is not added
 
@@ -65,16 +65,16 @@ class AddHeader(ProducerInterceptor):
     settings = AddHeaderSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(AddHeaderSettings, configs)
+        self.settings = own = read_settings(AddHeaderSettings, configs)
         if not own.headers:
             raise ValueError("adds nothing: set headers")
         self._headers = [(key.encode(), one) for key, one in own.headers.items()]
 
-    def on_send_batch(self, batch: Batch) -> Records:
+    def on_send_batch(self, batch: RecordBatch) -> Records:
         records, if_absent = batch.records, self.settings.if_absent
         for key, value_for in self._headers:
             if (data := value_for(batch.context)) is not None:
-                records = records.changed(with_header(records, key, data, only_if_absent=if_absent))
+                records = records.with_payload(with_header(records, key, data, only_if_absent=if_absent))
         return records
 
 

@@ -20,11 +20,11 @@ from kafka_sidecar.interceptors.contract import (
     Offsets,
     TopicPartition,
 )
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
-Part = Callable[[Context], str]
+Placeholder = Callable[[Context], str]
 # What a format may ask for.
-KNOWN: Mapping[str, Part] = {
+KNOWN: Mapping[str, Placeholder] = {
     "client_id": lambda context: context.client_id or "",
     "host": lambda context: platform.node(),
     "member_id": lambda context: context.member_id or "",
@@ -49,11 +49,11 @@ class CommitMetadata(ConsumerInterceptor):
 
     def __init__(self) -> None:
         self._texts: Sequence[str] = ()  # the plain texts of the format: one more than there are parts
-        self._parts: Sequence[Part] = ()
+        self._parts: Sequence[Placeholder] = ()
         self.configure({})
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(CommitMetadataSettings, configs)
+        self.settings = own = read_settings(CommitMetadataSettings, configs)
         try:
             self._texts, self._parts = _read(own.format)
         except ValueError as error:
@@ -101,13 +101,13 @@ class CommitMetadata(ConsumerInterceptor):
         return True
 
 
-def _read(text: str) -> tuple[list[str], list[Part]]:
+def _read(text: str) -> tuple[list[str], list[Placeholder]]:
     """A format's plain texts, and what is to stand between them."""
     texts, parts = [""], []
     for plain, name, argument, conversion in Formatter().parse(text):
         texts[-1] += plain
         if name is not None:
-            parts.append(_part(name, argument or "", conversion))
+            parts.append(_placeholder(name, argument or "", conversion))
             texts.append("")
     if not texts[0]:
         raise ValueError(
@@ -116,7 +116,7 @@ def _read(text: str) -> tuple[list[str], list[Part]]:
     return texts, parts
 
 
-def _part(name: str, argument: str, conversion: str | None) -> Part:
+def _placeholder(name: str, argument: str, conversion: str | None) -> Placeholder:
     if name == "env" and argument and not conversion:
         value = os.environ.get(argument)
         if value is None:

@@ -12,9 +12,9 @@ from pydantic import PositiveInt
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.interceptors.bounded_series import Series
 from kafka_sidecar.interceptors.builtin.hyperloglog import Sketch
-from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Hints, ProducerInterceptor
-from kafka_sidecar.interceptors.metrics import Figures
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Hints, ProducerInterceptor, RecordBatch
+from kafka_sidecar.interceptors.metrics import Metric
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 
 class CountingSettings(Settings):
@@ -38,10 +38,10 @@ class Counting(ProducerInterceptor):
     """Counts records when they are acknowledged, bytes and keys when they are sent."""
 
     settings = CountingSettings()
-    on_send_batch: Callable[[Batch], Records]  # only there if it has something to do
+    on_send_batch: Callable[[RecordBatch], Records]  # only there if it has something to do
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(CountingSettings, configs)
+        self.settings = own = read_settings(CountingSettings, configs)
         self._lock = Lock()  # hooks run in several threads
         self._counted = Series(Counted, own.max_series)
         self._keys = Series(Sketch, own.max_series)
@@ -51,22 +51,22 @@ class Counting(ProducerInterceptor):
     def hints(self) -> Hints:
         return Hints(wants_records=self.settings.bytes or self.settings.keys)
 
-    def figures(self) -> Iterable[Figures]:
+    def metrics(self) -> Iterable[Metric]:
         with self._lock:
             counted = dict(self._counted.values)
             keys = {labels: round(sketch.estimate()) for labels, sketch in self._keys.values.items()}
         by = ("topic", "client_id")
         written = {labels: one.written for labels, one in counted.items()}
-        yield Figures("written_records", "Records that a broker has acknowledged.", by, counters=written)
+        yield Metric("written_records", "Records that a broker has acknowledged.", by, counters=written)
         failed = {labels: one.failed for labels, one in counted.items()}
-        yield Figures("unwritten_records", "Records that were answered with an error.", by, counters=failed)
+        yield Metric("unwritten_records", "Records that were answered with an error.", by, counters=failed)
         if self.settings.bytes:
             sent = {labels: one.sent_bytes for labels, one in counted.items()}
-            yield Figures("sent_record_bytes", "Sizes of sent records before compression.", by, counters=sent)
+            yield Metric("sent_record_bytes", "Sizes of sent records before compression.", by, counters=sent)
         if self.settings.keys:
-            yield Figures("distinct_keys", "Different keys of sent records, estimated.", ("topic",), gauges=keys)
+            yield Metric("distinct_keys", "Different keys of sent records, estimated.", ("topic",), gauges=keys)
 
-    def on_acknowledgement_batch(self, batch: Acknowledged, exception: Exception | None) -> None:
+    def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         with self._lock:
             counted = self._counted.of((batch.topic, batch.context.client_id or ""))
             if exception is None:
@@ -74,7 +74,7 @@ class Counting(ProducerInterceptor):
             else:
                 counted.failed += batch.count
 
-    def _sent(self, batch: Batch) -> Records:
+    def _sent(self, batch: RecordBatch) -> Records:
         own, records = self.settings, batch.records
         keys = [key for record in records if (key := record.key) is not None] if own.keys else ()
         with self._lock:

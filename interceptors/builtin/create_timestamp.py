@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_sidecar.codec.records import Records, with_header_each
-from kafka_sidecar.interceptors.contract import UNKNOWN, Batch, ProducerInterceptor
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.contract import UNKNOWN, ProducerInterceptor, RecordBatch
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 KEY = b"_t"  # li-apache-kafka-clients: Constants.TIMESTAMP_HEADER
 TIME = struct.Struct(">q")  # ms since 1970
@@ -26,10 +26,10 @@ class CreateTimestamp(ProducerInterceptor):
     settings = CreateTimestampSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(CreateTimestampSettings, configs)
+        self.settings = read_settings(CreateTimestampSettings, configs)
 
-    def on_send_batch(self, batch: Batch) -> Records:
+    def on_send_batch(self, batch: RecordBatch) -> Records:
         records, pack = batch.records, TIME.pack
         now = batch.context.clock()
         values = [pack(now if time == UNKNOWN else time) for time in records.timestamps()]
-        return records.changed(with_header_each(records, KEY, values, only_if_absent=True))
+        return records.with_payload(with_header_each(records, KEY, values, only_if_absent=True))

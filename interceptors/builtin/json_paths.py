@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_sidecar.codec.json.syntax import DEEPEST, fault
+from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_fault
 
-MOST_STATES = 1_000  # each wildcard behind ".." can double them
+MAX_STATES = 1_000  # each wildcard behind ".." can double them
 KNOWN = "write $, and behind it .name, ['name'], [0], [*] or ..name"
 _STEP = re.compile(
     r"""(?P<dots>\.\.?)(?:(?P<name>[^\W\d]\w*)|\*)
@@ -91,7 +91,7 @@ class JsonPaths:
         Raises:
             NotReadableError: the text is not one well-formed JSON object or array, or deeper than 512 levels.
         """
-        if _BEGINS.match(text) is None or fault(text, 0, len(text), DEEPEST) is not None:
+        if _BEGINS.match(text) is None or find_fault(text, 0, len(text), MAX_NESTING) is not None:
             raise NotReadableError
         found: list[Span] = []
         outer: list[tuple[_State, int, int]] = []
@@ -151,7 +151,7 @@ def _automaton(paths: Sequence[_Path]) -> _State:
 
     def state(reached: _Reached) -> _State:
         if reached not in states:
-            if len(states) >= MOST_STATES:
+            if len(states) >= MAX_STATES:
                 raise ValueError('too many paths, or too many wildcards behind "..": name what stands in between')
             states[reached] = _State(named=reached is _END, ends=reached is _END or not reached)
             todo.append(reached)

@@ -14,14 +14,14 @@ from kafka_sidecar.interceptors.bounded_series import Series
 from kafka_sidecar.interceptors.builtin.create_timestamp import KEY, TIME
 from kafka_sidecar.interceptors.contract import (
     UNKNOWN,
-    Acknowledged,
-    Batch,
+    AcknowledgedBatch,
     ConsumerInterceptor,
     Hints,
     ProducerInterceptor,
+    RecordBatch,
 )
-from kafka_sidecar.interceptors.metrics import Figures, Histogram
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.metrics import Histogram, Metric
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 US_PER_MS = 1000
 
@@ -42,11 +42,11 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
 
     settings = LatencySettings()
     # Only what is measured is there: for a hook that is not there nothing is decompressed.
-    on_acknowledgement_batch: Callable[[Acknowledged, Exception | None], None]
-    on_consume_batch: Callable[[Batch], Records]
+    on_acknowledgement_batch: Callable[[AcknowledgedBatch, Exception | None], None]
+    on_consume_batch: Callable[[RecordBatch], Records]
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(LatencySettings, configs)
+        self.settings = own = read_settings(LatencySettings, configs)
         if not (own.produce or own.end_to_end):
             raise ValueError("measures nothing: set produce, end_to_end or both to true")
         self._lock = Lock()  # hooks run in several threads
@@ -61,7 +61,7 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
     def hints(self) -> Hints:
         return Hints(wants_records=self.settings.end_to_end)
 
-    def figures(self) -> Iterable[Figures]:
+    def metrics(self) -> Iterable[Metric]:
         if self.settings.produce:
             about = "From handing records to a broker until it acknowledged them."
             yield self._shown("produce_latency_seconds", about, self._produce)
@@ -69,13 +69,13 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
             about = "From making records until they are handed to a consumer."
             yield self._shown("end_to_end_latency_seconds", about, self._end_to_end)
 
-    def _acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
+    def _acknowledged(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         if exception is not None or batch.base_offset == UNKNOWN:  # acks=0: nobody acknowledged anything
             return
         with self._lock:
             self._produce.of((batch.topic,)).add(batch.took_us, batch.count)
 
-    def _consumed(self, batch: Batch) -> Records:
+    def _consumed(self, batch: RecordBatch) -> Records:
         now = batch.context.clock()
         found = Counter(self._times(batch.records))  # records of a batch share few milliseconds
         with self._lock:
@@ -85,10 +85,10 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
                     histogram.add((now - time) * US_PER_MS, times)
         return batch.records
 
-    def _shown(self, name: str, about: str, series: Series[Histogram]) -> Figures:
+    def _shown(self, name: str, about: str, series: Series[Histogram]) -> Metric:
         with self._lock:
             values = {labels: Histogram(one.counts.copy(), one.total_us) for labels, one in series.values.items()}
-        return Figures(name, about, ("topic",), histograms=values)
+        return Metric(name, about, ("topic",), histograms=values)
 
 
 def _timestamps(records: Records) -> Iterable[int]:

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field
 
 from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths, NotReadableError, Span
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
-from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 MASK = "***"
 FIELDS, UNREADABLE, FAILED = "fields", "unreadable", "failed"
@@ -63,7 +63,7 @@ class MaskFields(ConsumerInterceptor):
         self._lock = Lock()  # hooks run in several threads
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(MaskFieldsSettings, configs)
+        self.settings = own = read_settings(MaskFieldsSettings, configs)
         if not own.fields:
             raise ValueError('masks nothing: set fields, such as ["$.card.number"]')
         try:
@@ -74,12 +74,12 @@ class MaskFields(ConsumerInterceptor):
         self._mask = _json(MASK if isinstance(own.with_, KeepLast) else own.with_)
 
     def hints(self) -> Hints:
-        return Hints(never_left_out=True)
+        return Hints(fail_closed=True)
 
-    def figures(self) -> Iterable[Figures]:
+    def metrics(self) -> Iterable[Metric]:
         with self._lock:
             counts = dict(self._counts)
-        yield Figures("masked_records", "Records whose values were masked, and why.", ("reason",), counts)
+        yield Metric("masked_records", "Records whose values were masked, and why.", ("reason",), counts)
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         masked = [self._masked(record) for record in records]

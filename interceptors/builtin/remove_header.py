@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from kafka_sidecar.codec.records import Records, without_headers
-from kafka_sidecar.interceptors.contract import Batch, ConsumerInterceptor, Hints, ProducerInterceptor
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, ProducerInterceptor, RecordBatch
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 Hook = Literal["on_send", "on_consume"]
 
@@ -24,11 +24,11 @@ class RemoveHeader(ProducerInterceptor, ConsumerInterceptor):
 
     settings = RemoveHeaderSettings()
     # Only those in the settings are there: for a hook that is not there nothing is decompressed.
-    on_send_batch: Callable[[Batch], Records]
-    on_consume_batch: Callable[[Batch], Records]
+    on_send_batch: Callable[[RecordBatch], Records]
+    on_consume_batch: Callable[[RecordBatch], Records]
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(RemoveHeaderSettings, configs)
+        self.settings = own = read_settings(RemoveHeaderSettings, configs)
         if not own.keys or not own.hooks:
             raise ValueError("removes nothing: set keys, and at least one of the hooks on_send and on_consume")
         self._keys = tuple(key.encode() for key in own.keys)
@@ -36,7 +36,7 @@ class RemoveHeader(ProducerInterceptor, ConsumerInterceptor):
             setattr(self, f"{hook}_batch", self._without)
 
     def hints(self) -> Hints:
-        return Hints(never_left_out=True)  # a header may be removed because nobody is to see it
+        return Hints(fail_closed=True)  # a header may be removed because nobody is to see it
 
-    def _without(self, batch: Batch) -> Records:
-        return batch.records.changed(without_headers(batch.records, self._keys))
+    def _without(self, batch: RecordBatch) -> Records:
+        return batch.records.with_payload(without_headers(batch.records, self._keys))

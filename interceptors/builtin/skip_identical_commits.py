@@ -18,11 +18,11 @@ from kafka_sidecar.interceptors.contract import (
     Offsets,
     TopicPartition,
 )
-from kafka_sidecar.interceptors.metrics import Figures
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.interceptors.metrics import Metric
+from kafka_sidecar.plugins.settings import Settings, read_settings
 from kafka_sidecar.plugins.units import Milliseconds
 
-Place = tuple[str | None, TopicPartition]  # group, partition
+CommitKey = tuple[str | None, TopicPartition]  # group, partition
 Who = tuple[int, str | None, str | None]  # connection, member, group instance
 
 
@@ -50,21 +50,21 @@ class SkipIdenticalCommits(ConsumerInterceptor):
     settings = SkipIdenticalCommitsSettings()
 
     def __init__(self) -> None:
-        self._commits: OrderedDict[Place, _Commit] = OrderedDict()  # the one used last is the last
+        self._commits: OrderedDict[CommitKey, _Commit] = OrderedDict()  # the one used last is the last
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._lock = Lock()  # hooks run in several threads
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(SkipIdenticalCommitsSettings, configs)
+        self.settings = read_settings(SkipIdenticalCommitsSettings, configs)
 
     def hints(self) -> Hints:
         return Hints(wants_records=False)
 
-    def figures(self) -> Iterable[Figures]:
+    def metrics(self) -> Iterable[Metric]:
         about = "Partitions that were left out of commits because their offsets had been committed."
         with self._lock:
             counts = dict(self._counts)
-        yield Figures("skipped_commits", about, (), counts)
+        yield Metric("skipped_commits", about, (), counts)
 
     def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
         with self._lock:

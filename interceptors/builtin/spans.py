@@ -17,14 +17,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kafka_sidecar.interceptors.builtin.traceparent import TraceParent
-from kafka_sidecar.interceptors.contract import UNKNOWN, Acknowledged, Batch, Context
-from kafka_sidecar.interceptors.metrics import Figures, readable
+from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Context, RecordBatch
+from kafka_sidecar.interceptors.metrics import Metric, escape_surrogates
 
-MOST_WAITING = 10_000  # spans whose records are not acknowledged yet; as many again may wait for the exporter
+MAX_PENDING_SPANS = 10_000  # spans whose records are not acknowledged yet; as many again may wait for the exporter
 TIMEOUT_S = 5.0
 NS_PER_MS = 1_000_000
 LAST = "last spans"  # name of a thread
-Place = tuple[Context, str, int]  # a request has one context, and one batch of a partition
+BatchKey = tuple[Context, str, int]  # a request has one context, and one batch of a partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +39,34 @@ class Spans:
 
     def __init__(self, endpoint: str, service_name: str) -> None:
         exporter = OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT_S)
-        self._processor = BatchSpanProcessor(exporter, max_queue_size=MOST_WAITING)
+        self._processor = BatchSpanProcessor(exporter, max_queue_size=MAX_PENDING_SPANS)
         self._resource = Resource.create({SERVICE_NAME: service_name})
-        self._waiting: dict[Place, tuple[int, list[Span]]] = {}  # when they were sent, ms
+        self._waiting: dict[BatchKey, tuple[int, list[Span]]] = {}  # when they were sent, ms
         self._count = 0  # of spans that wait
         self._dropped = 0
         self._lock = Lock()  # hooks run in several threads
 
-    def sent(self, batch: Batch, made: Sequence[TraceParent | None], parents: Sequence[TraceParent | None]) -> None:
+    def sent(
+        self, batch: RecordBatch, made: Sequence[TraceParent | None], parents: Sequence[TraceParent | None]
+    ) -> None:
         """The records of a batch are sent with these; those that are sampled are remembered."""
         spans = [
             Span(index, own, parent)
             for index, (own, parent) in enumerate(zip(made, parents, strict=True))
             if own is not None and own.is_sampled
         ]
-        place, remembered = (batch.context, batch.topic, batch.partition), spans[:MOST_WAITING]
+        place, remembered = (batch.context, batch.topic, batch.partition), spans[:MAX_PENDING_SPANS]
         with self._lock:
             self._dropped += len(spans) - len(remembered) + len(self._taken(place)[1])
-            while self._waiting and self._count + len(remembered) > MOST_WAITING:  # the oldest may never be told of
+            while (
+                self._waiting and self._count + len(remembered) > MAX_PENDING_SPANS
+            ):  # the oldest may never be told of
                 self._dropped += len(self._taken(next(iter(self._waiting)))[1])
             if remembered:
                 self._count += len(remembered)
                 self._waiting[place] = batch.context.clock(), remembered
 
-    def acknowledged(self, batch: Acknowledged, exception: Exception | None) -> None:
+    def acknowledged(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         """The spans of a batch end."""
         ended = batch.context.clock()
         with self._lock:
@@ -70,9 +74,9 @@ class Spans:
         for span in spans:
             self._processor.on_end(self._ended(span, batch, began, ended, exception))
 
-    def figures(self) -> Iterator[Figures]:
+    def metrics(self) -> Iterator[Metric]:
         about = "Spans that were not exported because too many records were not acknowledged yet."
-        yield Figures("dropped_spans", about, (), counters={(): self._dropped})
+        yield Metric("dropped_spans", about, (), counters={(): self._dropped})
 
     def close(self) -> None:
         """Export what there is, which takes at most `TIMEOUT_S`, in a thread that the program waits for at its end."""
@@ -81,36 +85,36 @@ class Spans:
         else:  # the program is at its end: nobody is held up, and no thread would be waited for
             self._processor.shutdown()  # type: ignore[no-untyped-call]
 
-    def _taken(self, place: Place) -> tuple[int, list[Span]]:
+    def _taken(self, place: BatchKey) -> tuple[int, list[Span]]:
         began, spans = self._waiting.pop(place, (0, []))
         self._count -= len(spans)
         return began, spans
 
     def _ended(
-        self, span: Span, batch: Acknowledged, began: int, ended: int, exception: Exception | None
+        self, span: Span, batch: AcknowledgedBatch, began: int, ended: int, exception: Exception | None
     ) -> ReadableSpan:
         """Made without a tracer, which would choose the ids: they stand in the record already."""
         attributes: dict[str, str | int] = {  # OpenTelemetry's semantic conventions for Kafka
             "messaging.system": "kafka",
             "messaging.operation.name": "send",
             "messaging.operation.type": "send",
-            "messaging.destination.name": readable(batch.topic),
+            "messaging.destination.name": escape_surrogates(batch.topic),
             "messaging.destination.partition.id": str(batch.partition),
         }
         if batch.context.client_id is not None:
-            attributes["messaging.client.id"] = readable(batch.context.client_id)
+            attributes["messaging.client.id"] = escape_surrogates(batch.context.client_id)
         if batch.base_offset != UNKNOWN:
             attributes["messaging.kafka.offset"] = batch.base_offset + span.index
         if exception is not None:
             attributes["error.type"] = str(getattr(exception, "code", type(exception).__name__))
         return ReadableSpan(
-            f"send {readable(batch.topic)}",
+            f"send {escape_surrogates(batch.topic)}",
             context=_context(span.own, is_remote=False),
             parent=None if span.parent is None else _context(span.parent, is_remote=True),
             resource=self._resource,
             attributes=attributes,
             kind=SpanKind.PRODUCER,
-            status=Status() if exception is None else Status(StatusCode.ERROR, readable(str(exception))),
+            status=Status() if exception is None else Status(StatusCode.ERROR, escape_surrogates(str(exception))),
             start_time=began * NS_PER_MS,
             end_time=max(began, ended) * NS_PER_MS,
         )

@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from kafka_sidecar.codec.records import KEEP, Change, Header, Record, Records, edited, with_header_each, without_headers
-from kafka_sidecar.interceptors.builtin.traceparent import SAMPLED, TraceParent, parsed
-from kafka_sidecar.interceptors.contract import Acknowledged, Batch, ProducerInterceptor
-from kafka_sidecar.interceptors.metrics import Figures
-from kafka_sidecar.plugins.settings import Settings, read
+from kafka_sidecar.codec.records import (
+    KEEP,
+    Change,
+    Header,
+    Record,
+    Records,
+    edit_records,
+    with_header_each,
+    without_headers,
+)
+from kafka_sidecar.interceptors.builtin.traceparent import SAMPLED, TraceParent, parse_traceparent
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, ProducerInterceptor, RecordBatch
+from kafka_sidecar.interceptors.metrics import Metric
+from kafka_sidecar.plugins.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from kafka_sidecar.interceptors.builtin.spans import Spans
@@ -39,23 +48,23 @@ class TraceContext(ProducerInterceptor):
     """Each record leaves with one `traceparent`, whose span is the sidecar's sending of it."""
 
     settings = TraceContextSettings()
-    on_acknowledgement_batch: Callable[[Acknowledged, Exception | None], None]  # only there if spans are exported
+    on_acknowledgement_batch: Callable[[AcknowledgedBatch, Exception | None], None]  # only there if spans are exported
     _spans: Spans | None = None
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(TraceContextSettings, configs)
+        self.settings = own = read_settings(TraceContextSettings, configs)
         if own.otlp is not None:
             self._spans = _exported(own.otlp, own.service_name)
             self.on_acknowledgement_batch = self._spans.acknowledged
 
-    def figures(self) -> Iterable[Figures]:
-        return () if self._spans is None else self._spans.figures()
+    def metrics(self) -> Iterable[Metric]:
+        return () if self._spans is None else self._spans.metrics()
 
     def close(self) -> None:
         if self._spans is not None:
             self._spans.close()
 
-    def on_send_batch(self, batch: Batch) -> Records:
+    def on_send_batch(self, batch: RecordBatch) -> Records:
         records = batch.records
         has_key, has_state = _has_any(records, KEY), _has_any(records, STATE)
         parents = [_parent(record) for record in records] if has_key else [None] * len(records)
@@ -63,10 +72,10 @@ class TraceContext(ProducerInterceptor):
         if self._spans is not None:
             self._spans.sent(batch, made, parents)
         if (has_key and None in made) or (has_state and None in parents):  # not all records are treated alike
-            return edited(records, _changes(records, parents, made))
-        left = records.changed(without_headers(records, (KEY,))) if has_key else records
+            return edit_records(records, _changes(records, parents, made))
+        left = records.with_payload(without_headers(records, (KEY,))) if has_key else records
         values = [KEEP if one is None else bytes(one) for one in made]
-        return left.changed(with_header_each(left, KEY, values))
+        return left.with_payload(with_header_each(left, KEY, values))
 
     def _next(self, parents: Sequence[TraceParent | None]) -> list[TraceParent | None]:
         """The spans of the records; None: the record has none."""
@@ -97,12 +106,12 @@ def _exported(endpoint: str, service_name: str) -> Spans:
 
 
 def _has_any(records: Records, key: bytes) -> bool:
-    return len(records.without_header(key)) < len(records)
+    return len(records.missing_header(key)) < len(records)
 
 
 def _parent(record: Record) -> TraceParent | None:
     header = record.header(KEY)
-    return None if header is None else parsed(header.value)
+    return None if header is None else parse_traceparent(header.value)
 
 
 def _changes(

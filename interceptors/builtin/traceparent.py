@@ -36,7 +36,7 @@ class TraceParent(NamedTuple):
         return b"00-%b-%b-%02x" % self
 
 
-def parsed(header: bytes | None) -> TraceParent | None:
+def parse_traceparent(header: bytes | None) -> TraceParent | None:
     """What a header says; None where it is not valid, and the trace has to start anew."""
     found = _FORM.fullmatch(header or b"")
     if found is None:

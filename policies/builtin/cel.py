@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cel_expr_python import cel
 
-from kafka_sidecar.plugins.settings import Settings, read, shown
+from kafka_sidecar.plugins.settings import Settings, quote, read_settings
 from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:
@@ -90,31 +90,31 @@ class Program:
 
 
 @lru_cache(256)
-def program(text: str) -> Program:
+def compile_program(text: str) -> Program:
     """An expression, compiled and checked against the types of the variables.
 
     Raises:
         ValueError: it is no CEL, uses an unknown name, or does not say yes or no.
     """
-    expression = _compiled(text, VARIABLES)
+    expression = _compile(text, VARIABLES)
     if expression.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
-        raise ValueError(f"{shown(text)} gives {expression.return_type().name()}: write a condition, true or false")
+        raise ValueError(f"{quote(text)} gives {expression.return_type().name()}: write a condition, true or false")
     return Program(expression, {name: about for name, about in VARIABLES.items() if _uses(text, name)})
 
 
-def _compiled(text: str, variables: Mapping[str, Variable]) -> Any:
+def _compile(text: str, variables: Mapping[str, Variable]) -> Any:
     environment = cel.NewEnv(variables={name: variable.type for name, variable in variables.items()})
     try:
         return environment.compile(text)
     except RuntimeError as error:
         told = str(error).partition("ERROR: <input>:")[2] or str(error)
-        raise ValueError(f"{shown(text)} is no CEL: {told.splitlines()[0]}") from error
+        raise ValueError(f"{quote(text)} is no CEL: {told.splitlines()[0]}") from error
 
 
 def _uses(text: str, name: str) -> bool:
     """Whether an expression that compiles does not without this variable."""
     try:
-        _compiled(text, {other: variable for other, variable in VARIABLES.items() if other != name})
+        _compile(text, {other: variable for other, variable in VARIABLES.items() if other != name})
     except ValueError:
         return True
     return False
@@ -134,23 +134,23 @@ class Cel(RecordValidationPolicy):
     records_at_once = 20  # a condition with loops can take a millisecond for a record
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(CelSettings, configs)
+        self.settings = read_settings(CelSettings, configs)
         if self.settings.expression is not None:
-            program(self.settings.expression)
+            compile_program(self.settings.expression)
 
     def hints(self) -> Hints:
         if self.settings.expression is not None:
-            return program(self.settings.expression).hints
+            return compile_program(self.settings.expression).hints
         return RecordValidationPolicy.hints(self)
 
     def check(self, text: str) -> None:
         if bool(text) == bool(self.settings.expression):
             raise ValueError('write one condition, under policies: as expression or in the topic as cel:"..."')
-        program(text or self.settings.expression or "")
+        compile_program(text or self.settings.expression or "")
 
     def validate(self, topic: TopicMetadata, record: Record) -> None:
         text = self.settings.expression or topic.validation_policy
-        condition = program(text)
+        condition = compile_program(text)
         values = {name: variable.read(topic, record) for name, variable in condition.used.items()}
         try:
             result = condition.expression.eval(data=values)

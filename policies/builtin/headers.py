@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.plugins.settings import Settings, no_argument, read
-from kafka_sidecar.policies.builtin.patterns import Matches, Pattern, whole
-from kafka_sidecar.policies.contract import MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
+from kafka_sidecar.policies.builtin.patterns import Matches, Pattern, compile_pattern
+from kafka_sidecar.policies.contract import MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -42,27 +42,27 @@ class Headers(RecordValidationPolicy):
     settings = HeadersSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(HeadersSettings, configs)
+        self.settings = own = read_settings(HeadersSettings, configs)
         if own == HeadersSettings():
             raise ValueError("demands nothing: set required, allowed or values")
         named = {key.encode() for key in (*own.required, *own.values, *(own.allowed or ()))}
         self._compiled = _Compiled(
             tuple(key.encode() for key in own.required),
             None if own.allowed is None else frozenset(named),
-            {key.encode(): whole(pattern) for key, pattern in own.values.items()},
+            {key.encode(): compile_pattern(pattern) for key, pattern in own.values.items()},
         )
 
     def hints(self) -> Hints:
         return Hints(access_headers=True)
 
     def check(self, text: str) -> None:
-        no_argument(text)
+        reject_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own = self._compiled
         for key in own.required:
             message = MISSING % (topic.topic, key.decode())
-            for index in records.without_header(key, MOST_REFUSALS):
+            for index in records.missing_header(key, MAX_REJECTIONS):
                 yield Fault(index, message, "no_header")
         if own.allowed is not None or own.values:
             yield from self._contents(topic.topic, records)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from kafka_sidecar.codec.json.contents import big_number, duplicate_key
-from kafka_sidecar.codec.json.records import not_json
-from kafka_sidecar.codec.json.syntax import DEEPEST
-from kafka_sidecar.plugins.settings import Settings, no_argument, read
-from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.codec.json.contents import has_big_number, has_duplicate_key
+from kafka_sidecar.codec.json.records import find_not_json
+from kafka_sidecar.codec.json.syntax import MAX_NESTING
+from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
+from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -34,7 +34,7 @@ class WellFormedJsonSettings(Settings):
     """Whether an object that has a key twice is refused: readers keep the first, the last, or refuse."""
     exact_numbers: bool = False
     """Whether integers beyond 2^53 - 1 and numbers beyond a double are refused: readers change them."""
-    max_depth: int = Field(default=128, ge=0, le=DEEPEST)
+    max_depth: int = Field(default=128, ge=0, le=MAX_NESTING)
     """How deep arrays and objects may be nested."""
 
 
@@ -45,19 +45,19 @@ class WellFormedJson(RecordValidationPolicy):
     records_at_once = 10_000  # the loop is compiled
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(WellFormedJsonSettings, configs)
+        self.settings = read_settings(WellFormedJsonSettings, configs)
 
     def hints(self) -> Hints:
         parts = PARTS[self.settings.part]
         return Hints(access_key_bytes=ALL * ("key" in parts), access_value_bytes=ALL * ("value" in parts))
 
     def check(self, text: str) -> None:
-        no_argument(text)
+        reject_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own = self.settings
         for part in PARTS[own.part]:
-            unread = not_json(records, part == "key", own.max_depth, not own.allow_null, MOST_REFUSALS)
+            unread = find_not_json(records, part == "key", own.max_depth, not own.allow_null, MAX_REJECTIONS)
             for index, told in unread:
                 yield self._fault(topic.topic, part, index, told)
             if own.unique_keys or own.exact_numbers:
@@ -75,7 +75,7 @@ class WellFormedJson(RecordValidationPolicy):
             text = None if record.index in unread else record.key if part == "key" else record.value
             if text is None:
                 continue
-            if unique and duplicate_key(text):
+            if unique and has_duplicate_key(text):
                 yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
-            elif exact and big_number(text):
+            elif exact and has_big_number(text):
                 yield Fault(record.index, NUMBER % (topic, part), "big_number")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.plugins.settings import Settings, read
-from kafka_sidecar.policies.builtin.patterns import Pattern, whole
-from kafka_sidecar.policies.contract import ALL, MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.plugins.settings import Settings, read_settings
+from kafka_sidecar.policies.builtin.patterns import Pattern, compile_pattern
+from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -29,7 +29,7 @@ class Key(RecordValidationPolicy):
     settings = KeySettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(KeySettings, configs)
+        self.settings = read_settings(KeySettings, configs)
 
     def hints(self) -> Hints:
         return Hints(access_key_bytes=ALL, access_metadata=True)
@@ -37,14 +37,14 @@ class Key(RecordValidationPolicy):
     def check(self, text: str) -> None:
         pattern = self._pattern(text)
         if pattern:
-            whole(pattern)
+            compile_pattern(pattern)
         elif not self.settings.required:
             raise ValueError("demands nothing: set required or pattern, or write key:PATTERN")
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         if self.settings.required:
             message = MISSING % topic.topic
-            for index in records.null_keys(MOST_REFUSALS):
+            for index in records.null_keys(MAX_REJECTIONS):
                 yield Fault(index, message, "no_key")
         if pattern := self._pattern(topic.validation_policy):
             yield from _unmatched(PATTERN % (topic.topic, pattern), records, pattern)
@@ -54,7 +54,7 @@ class Key(RecordValidationPolicy):
 
 
 def _unmatched(message: str, records: Records, pattern: str) -> Iterator[Fault]:
-    fits = whole(pattern)
+    fits = compile_pattern(pattern)
     for record in records:
         key = record.key
         if key is not None and not fits(key):

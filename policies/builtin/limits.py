@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
 from kafka_sidecar.plugins.units import Size
 from kafka_sidecar.policies.contract import (
-    MOST_REFUSALS,
+    MAX_REJECTIONS,
     WHOLE_BATCH,
     Fault,
     Hints,
@@ -46,7 +46,7 @@ class Limits(RecordValidationPolicy):
     settings = LimitsSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(LimitsSettings, configs)
+        self.settings = read_settings(LimitsSettings, configs)
         if self.settings == LimitsSettings():
             raise ValueError(f"sets no limit: set one of {', '.join(LimitsSettings.model_fields)}")
 
@@ -59,7 +59,7 @@ class Limits(RecordValidationPolicy):
         )
 
     def check(self, text: str) -> None:
-        no_argument(text)
+        reject_argument(text)
 
     def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Sequence[Fault]:
         most = self.settings.max_records
@@ -80,7 +80,7 @@ class Limits(RecordValidationPolicy):
         own = self.settings
         limits = {"key": own.max_key_bytes, "value": own.max_value_bytes, "record": own.max_record_bytes}
         given = {part: limit for part, limit in limits.items() if limit is not None}
-        for index, part in records.larger_than(**given, most=MOST_REFUSALS):
+        for index, part in records.larger_than(**given, max_results=MAX_REJECTIONS):
             yield Fault(index, SIZE % (topic.topic, part, given[part]), f"{part}_size")
 
 

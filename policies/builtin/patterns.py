@@ -9,7 +9,7 @@ from typing import Annotated
 import re2
 from pydantic import AfterValidator
 
-from kafka_sidecar.plugins.settings import shown
+from kafka_sidecar.plugins.settings import quote
 
 Matches = Callable[[bytes], object]  # truthy where the pattern fits
 _OPTIONS = re2.Options()
@@ -19,10 +19,10 @@ _OPTIONS.never_capture = True  # nobody asks for groups
 
 
 @lru_cache(256)
-def whole(pattern: str) -> Matches:
+def compile_pattern(pattern: str) -> Matches:
     """A test whether a pattern fits all of some bytes, which are taken for UTF-8; what is none fits no ``.``.
 
-    >>> fits = whole("[a-z]+-[0-9]+")
+    >>> fits = compile_pattern("[a-z]+-[0-9]+")
     >>> bool(fits(b"orders-17")), bool(fits(b"orders-17 and more"))
     (True, False)
 
@@ -33,13 +33,13 @@ def whole(pattern: str) -> Matches:
         matches: Matches = re2.compile(pattern, _OPTIONS).fullmatch
     except re2.error as error:
         told = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        raise ValueError(f"{shown(pattern)} is no regular expression of RE2: {told}; RE2 has no look-around") from error
+        raise ValueError(f"{quote(pattern)} is no regular expression of RE2: {told}; RE2 has no look-around") from error
     return matches
 
 
-def _compiled(pattern: str) -> str:
-    whole(pattern)
+def _validate_pattern(pattern: str) -> str:
+    compile_pattern(pattern)
     return pattern
 
 
-Pattern = Annotated[str, AfterValidator(_compiled)]
+Pattern = Annotated[str, AfterValidator(_validate_pattern)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.plugins.settings import Settings, read
-from kafka_sidecar.policies.contract import MOST_REFUSALS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.plugins.settings import Settings, read_settings
+from kafka_sidecar.policies.contract import MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -26,7 +26,7 @@ class RequireHeader(RecordValidationPolicy):
     records_at_once = 10_000  # the loop is compiled
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read(RequireHeaderSettings, configs)
+        self.settings = read_settings(RequireHeaderSettings, configs)
 
     def hints(self) -> Hints:
         return Hints(access_headers=True)
@@ -38,7 +38,7 @@ class RequireHeader(RecordValidationPolicy):
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         key = self._key(topic.validation_policy)
         message = MESSAGE % (topic.topic, key)
-        for index in records.without_header(key.encode(), MOST_REFUSALS):
+        for index in records.missing_header(key.encode(), MAX_REJECTIONS):
             yield Fault(index, message, "no_header")
 
     def _key(self, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, no_argument, read
+from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
 from kafka_sidecar.plugins.units import Milliseconds
 from kafka_sidecar.policies.contract import Fault, Hints, RecordValidationPolicy, TopicMetadata
 
@@ -39,7 +39,7 @@ class Timestamp(RecordValidationPolicy):
         self._clock = clock  # seconds since 1970
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = own = read(TimestampSettings, configs)
+        self.settings = own = read_settings(TimestampSettings, configs)
         if own.before_max is None and own.after_max is None and not own.required:
             raise ValueError("demands nothing: set before_max, after_max or required")
 
@@ -47,7 +47,7 @@ class Timestamp(RecordValidationPolicy):
         return Hints(access_metadata=True)
 
     def check(self, text: str) -> None:
-        no_argument(text)
+        reject_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         own, now = self.settings, int(self._clock() * 1000)

@@ -42,7 +42,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
         guards = catalog(settings, Untold()).guards
     except ValueError as error:
         refuse(f"{config}: {error}")
-    own = [guard for guard in guards if guard.is_for(topic)]
+    own = [guard for guard in guards if guard.applies_to(topic)]
     if not own:
         typer.echo(f"{topic}: no interceptor is for it")
     for number, guard in enumerate(own, 1):
@@ -57,13 +57,13 @@ class Untold:
 
     def slow(self, interceptor: str, hook: str, seconds: float) -> None: ...
 
-    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None: ...
+    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
 
 
 def _hooks(guard: Guard) -> Iterable[str]:
     from kafka_sidecar.interceptors import contract
     from kafka_sidecar.interceptors.catalog import HOOKS
-    from kafka_sidecar.interceptors.guard import overrides
+    from kafka_sidecar.interceptors.guard import has_override
 
     bases = (contract.ProducerInterceptor, contract.ConsumerInterceptor)
     kinds = [base for base in bases if isinstance(guard.interceptor, base)]
@@ -71,7 +71,7 @@ def _hooks(guard: Guard) -> Iterable[str]:
     return [
         hook
         for hook in HOOKS
-        if hook in vars(one) or (hasattr(one, hook) and all(overrides(one, kind, hook) for kind in kinds))
+        if hook in vars(one) or (hasattr(one, hook) and all(has_override(one, kind, hook) for kind in kinds))
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from kafka_sidecar.plugins.registry import Kind
-from kafka_sidecar.plugins.settings import described
+from kafka_sidecar.plugins.settings import describe_settings
 from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
 
 Configured = tuple[str, str, str | None]  # name, type, class path
@@ -44,7 +44,7 @@ def _about(kind: Kind[Any], name: str, type_: str, origin: str, class_path: str 
     except ValueError as error:
         return [f"{name}: {origin}; cannot be used: {error}"]
     summary = (found.__doc__ or "nothing is said about it").strip().partition("\n")[0]
-    return [f"{name}: {origin}; {summary}", *(f"    {line}" for line in described(found))]
+    return [f"{name}: {origin}; {summary}", *(f"    {line}" for line in describe_settings(found))]
 
 
 def _origin(kind: Kind[Any], name: str) -> str:

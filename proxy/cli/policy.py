@@ -20,7 +20,7 @@ from kafka_sidecar.proxy.cli.plugin_list import listed, loaded, refuse
 
 if TYPE_CHECKING:
     from kafka_sidecar.policies.contract import Hints
-    from kafka_sidecar.policies.plans import Plan, Refusal
+    from kafka_sidecar.policies.plans import Plan, Rejection
     from kafka_sidecar.policies.testing import Example
     from kafka_sidecar.proxy.validation.rules import Rules
 
@@ -84,13 +84,13 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
     """What is to be tried: the text that is given, or what the configuration has for the topic."""
-    from kafka_sidecar.policies.catalog import Catalog
+    from kafka_sidecar.policies.catalog import PolicyCatalog
     from kafka_sidecar.proxy.validation.from_config import catalog
 
     if policy is not None:
         wrong = f"{config}: policies"
         try:
-            policies = catalog(loaded(config), _ignore) if config else Catalog({})
+            policies = catalog(loaded(config), _ignore) if config else PolicyCatalog({})
             wrong = "--policy"
             return policies.plan(policy)
         except ValueError as error:
@@ -111,18 +111,18 @@ def _why_not(config: Path, topic: str) -> str:
     return f"topics: {entry.name} in {config} has " + ("no policy" if entry.policy is None else "mode off")
 
 
-def _judged(plan: Plan, example: Example, topic: str) -> list[Refusal] | Exception:
+def _judged(plan: Plan, example: Example, topic: str) -> list[Rejection] | Exception:
     """What is refused, or what hindered the judging."""
-    from kafka_sidecar.policies.plans import PolicyFailedError, Waiting
-    from kafka_sidecar.policies.testing import judged_by
+    from kafka_sidecar.policies.plans import PolicyFailedError, ResolveRequired
+    from kafka_sidecar.policies.testing import check_plan
 
     asked: set[object] = set()
     while True:
         try:
-            return judged_by(plan, [example], topic)
+            return check_plan(plan, [example], topic)
         except PolicyFailedError as failed:
             return failed
-        except Waiting as waiting:
+        except ResolveRequired as waiting:
             if waiting.key in asked:
                 return RuntimeError(f"policy {waiting.rule.name} asks twice for the same")
             asked.add(waiting.key)
@@ -132,7 +132,7 @@ def _judged(plan: Plan, example: Example, topic: str) -> list[Refusal] | Excepti
                 return RuntimeError(f"policy {waiting.rule.name} could not resolve: {error}")
 
 
-def _verdict(found: list[Refusal] | Exception) -> str:
+def _verdict(found: list[Rejection] | Exception) -> str:
     if isinstance(found, Exception):
         because = f": {found.__cause__}" if found.__cause__ is not None else ""
         return f"failed: {found}{because}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ApiKey, response_header_version
 from kafka_sidecar.codec.headers import ResponseHeader
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -60,7 +60,7 @@ def merged(frame: bytes, request: ProduceRequest, version: int, refusals: Refusa
     """
     header, at = decode(ResponseHeader, frame, response_header_version(ApiKey.PRODUCE, version), LENGTH.size)
     response, _ = decode(ProduceResponse, frame, version, at)
-    return _framed(header, changed(response, responses=_topics(request, refusals, response.responses)), version)
+    return _framed(header, replace_fields(response, responses=_topics(request, refusals, response.responses)), version)
 
 
 def _topics(
@@ -81,7 +81,7 @@ def _topics(
                 partitions.append(_partition(partition.index, refused))
             elif (answer := of_partitions.get((name, topic_id, partition.index))) is not None:
                 partitions.append(answer)
-        topics.append(changed(answered, partition_responses=tuple(partitions)))
+        topics.append(replace_fields(answered, partition_responses=tuple(partitions)))
     return tuple(topics)
 
 

@@ -11,7 +11,7 @@ from kafka_sidecar.codec.headers import ResponseHeader
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.produce import PartitionProduceResponse, ProduceResponse
 from kafka_sidecar.codec.records import Batch, Codec
-from kafka_sidecar.interceptors.contract import UNKNOWN, Acknowledged, Context, SendError
+from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
 from kafka_sidecar.proxy.validation.structure import HEADER_SIZE
 
@@ -57,8 +57,8 @@ class Sent:
 
     def _tell(self, context: Context, error: SendError | None, base: int, time: int) -> None:
         took_us = int((perf_counter() - self.began) * 1e6)
-        batch = Acknowledged(self.topic, self.partition, self.count, context, self.sent_at, base, time, took_us)
-        self.chain.acknowledged(batch, self.details, error)
+        batch = AcknowledgedBatch(self.topic, self.partition, self.count, context, self.sent_at, base, time, took_us)
+        self.chain.notify(batch, self.details, error)
 
 
 def records_in(batch: Batch, limit: int) -> int:

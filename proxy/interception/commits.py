@@ -18,7 +18,7 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages import offset_commit, txn_offset_commit
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import OffsetAndMetadata, Offsets, TopicPartition
@@ -84,7 +84,7 @@ class InterceptedCommit(Exchange):
 
     @property
     def wants_response(self) -> bool:
-        return bool(self.committers.told) or self._offsets is not self._asked
+        return bool(self.committers.on_commit_guards) or self._offsets is not self._asked
 
     def request(self, frame: bytes) -> Step:
         """Raises CodecError."""
@@ -112,7 +112,7 @@ class InterceptedCommit(Exchange):
         self._tell(committed)
         if self._offsets.keys() == self._asked.keys():
             return frame
-        return self._framed(header, changed(response, topics=self._answered(codes)))
+        return self._framed(header, replace_fields(response, topics=self._answered(codes)))
 
     @property
     def _by_id(self) -> bool:
@@ -156,7 +156,7 @@ class InterceptedCommit(Exchange):
         )  # fmt: skip
         asked = {place: _offset(one) for place, one in self._known(request).items()}
         self._asked = Offsets(asked, context)
-        self._offsets = self.committers.before(self._asked)
+        self._offsets = self.committers.pre_commit(self._asked)
         new = {place.topic for place in self._offsets} - {place.topic for place in asked}
         if new and self._by_id:
             return Hold(partial(self._ask_ids, new), self._decided)
@@ -178,9 +178,9 @@ class InterceptedCommit(Exchange):
         self._count()
         if self._offsets == self._asked:
             return self._frame
-        left = changed(self._request, topics=self._topics())
+        left = replace_fields(self._request, topics=self._topics())
         if not left.topics and self.version >= self.shape.first_that_joins:
-            self._joins, left = True, changed(self._request, topics=self._refused())
+            self._joins, left = True, replace_fields(self._request, topics=self._refused())
         if not left.topics:
             self._tell({})
             header = ResponseHeader(correlation_id=self._correlation_id)
@@ -211,7 +211,7 @@ class InterceptedCommit(Exchange):
                 elif (offset := left.pop(place, None)) is not None:
                     kept.append(one if offset == _offset(one) else _with(one, offset))
             if kept:
-                topics.append(changed(topic, partitions=tuple(kept)))
+                topics.append(replace_fields(topic, partitions=tuple(kept)))
         for name in dict.fromkeys(place.topic for place in left):
             partitions = tuple(
                 _with(self.shape.partition(partition_index=place.partition), offset)
@@ -224,7 +224,11 @@ class InterceptedCommit(Exchange):
     def _refused(self) -> tuple[Any, ...]:
         """One of the client's partitions with metadata that no broker takes."""
         topic = next(topic for topic in self._request.topics if topic.partitions)
-        return (changed(topic, partitions=(changed(topic.partitions[0], committed_metadata="-" * LONGEST_STRING),)),)
+        return (
+            replace_fields(
+                topic, partitions=(replace_fields(topic.partitions[0], committed_metadata="-" * LONGEST_STRING),)
+            ),
+        )
 
     def _id(self, name: str) -> bytes:
         known = {self._name(topic): topic.topic_id for topic in self._request.topics} if self._by_id else {}
@@ -260,7 +264,7 @@ class InterceptedCommit(Exchange):
         """Only what has succeeded (KIP-42); a commit of nothing is not one."""
         assert self._asked is not None
         if committed:
-            self.committers.after(Offsets(committed, self._asked.context))
+            self.committers.on_commit(Offsets(committed, self._asked.context))
 
     def _framed(self, header: ResponseHeader, response: Any) -> bytes:
         before = encode(header, response_header_version(self.shape.key, self.version))
@@ -274,7 +278,7 @@ def _offset(partition: Any) -> OffsetAndMetadata:
 
 
 def _with(partition: Any, offset: OffsetAndMetadata) -> Any:
-    return changed(
+    return replace_fields(
         partition,
         committed_offset=offset.offset,
         committed_metadata=offset.metadata,

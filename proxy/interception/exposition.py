@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import Metric as MetricFamily
 
 from kafka_sidecar.interceptors.guard import Guard
-from kafka_sidecar.interceptors.metrics import Figures, Histogram, Labels, readable
+from kafka_sidecar.interceptors.metrics import Histogram, Labels, Metric, escape_surrogates
 from kafka_sidecar.proxy.interception.stats import Observed
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, buckets
 
@@ -17,7 +17,7 @@ Family = Any  # one of the three kinds of prometheus_client
 Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
 
 
-def exposed(seen: Observed) -> Iterator[Metric]:
+def exposed(seen: Observed) -> Iterator[MetricFamily]:
     """Every metric about interception."""
     batches = CounterMetricFamily(
         PREFIX + "intercepted_batches", "Batches of topics with interceptors", labels=["api_key", "result"]
@@ -34,19 +34,19 @@ def exposed(seen: Observed) -> Iterator[Metric]:
     yield from _own(seen)
 
 
-def _own(seen: Observed) -> Iterator[Metric]:
+def _own(seen: Observed) -> Iterator[MetricFamily]:
     """What interceptors have counted themselves; several of one type share a family."""
     families: dict[str, tuple[Shape, Family]] = {}
     for guard in seen.guards:
         try:
-            for figures in guard.interceptor.figures():
-                _add(families, figures, guard.name)
+            for metric in guard.interceptor.metrics():
+                _add(families, metric, guard.name)
         except BaseException as error:  # noqa: BLE001 - /metrics must not break for one of them
-            seen.failed(guard.name, "figures", error)
+            seen.failed(guard.name, "metrics", error)
     yield from (family for _, family in families.values())
 
 
-def _guards(guards: tuple[Guard, ...]) -> Iterator[Metric]:
+def _guards(guards: tuple[Guard, ...]) -> Iterator[MetricFamily]:
     labels = ["interceptor", "hook"]
     failures = CounterMetricFamily(PREFIX + "interceptor_failures", "Failed calls of an interceptor", labels=labels)
     slow = CounterMetricFamily(
@@ -63,12 +63,12 @@ def _guards(guards: tuple[Guard, ...]) -> Iterator[Metric]:
             slow.add_metric([guard.name, hook], number)
         for hook, histogram in list(guard.calls.items()):
             calls.add_metric([guard.name, hook], *_buckets(histogram))
-        out.add_metric([guard.name], int(guard.is_out))
+        out.add_metric([guard.name], int(guard.is_disabled))
     yield from (failures, slow, calls, out)
 
 
-def _add(families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: str) -> None:
-    """Raises what is wrong with the figures: once they are rendered it would take all others with it."""
+def _add(families: dict[str, tuple[Shape, Family]], one: Metric, interceptor: str) -> None:
+    """Raises what is wrong with a metric: once it is rendered it would take all others with it."""
     if not isinstance(one.about, str):
         raise TypeError(f"what {one.name} is about is no text")
     labels = ["interceptor", *one.labels]
@@ -79,10 +79,10 @@ def _add(families: dict[str, tuple[Shape, Family]], one: Figures, interceptor: s
             found, family = families.setdefault(one.name, (shape, kind(PREFIX + one.name, one.about, labels=labels)))
             if found != shape or len(of) != len(one.labels):
                 raise ValueError(f"the labels or the kind of {one.name} are not always the same")
-            family.add_metric([interceptor, *map(readable, map(str, of))], *given)
+            family.add_metric([interceptor, *map(escape_surrogates, map(str, of))], *given)
 
 
-def _by_kind(one: Figures) -> Iterator[tuple[type[Any], Mapping[Labels, Any]]]:
+def _by_kind(one: Metric) -> Iterator[tuple[type[Any], Mapping[Labels, Any]]]:
     yield CounterMetricFamily, one.counters
     yield GaugeMetricFamily, one.gauges
     yield HistogramMetricFamily, one.histograms

@@ -13,7 +13,7 @@ from time import perf_counter
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader, decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode, first_version
+from kafka_sidecar.codec.message import decode, encode, first_version, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
@@ -98,9 +98,9 @@ class InterceptedFetch(Exchange):
                 following = progress.next(at)
                 if following != one.fetch_offset:
                     self._ahead_in.add((name, one.partition))
-                partitions.append(changed(one, fetch_offset=following))
-            topics.append(changed(topic, partitions=tuple(partitions)))
-        return changed(request, topics=tuple(topics)) if self._ahead_in else request
+                partitions.append(replace_fields(one, fetch_offset=following))
+            topics.append(replace_fields(topic, partitions=tuple(partitions)))
+        return replace_fields(request, topics=tuple(topics)) if self._ahead_in else request
 
     def _name(self, at: int) -> str | None:
         topic = self._response.responses[at]
@@ -116,7 +116,7 @@ class InterceptedFetch(Exchange):
         for at in unknown:  # its records must not pass unseen: the client asks for metadata and reads again
             for index, one in enumerate(topics[at].partitions):
                 if one.records:
-                    self._changed[at, index] = changed(one, error_code=ErrorCode.UNKNOWN_TOPIC_ID, records=b"")
+                    self._changed[at, index] = replace_fields(one, error_code=ErrorCode.UNKNOWN_TOPIC_ID, records=b"")
         return self._intercept()
 
     def _intercept(self) -> bytes | Hold:
@@ -159,12 +159,12 @@ class InterceptedFetch(Exchange):
                 asked = self._asked.get((name, one.partition_index))
                 left = consumed(reading, one.records, aborted, not self._holds, asked.offset if asked else 0)
                 if left.records is not None:
-                    self._changed[at, index] = changed(one, records=left.records)
+                    self._changed[at, index] = replace_fields(one, records=left.records)
                     if left.following is not None and not left.records:
                         self._hide(at, index, (name, one.partition_index), left.following)
                     elif left.refused and not left.records:  # the log says why; clients try again
                         code = ErrorCode.UNKNOWN_SERVER_ERROR
-                        self._changed[at, index] = changed(one, records=b"", error_code=code)
+                        self._changed[at, index] = replace_fields(one, records=b"", error_code=code)
                 if (name, one.partition_index) in self._ahead_in:
                     self._unsure.setdefault(name, []).append((at, index))
                 self._done_with.add((at, index))
@@ -176,14 +176,16 @@ class InterceptedFetch(Exchange):
         if one.error_code:
             progress.forget(asked)
         if one.error_code in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:  # not the one that the client asked for
-            self._changed[place] = changed(one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked.offset)
+            self._changed[place] = replace_fields(
+                one, error_code=ErrorCode.NONE, records=b"", high_watermark=asked.offset
+            )
 
     def _hide(self, at: int, index: int, place: tuple[str, int], following: int) -> None:
         """Answer as if the log ended where the client reads, and remember where to go on."""
         asked = self._asked.get(place)
         if asked is not None:
             self.around.progress.hidden(asked, following)
-            self._changed[at, index] = changed(self._changed[at, index], high_watermark=asked.offset)
+            self._changed[at, index] = replace_fields(self._changed[at, index], high_watermark=asked.offset)
             self._unsure.setdefault(place[0], [])
 
     def _sure(self) -> bytes | Hold:
@@ -200,20 +202,20 @@ class InterceptedFetch(Exchange):
                 for at, index in places:
                     one = self._response.responses[at].partitions[index]
                     offset = self._asked[name, one.partition_index][-1]
-                    self._changed[at, index] = changed(one, records=b"", high_watermark=offset)
+                    self._changed[at, index] = replace_fields(one, records=b"", high_watermark=offset)
 
     def _done(self) -> bytes:
         """What goes to the client."""
         frame, self._frame = self._frame, b""
         if self._changed:
             topics = tuple(
-                changed(
+                replace_fields(
                     topic,
                     partitions=tuple(self._changed.get((at, index), one) for index, one in enumerate(topic.partitions)),
                 )
                 for at, topic in enumerate(self._response.responses)
             )
-            body = encode(changed(self._response, responses=topics), self.version)
+            body = encode(replace_fields(self._response, responses=topics), self.version)
             frame = framed(frame[LENGTH.size : self._body], body)
         self._response = NOT_READ
         self._changed.clear()

@@ -12,8 +12,8 @@ from enum import Enum
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, batches, commit_marker, resealed
-from kafka_sidecar.interceptors.consuming import Consumers, NotHiddenError
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, batches, build_commit_marker, reseal
+from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.stats import Observed
 
@@ -78,7 +78,7 @@ def consumed(
     Raises:
         TooLongError: it must be done in a thread.
     """
-    hides = reading.chain.hides
+    hides = reading.chain.fail_closed
     try:
         found = batches(records, may_end_early=True)
     except CodecError:
@@ -110,7 +110,7 @@ def _joined(news: list[tuple[Batch, bytes | memoryview]], refused: bool, marker:
         return Left(b"".join(parts), refused=refused)
     first, last = news[shown][0], news[-1][0]
     if marker:
-        parts.append(commit_marker(last, first.header.base_offset))
+        parts.append(build_commit_marker(last, first.header.base_offset))
     return Left(b"".join(parts), last.header.base_offset + last.header.last_offset_delta + 1, refused)
 
 
@@ -128,7 +128,7 @@ def _left(reading: Reading, batch: Batch, sight: Sight, records: Records | None)
         return None
     if sight is Sight.SHOWN:
         return _consumed(reading, batch, records)
-    return b"" if sight is Sight.ABORTED and reading.chain.hides else batch.data
+    return b"" if sight is Sight.ABORTED and reading.chain.fail_closed else batch.data
 
 
 def _inflated(reading: Reading, found: list[Batch]) -> dict[int, Records]:
@@ -159,13 +159,13 @@ def _consumed(reading: Reading, batch: Batch, records: Records | None) -> bytes 
         return None
     try:
         left = reading.chain.consume(reading.context, reading.topic, reading.partition, batch.header, records)
-    except NotHiddenError:  # its failure has been told
+    except FailClosedError:  # its failure has been told
         return None
     if left is records:
         observed.batches[API, "unchanged"] += 1
         return batch.data
     observed.batches[API, "changed" if len(left) else "dropped"] += 1
-    return resealed(batch, left) if len(left) else b""
+    return reseal(batch, left) if len(left) else b""
 
 
 def _with_sight(found: list[Batch], aborted: Iterable[AbortedTransaction] | None) -> Iterator[tuple[Batch, Sight]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.guard import Limits, Report
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor
 
 
-def catalog(config: Config, report: Report, previous: Catalog | None = None) -> Catalog:
+def catalog(config: Config, report: Report, previous: InterceptorCatalog | None = None) -> InterceptorCatalog:
     """The interceptors of a configuration; those of the previous one that have not changed go on as they are.
 
     Raises:
@@ -16,7 +16,7 @@ def catalog(config: Config, report: Report, previous: Catalog | None = None) -> 
     """
     try:
         settings = [_settings(one) for one in config.interceptors]
-        return Catalog(settings, report, config.interception.max_commit_metadata, previous)
+        return InterceptorCatalog(settings, report, config.interception.max_commit_metadata, previous)
     except ValueError as error:
         raise ValueError(f"interceptors: {error}") from error
 

@@ -11,7 +11,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import array_count
 from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, glance_fetch, glance_produce
 from kafka_sidecar.codec.messages.fetch import FetchRequest
-from kafka_sidecar.interceptors.catalog import Catalog
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
 from kafka_sidecar.proxy.interception.commits import SHAPES, InterceptedCommit, Shape
 from kafka_sidecar.proxy.interception.fetch import OLDEST, InterceptedFetch
@@ -45,7 +45,7 @@ class Interception:
 
     def __init__(self, topics: TopicNames, topic_ids: TopicIds) -> None:
         self.observed = Observed(time.monotonic)
-        self.catalog = Catalog((), self.observed)
+        self.catalog = InterceptorCatalog((), self.observed)
         self._generation = 0  # of the interceptors in force: a note must not keep old ones
         self._around = Surroundings(topics.known, topics.ask, topic_ids, self.observed, _now, 0, 0)
 
@@ -60,7 +60,7 @@ class Interception:
             raise ConfigError(str(error)) from error
         return partial(self._put_in_force, new, config)
 
-    def _put_in_force(self, new: Catalog, config: Config) -> None:
+    def _put_in_force(self, new: InterceptorCatalog, config: Config) -> None:
         stay = new.guards == self.catalog.guards
         self.catalog, self._generation = new, self._generation + 1
         self.observed.guards = new.guards
@@ -129,7 +129,7 @@ class Interception:
         if seen.session_epoch == 0 or hit:
             client.notes[SESSION] = (self._generation, hit)
         # Where something is hidden no note counts: another session may go on here, or this one in another connection.
-        is_noted = not self.catalog.hides and client.notes.get(SESSION) == (self._generation, False)
+        is_noted = not self.catalog.fail_closed and client.notes.get(SESSION) == (self._generation, False)
         return hit or (seen.goes_on and not is_noted)
 
     def _passes(self, seen: FetchGlance, stamp: int, data: bytes, at: int, client: Client) -> Passes | None:

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest
-from kafka_sidecar.codec.records import Batch, BatchTooLargeError, resealed
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError, reseal
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.proxy.interception.acknowledgements import Place, Sent, answers, records_in
@@ -109,7 +109,7 @@ class InterceptedProduce(Exchange):
             return Hold(partial(self.around.learn, ids), partial(self._name_topics, asked=True))
         self._parts = list(self._wanted(self._request))
         for part in self._parts:
-            if part.chain.acknowledge:
+            if part.chain.wants_acknowledgements:
                 count = records_in(part.batch, self.around.limit)
                 self._sent[part.place] = Sent(part.topic, part.place[1], part.chain, count)
         return self._judged(self._frame if self.inner is None else self.inner.request(self._frame))
@@ -147,7 +147,7 @@ class InterceptedProduce(Exchange):
         """Go on with the first part that is not done: here, or in a thread where that would keep all others waiting."""
         around = self.around
         for part in self._parts:
-            if part.done or not part.chain.looks_inside:
+            if part.done or not part.chain.needs_records:
                 continue
             if around.pace.must_rest:
                 return Hold(around.pace.rest, self._intercept)
@@ -173,12 +173,12 @@ class InterceptedProduce(Exchange):
         assert self._context is not None
         new = part.chain.send(self._context, part.topic, part.place[1], records)
         if new is not records:
-            part.new = resealed(batch, new)
+            part.new = reseal(batch, new)
             if len(part.new) > max(around.message_max_bytes, len(batch.data)):
                 part.new, new = None, records
                 around.observed.left_alone(API, "would_be_too_large", part.topic)
         if (sent := self._sent.get(part.place)) is not None:
-            sent.details = part.chain.details(new)
+            sent.details = part.chain.collect_details(new)
         around.observed.batches[API, "unchanged" if part.new is None else "changed"] += 1
         part.done = True
         return None
@@ -216,10 +216,12 @@ class InterceptedProduce(Exchange):
     def _with(self, new: dict[int, bytes]) -> bytes:
         topics = []
         for topic in self._request.topic_data:
-            data = tuple(changed(one, records=new[id(one)]) if id(one) in new else one for one in topic.partition_data)
-            topics.append(changed(topic, partition_data=data))
+            data = tuple(
+                replace_fields(one, records=new[id(one)]) if id(one) in new else one for one in topic.partition_data
+            )
+            topics.append(replace_fields(topic, partition_data=data))
         header = self._frame[LENGTH.size : decode_request_header(self._frame, LENGTH.size)[1]]
-        return framed(header, encode(changed(self._request, topic_data=tuple(topics)), self.version))
+        return framed(header, encode(replace_fields(self._request, topic_data=tuple(topics)), self.version))
 
     def _answered(self, frame: bytes) -> Callable[[], None]:
         """What is to be told now that the client gets this answer. Raises CodecError."""

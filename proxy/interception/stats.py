@@ -46,7 +46,7 @@ class Observed(Report):
                 },
             )  # fmt: skip
 
-    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None:
+    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
         log.error(
             "interceptor disabled",
             extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},

@@ -15,7 +15,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
 from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, skipper, write_tags
 from kafka_sidecar.codec.messages import fetch, share_fetch
-from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, uvarint, write_uvarint
+from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 from kafka_sidecar.proxy.nodes.endpoints import Nodes
 
 HEADER = 8  # length, correlation id
@@ -112,7 +112,7 @@ class EndpointStream:
         """A compact length: null and empty are both 0."""
         while True:
             try:
-                value, self._at = uvarint(self._data, self._at)
+                value, self._at = read_uvarint(self._data, self._at)
             except IndexError:
                 yield None
             else:

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.message import TAGS, changed, field_reader, field_writer, read_tags, skipper, span, write_tags
+from kafka_sidecar.codec.message import (
+    TAGS,
+    field_reader,
+    field_writer,
+    read_tags,
+    replace_fields,
+    skipper,
+    span,
+    write_tags,
+)
 from kafka_sidecar.codec.messages.describe_cluster import DescribeClusterResponse
 from kafka_sidecar.codec.messages.describe_quorum import DescribeQuorumResponse
 from kafka_sidecar.codec.messages.fetch import FetchResponse
@@ -102,7 +111,7 @@ def nodes_of(key: int, version: int) -> Listed | Tagged | None:
 def teller(key: int, local: Local) -> Callable[[Nodes], Nodes]:
     """A function from the structs that a broker sent to those that the client is told."""
     if key == ApiKey.DESCRIBE_QUORUM:
-        return lambda nodes: tuple(changed(node, listeners=()) for node in nodes)
+        return lambda nodes: tuple(replace_fields(node, listeners=()) for node in nodes)
     node_id = PLACES[key].node_id
 
     def told(nodes: Nodes) -> Nodes:
@@ -116,4 +125,4 @@ def tell(node: Any, node_id: int, local: Local) -> Any:
     if node_id < 0 or not node.host:
         return node
     host, port = local(node_id, node.host, node.port)
-    return changed(node, host=host, port=port)
+    return replace_fields(node, host=host, port=port)

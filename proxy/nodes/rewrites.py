@@ -10,7 +10,7 @@ from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import changed, decode, encode, read_tags
+from kafka_sidecar.codec.message import decode, encode, read_tags, replace_fields
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
 from kafka_sidecar.codec.wire import LENGTH
@@ -97,7 +97,9 @@ def intersected(version: int, frame: bytes) -> bytes:
     if error == ErrorCode.UNSUPPORTED_VERSION:
         return frame
     response, end = decode(ApiVersionsResponse, frame, version, HEADER)
-    return splice(frame, HEADER, end, encode(changed(response, api_keys=served_by_both(response.api_keys)), version))
+    return splice(
+        frame, HEADER, end, encode(replace_fields(response, api_keys=served_by_both(response.api_keys)), version)
+    )
 
 
 def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:
@@ -108,7 +110,7 @@ def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:
         if served is not None:
             oldest, newest = max(api.min_version, served[0]), min(api.max_version, served[1])
             if oldest <= newest:
-                both.append(changed(api, min_version=oldest, max_version=newest))
+                both.append(replace_fields(api, min_version=oldest, max_version=newest))
     return tuple(both)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.wire import skip_tags, uvarint
+from kafka_sidecar.codec.wire import read_uvarint, skip_tags
 
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TRANSACTIONAL_ID = 3
@@ -27,7 +27,7 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
         here = _skip_string(data, at + CLIENT_ID)
         if version >= FIRST_FLEXIBLE:
             here = skip_tags(data, here) if data[here] else here + 1
-            length, here = uvarint(data, here)  # the transactional id: length + 1, 0 for null
+            length, here = read_uvarint(data, here)  # the transactional id: length + 1, 0 for null
             here += length - 1 if length else 0
         elif version >= FIRST_WITH_TRANSACTIONAL_ID:
             here = _skip_string(data, here)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.headers import RequestHeader
-from kafka_sidecar.codec.message import Message, changed
+from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Step
@@ -46,11 +46,11 @@ class Alteration(Exchange):
             self._stripped(element, once=times[self._shape.identity(element)] == 1) for element in self._asked
         )
         if not self._refused:
-            return body.replaced(changed(request, **{self._shape.asked: forwarded}))
+            return body.replaced(replace_fields(request, **{self._shape.asked: forwarded}))
         kept = tuple(element for element in forwarded if self._shape.identity(element) not in self._refused)
         if not kept:
             return Answer(self._own_answer(header))
-        return body.replaced(changed(request, **{self._shape.asked: kept}))
+        return body.replaced(replace_fields(request, **{self._shape.asked: kept}))
 
     @property
     def wants_response(self) -> bool:
@@ -93,7 +93,9 @@ class Alteration(Exchange):
                 self._changes[identity] = Change(topic, sets, shape.replaces)
         if not mine:
             return element
-        return changed(element, configs=tuple(config for config in element.configs if not shape.is_own(own, config)))
+        return replace_fields(
+            element, configs=tuple(config for config in element.configs if not shape.is_own(own, config))
+        )
 
     def _is_affected(self, topic: str) -> bool:
         """Whether a request that names none of our configs takes something away from this topic."""
@@ -109,7 +111,7 @@ class Alteration(Exchange):
         refused = tuple(
             self._shape.refused(element, self._refused[self._shape.identity(element)]) for element in self._asked
         )
-        return response_frame(header, changed(self._shape.response(), **{self._shape.answered: refused}))
+        return response_frame(header, replace_fields(self._shape.response(), **{self._shape.answered: refused}))
 
     def _answered(
         self, response: Message, body: Body, agreed: Mapping[Identity, Change], failures: Mapping[str, str]
@@ -120,7 +122,7 @@ class Alteration(Exchange):
             identity = self._shape.identity(result)
             results.setdefault(identity, []).append(self._told(result, agreed.get(identity), failures))
         if not self._refused:
-            return body.replaced(changed(response, **{self._shape.answered: _flat(results)}))
+            return body.replaced(replace_fields(response, **{self._shape.answered: _flat(results)}))
         ordered: dict[Identity, list[Any]] = {}
         for element in self._asked:
             identity = self._shape.identity(element)
@@ -129,21 +131,21 @@ class Alteration(Exchange):
             elif identity in results:
                 ordered[identity] = results[identity]
         rest = {identity: same for identity, same in results.items() if identity not in ordered}
-        return body.replaced(changed(response, **{self._shape.answered: _flat(ordered | rest)}))
+        return body.replaced(replace_fields(response, **{self._shape.answered: _flat(ordered | rest)}))
 
     def _told(self, result: Any, change: Change | None, failures: Mapping[str, str]) -> Any:
         """One result of the broker's as the client is told it."""
         if change is None:
             return result
         if (why := failures.get(change.topic)) is not None:
-            return changed(result, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=why)
+            return replace_fields(result, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=why)
         if self._shape.key != ApiKey.CREATE_TOPICS or result.configs is None:
             return result
         shown = tuple(
             CreatableTopicConfigs(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
             for name, value in change.sets.items()
         )
-        return changed(result, configs=result.configs + shown)
+        return replace_fields(result, configs=result.configs + shown)
 
 
 def _flat(results: Mapping[Identity, list[Any]]) -> tuple[Any, ...]:

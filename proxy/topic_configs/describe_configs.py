@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.message import changed
+from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -57,14 +57,14 @@ class Description(Exchange):
 
     def response(self, frame: bytes) -> bytes:
         response, body = response_in(frame, DescribeConfigsResponse, ApiKey.DESCRIBE_CONFIGS, self._version)
-        return body.replaced(changed(response, results=tuple(map(self._described, response.results))))
+        return body.replaced(replace_fields(response, results=tuple(map(self._described, response.results))))
 
     def _described(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
         if result.resource_type != TOPIC or result.error_code != ErrorCode.NONE:
             return result
         is_set = self._keeper.entries.configs(result.resource_name)
         shown = (self._shown(config, is_set) for config in self._asked.get(result.resource_name, ()))
-        return changed(result, configs=(*result.configs, *shown))
+        return replace_fields(result, configs=(*result.configs, *shown))
 
     def _shown(self, config: OwnConfig, is_set: Mapping[str, str]) -> DescribeConfigsResourceResult:
         value = is_set.get(config.name)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
-from kafka_sidecar.policies.plans import Report
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
+from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Policy
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig, TopicRule
 
 
-def catalog(config: Config, report: Report) -> Catalog:
+def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
     """The policies of a configuration. Raises ValueError: one line that says which is wrong."""
     whole = config.validation
     facade = None
     if whole.class_name is not None:
         facade = PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
-    return Catalog({name: _settings(name, policy) for name, policy in config.policies.items()}, facade, report)
+    return PolicyCatalog({name: _settings(name, policy) for name, policy in config.policies.items()}, facade, report)
 
 
 def _settings(name: str, policy: Policy) -> PolicySettings:
     return PolicySettings(policy.type or name, policy.class_path, policy.on_error == "open", policy.settings)
 
 
-def rules(config: Config, report: Report, topic_config: TopicConfig | None) -> Rules:
+def rules(config: Config, report: OnFailure, topic_config: TopicConfig | None) -> Rules:
     """The rules of a configuration, each topic's string tried out.
 
     Raises ValueError: one line with the key that is wrong.

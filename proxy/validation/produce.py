@@ -15,11 +15,18 @@ from typing import TypeVar
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
-from kafka_sidecar.policies.plans import NOTHING_GIVEN_UP, PolicyFailedError, Refusal, Rule, Waiting, told
+from kafka_sidecar.policies.plans import (
+    NO_FAILED_KEYS,
+    PolicyFailedError,
+    Rejection,
+    ResolveRequired,
+    Rule,
+    truncate_message,
+)
 from kafka_sidecar.proxy.exchanges.produce_response import Refused, merged, response_frame, summary
 from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Last, Step
 from kafka_sidecar.proxy.relay.frames import LENGTH, framed
@@ -35,7 +42,7 @@ NO_ID = bytes(16)
 VIEWED_FROM = 128 << 10  # bytes of a request from which on views of its records are cheaper than copies
 FIRST_WITH_IDS = 13
 
-Outcome = list[Refusal] | PolicyFailedError | Refused  # of asking about a batch; Refused: it cannot be read
+Outcome = list[Rejection] | PolicyFailedError | Refused  # of asking about a batch; Refused: it cannot be read
 ALL_GOOD: Outcome = []
 NOT_READ = ProduceRequest()
 
@@ -63,8 +70,10 @@ class Part:
     topic: TopicMetadata
     applied: Applied
     data: PartitionProduceData
-    outcome: Outcome | Waiting | None = None  # what the policies said, not looked at yet; None: they must be asked
-    given_up: frozenset[tuple[str, object]] = NOTHING_GIVEN_UP  # what was fetched, or could not be
+    outcome: Outcome | ResolveRequired | None = (
+        None  # what the policies said, not looked at yet; None: they must be asked
+    )
+    given_up: frozenset[tuple[str, object]] = NO_FAILED_KEYS  # what was fetched, or could not be
 
 
 @dataclass(slots=True)
@@ -154,7 +163,7 @@ class ProduceExchange(Exchange):
         for partition in topic.partition_data:
             self.around.observed.misconfigured(name, partition.index, str(error), error.enforces)
         if error.enforces:
-            why = told(f"record.validation.policy of {name}: {error}")
+            why = truncate_message(f"record.validation.policy of {name}: {error}")
             self._refuse(topic_at, topic, Refused(ErrorCode.UNKNOWN_SERVER_ERROR, why))
 
     def _judge(self) -> Step:
@@ -167,7 +176,7 @@ class ProduceExchange(Exchange):
             else:
                 if part.outcome is None and (hold := self._hold_or_ask(part, batch)) is not None:
                     return hold
-                if isinstance(part.outcome, Waiting):
+                if isinstance(part.outcome, ResolveRequired):
                     waiting, part.outcome = part.outcome, None
                     return Hold(partial(self._resolve, part, waiting), self._judge)
                 self._settle(part, batch, part.outcome or ALL_GOOD)
@@ -179,7 +188,7 @@ class ProduceExchange(Exchange):
         around, plan = self.around, part.applied.plan
         if around.pace.must_rest:
             return Hold(around.pace.rest, self._judge)
-        if not plan.looks_inside or not takes_long(batch, plan.records_at_once):
+        if not plan.needs_records or not takes_long(batch, plan.records_at_once):
             began = perf_counter()
             self._ask(part, batch, min(around.limit, INFLATED_AT_ONCE))
             around.pace.spent_s += perf_counter() - began
@@ -190,10 +199,10 @@ class ProduceExchange(Exchange):
     def _ask(self, part: Part, batch: Batch, limit: int) -> None:
         """Note what the policies say; nothing where the batch holds more than ``limit`` bytes and may hold more."""
         try:
-            part.outcome = part.applied.plan.judge(part.topic, batch, limit, part.given_up)
+            part.outcome = part.applied.plan.validate(part.topic, batch, limit, part.given_up)
         except PolicyFailedError as error:
             part.outcome = error
-        except Waiting as error:
+        except ResolveRequired as error:
             part.outcome = _bare(error)
         except CodecError as error:
             too_large = isinstance(_bare(error), BatchTooLargeError)
@@ -202,7 +211,7 @@ class ProduceExchange(Exchange):
             if not too_large or limit == self.around.limit:
                 part.outcome = fault_of(batch) or unreadable(batch, error)
 
-    async def _resolve(self, part: Part, waiting: Waiting) -> None:
+    async def _resolve(self, part: Part, waiting: ResolveRequired) -> None:
         await self.around.resolve(waiting.rule, waiting.key)
         part.given_up |= {(waiting.rule.name, waiting.key)}  # a policy that asks for it again would ask for ever
 
@@ -210,7 +219,7 @@ class ProduceExchange(Exchange):
         """Make a verdict of what the policies said."""
         observed = self.around.observed
         if not isinstance(outcome, Refused):
-            observed.judged(batch, part.applied.plan.looks_inside)
+            observed.judged(batch, part.applied.plan.needs_records)
         if not outcome:
             return
         enforced = part.applied.enforces(batch.header.crc)
@@ -250,10 +259,12 @@ class ProduceExchange(Exchange):
     def _keep_names_alone(self) -> None:
         """Let go of all records: what they came to is known, and the broker may take its time to answer the rest."""
         topics = (
-            changed(topic, partition_data=tuple(changed(one, records=None) for one in topic.partition_data))
+            replace_fields(
+                topic, partition_data=tuple(replace_fields(one, records=None) for one in topic.partition_data)
+            )
             for topic in self._request.topic_data
         )
-        self._request = changed(self._request, topic_data=tuple(topics))
+        self._request = replace_fields(self._request, topic_data=tuple(topics))
         self._frame = b""
         self._parts.clear()
 
@@ -264,8 +275,8 @@ class ProduceExchange(Exchange):
                 partition for at, partition in enumerate(topic.partition_data) if (topic_at, at) not in self.refused
             )
             if passing:
-                topics.append(changed(topic, partition_data=passing))
-        return changed(self._request, topic_data=tuple(topics))
+                topics.append(replace_fields(topic, partition_data=passing))
+        return replace_fields(self._request, topic_data=tuple(topics))
 
     def _with_body(self, body: bytes) -> bytes:
         return framed(self._frame[LENGTH.size : self._body], body)
@@ -277,7 +288,7 @@ def _bare(error: E) -> E:
     return error
 
 
-def _by_policies(refusals: list[Refusal]) -> Refused:
+def _by_policies(refusals: list[Rejection]) -> Refused:
     messages = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
     records = tuple((refusal.index, refusal.message) for refusal in refusals if refusal.index != WHOLE_BATCH)
     return Refused(ErrorCode.INVALID_RECORD, summary(messages), records)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from kafka_sidecar.policies.catalog import Catalog
+from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.plans import Plan
 
 Mode = Literal["enforce", "shadow", "off"]
@@ -54,7 +54,7 @@ class MisconfiguredError(ValueError):
 class Rules:
     """The rules for all topics. Later changes of topic configs are seen; everything else stays as it is."""
 
-    def __init__(self, catalog: Catalog, topics: Sequence[TopicRule], topic_config: TopicConfig | None) -> None:
+    def __init__(self, catalog: PolicyCatalog, topics: Sequence[TopicRule], topic_config: TopicConfig | None) -> None:
         self._catalog = catalog
         self._topics = topics
         self._topic_config = topic_config

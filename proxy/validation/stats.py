@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
-from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.log_limiter import Seldom, told
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Observed:
         self.batches["contents" if contents else "header"] += 1
         self.records += max(batch.header.count, 0)  # what a header says, if nobody has looked behind it
 
-    def refused(self, topic: TopicMetadata, refusals: list[Refusal], enforced: bool, client_id: str | None) -> None:
+    def refused(self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None) -> None:
         """Policies refuse records of a batch."""
         mode, first = "enforce" if enforced else "shadow", refusals[0]
         for refusal in refusals:

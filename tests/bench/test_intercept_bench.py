@@ -18,7 +18,7 @@ from rig.frames import Address
 from rig.peers import Setting
 
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.policies.plans import unreported
+from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.cli.interceptor import Untold
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.interception.from_config import catalog
@@ -41,7 +41,7 @@ def test_each_sidecar_has_the_interceptors_and_the_policy_of_its_column(tmp_path
             chains.producers(TOPIC) is not None,
             chains.consumers(TOPIC) is not None,
             len(chains.guards),
-            rules(config, unreported, None).of(TOPIC, bytes(16)) is not None,
+            rules(config, ignore_failure, None).of(TOPIC, bytes(16)) is not None,
         )
     assert found == {
         intercept.NONE: (False, False, 0, False),

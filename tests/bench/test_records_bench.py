@@ -7,14 +7,14 @@ from random import Random
 import pytest
 import records as bench
 
-from kafka_sidecar.codec.records import Codec, batches, built
+from kafka_sidecar.codec.records import Codec, batches, build_batch
 
 pytestmark = pytest.mark.program
 
 
 @pytest.mark.parametrize("workload", bench.WORKLOADS[:10], ids=[workload.title for workload in bench.WORKLOADS[:10]])
 def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workload) -> None:
-    (batch,) = batches(built(bench.records_of(workload)))
+    (batch,) = batches(build_batch(bench.records_of(workload)))
     count = batch.header.count
 
     assert abs(len(batch.data) / count - workload.record_bytes) < 0.05 * workload.record_bytes
@@ -23,7 +23,7 @@ def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workloa
 
 def test_records_shrink_as_those_of_applications_do() -> None:
     large, small = (
-        len(built(records)) / len(built(records, codec=Codec.LZ4))
+        len(build_batch(records)) / len(build_batch(records, codec=Codec.LZ4))
         for records in map(bench.records_of, bench.WORKLOADS[:10:5])
     )
 
@@ -32,7 +32,7 @@ def test_records_shrink_as_those_of_applications_do() -> None:
 
 
 def test_every_step_is_measured_per_record() -> None:
-    data = built(bench.records_of(bench.WORKLOADS[-1]), codec=Codec.SNAPPY)
+    data = build_batch(bench.records_of(bench.WORKLOADS[-1]), codec=Codec.SNAPPY)
 
     runs = bench.measured(data, reps=2, chance=Random(1))
 

@@ -13,7 +13,7 @@ from kio.serial import entity_reader
 from rig import frames
 from rig.driver import Workload
 
-from kafka_sidecar.codec.json.syntax import fault
+from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.codec.records import batches
 
 pytestmark = pytest.mark.program
@@ -34,7 +34,7 @@ def test_a_request_holds_as_many_records_as_its_workload_says(load: Workload) ->
     found = [list(batches(partition.records)) for partition in partitions]
     assert [len(each) for each in found] == [1, 1, 1]
     assert sum(len(batch.records()) for each in found for batch in each) == load.records
-    assert all(fault(one.value, 0, len(one.value), 8) is None for each in found for one in each[0].records())
+    assert all(find_fault(one.value, 0, len(one.value), 8) is None for each in found for one in each[0].records())
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -52,4 +52,4 @@ def test_every_partition_has_its_answer(partitions: int) -> None:
 def test_a_value_is_json_of_exactly_the_size_asked_for(size: int) -> None:
     text = value(size, random.Random(size))
     assert len(text) == size
-    assert fault(text, 0, size, 8) is None
+    assert find_fault(text, 0, size, 8) is None

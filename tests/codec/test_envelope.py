@@ -27,7 +27,7 @@ from kafka_sidecar.codec.envelope import (
 )  # fmt: skip
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader, decode_request_header
-from kafka_sidecar.codec.message import changed, decode, encode, field_reader
+from kafka_sidecar.codec.message import decode, encode, field_reader, replace_fields
 from kafka_sidecar.codec.messages.fetch import PartitionData
 from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
 from kafka_sidecar.codec.scan import scan_produce
@@ -96,11 +96,11 @@ def test_a_request_is_opened_and_changed(version: int) -> None:
     frame = join_frame(header_bytes(0, version, "app", ()), encode(message, version) + b"after")
 
     request, opened = decode_request(ProduceRequest, frame)
-    new = opened.with_message(changed(message, timeout_ms=5))
+    new = opened.with_message(replace_fields(message, timeout_ms=5))
 
     assert (request.client_id, opened.message) == ("app", message)
     assert opened.with_message(message) is frame
-    assert decode_request(ProduceRequest, new)[1].message == changed(message, timeout_ms=5)
+    assert decode_request(ProduceRequest, new)[1].message == replace_fields(message, timeout_ms=5)
     assert (new[4 : request.body_at], new[-5:]) == (request.header, b"after")
     assert len(new) - 4 == int.from_bytes(new[:4], "big")
 
@@ -114,8 +114,8 @@ def test_a_response_is_opened_and_changed(version: int) -> None:
 
     assert opened.message == message
     assert opened.with_message(message) is frame
-    assert opened.with_message(changed(message, throttle_time_ms=1)) == encode_response(
-        changed(message, throttle_time_ms=1), version, 3
+    assert opened.with_message(replace_fields(message, throttle_time_ms=1)) == encode_response(
+        replace_fields(message, throttle_time_ms=1), version, 3
     )
 
 
@@ -168,7 +168,7 @@ def test_partitions_are_cut_out_and_the_rest_stays(seed: int, version: int, shar
     left = without(frame, scan_produce(frame, body_at, version), version, dropped)
 
     topics = [without_dropped(topic, at, dropped) for at, topic in enumerate(message.topic_data)]
-    expected = changed(message, topic_data=tuple(topic for topic in topics if topic.partition_data))
+    expected = replace_fields(message, topic_data=tuple(topic for topic in topics if topic.partition_data))
     if not dropped:
         assert left is frame
     elif not expected.topic_data:
@@ -180,7 +180,7 @@ def test_partitions_are_cut_out_and_the_rest_stays(seed: int, version: int, shar
 
 def without_dropped(topic: TopicProduceData, at: int, dropped: set[tuple[int, int]]) -> TopicProduceData:
     kept = [one for index, one in enumerate(topic.partition_data) if (at, index) not in dropped]
-    return changed(topic, partition_data=tuple(kept))
+    return replace_fields(topic, partition_data=tuple(kept))
 
 
 def test_what_was_not_cut_out_stays_byte_for_byte() -> None:

@@ -19,7 +19,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, encode_request, open_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import NO_SESSION, glance_fetch, glance_produce
-from kafka_sidecar.codec.message import changed
+from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchRequest
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 
@@ -177,7 +177,7 @@ def test_a_fetch_that_ends_too_early_does_not_raise(version: int) -> None:
 def test_a_glance_at_a_fetch_request_agrees_with_the_decoder(seed: int, version: int) -> None:
     random = Random(seed)
     request = sample(random, FetchRequest, version)
-    frame = encode_request(changed(request, session_epoch=random.choice((-1, 0, 7))), version, 5, None)
+    frame = encode_request(replace_fields(request, session_epoch=random.choice((-1, 0, 7))), version, 5, None)
     for data in (frame, spoilt(random, frame)):
         found = glance_fetch(data, 0, len(data), version)
         try:

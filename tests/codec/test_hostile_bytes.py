@@ -22,7 +22,7 @@ from hypothesis import strategies as some
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import Struct, decode, encode, read_tags, reader, skipper, write_tags
-from kafka_sidecar.codec.wire import uvarint, write_uvarint
+from kafka_sidecar.codec.wire import read_uvarint, write_uvarint
 
 PAIRS = [(cls, version) for cls in structs() for version in versions(cls)]
 RUNNER = Path(run.__file__)
@@ -74,7 +74,7 @@ def test_every_cut_of_a_message_is_refused(pair: tuple[type[Struct], int], seed:
 @given(some.integers(0, 2**35 - 1))
 def test_a_varint_comes_back_as_it_went(value: int) -> None:
     data = write_uvarint(value)
-    assert uvarint(b"x" + data + b"x", 1) == (value, 1 + len(data))
+    assert read_uvarint(b"x" + data + b"x", 1) == (value, 1 + len(data))
 
 
 @given(some.lists(some.tuples(some.integers(0, 2**35 - 1), some.binary(max_size=300)), max_size=4))

@@ -7,7 +7,17 @@ from random import Random
 from crc32c import crc32c
 
 from fuzz.mutations import mutated
-from kafka_sidecar.codec.records import Change, Codec, Header, NewRecord, Record, batches, built, edited, resealed
+from kafka_sidecar.codec.records import (
+    Change,
+    Codec,
+    Header,
+    NewRecord,
+    Record,
+    batches,
+    build_batch,
+    edit_records,
+    reseal,
+)
 
 LIMIT = 1 << 14  # bytes that a spoilt batch may inflate to: records become objects ten times their size
 HEADER_SIZE, CODEC_AT = 61, 22
@@ -36,7 +46,7 @@ def _bytes(random: Random) -> bytes | None:
 
 
 def sample_batch(random: Random) -> bytes:
-    return built(
+    return build_batch(
         sample_records(random),
         codec=random.choice(list(Codec)),
         attributes=random.choice((0, 0, 0x08, 0x10, 0x30, 0x40)),
@@ -78,11 +88,11 @@ def ask_everything(data: bytes, at: int = 0) -> int:
         found += len(records)
         for record in records:
             ask_record(record)
-        for indexes in (records.null_keys(), records.without_header(b"trace"), records.larger_than(1, 1, 1)):
+        for indexes in (records.null_keys(), records.missing_header(b"trace"), records.larger_than(1, 1, 1)):
             assert len(indexes) <= len(records)
         if records:
-            same = edited(records, [(records[-1], Change(headers=records[-1].headers))])
-            assert len(batches(resealed(batch, same))[0].records(2 * LIMIT)) == len(records)
+            same = edit_records(records, [(records[-1], Change(headers=records[-1].headers))])
+            assert len(batches(reseal(batch, same))[0].records(2 * LIMIT)) == len(records)
     return found
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
-from kafka_sidecar.interceptors.contract import Batch, Context
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
+from kafka_sidecar.interceptors.contract import Context, RecordBatch
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
 NOW = 1_700_000_000_000  # ms
@@ -29,7 +29,7 @@ class Told:
     def slow(self, interceptor: str, hook: str, seconds: float) -> None:
         self.slow_calls.append((interceptor, hook))
 
-    def taken_out(self, interceptor: str, failures: int, pause_s: float) -> None:
+    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
         self.out.append((interceptor, failures))
 
 
@@ -53,7 +53,7 @@ def a_batch() -> Callable[..., Records]:
     """The records of a batch, each given as the arguments of `new`."""
 
     def of(*records: dict[str, Any], codec: int = 0) -> Records:
-        (read,) = batches(built([new(**record) for record in records], codec=codec, base_timestamp=NOW))
+        (read,) = batches(build_batch([new(**record) for record in records], codec=codec, base_timestamp=NOW))
         return read.records()
 
     return of
@@ -86,7 +86,7 @@ def sent(a_batch: Callable[..., Records], context: Callable[..., Context]) -> Ca
     """The headers of records, given as for `a_batch`, after an interceptor has seen them on their way to a broker."""
 
     def of(interceptor: Any, *records: dict[str, Any], **about: Any) -> list[list[Any]]:
-        left = interceptor.on_send_batch(Batch("orders", 3, a_batch(*records), context(**about)))
+        left = interceptor.on_send_batch(RecordBatch("orders", 3, a_batch(*records), context(**about)))
         return [[(header.key, header.value) for header in record.headers] for record in left]
 
     return of

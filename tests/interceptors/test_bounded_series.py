@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.interceptors.bounded_series import LONGEST, OTHER, Series
+from kafka_sidecar.interceptors.bounded_series import MAX_LABEL_CHARS, OTHER, Series
 
 
 def test_labels_are_told_apart_until_there_are_enough() -> None:
-    series: Series[list[int]] = Series(list, most=2)
+    series: Series[list[int]] = Series(list, max_series=2)
     for number, labels in enumerate(
         [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1"), ("d", "1"), ("a", "1")]
     ):
@@ -17,12 +17,12 @@ def test_labels_are_told_apart_until_there_are_enough() -> None:
 
 
 def test_however_many_labels_come_there_are_few_series() -> None:
-    series: Series[list[int]] = Series(list, most=10)
+    series: Series[list[int]] = Series(list, max_series=10)
     for number in range(10_000):
         series.of((str(number % 100), str(number)))
     assert len(series.values) == 2 * 10 + 1
 
 
 def test_a_long_label_is_cut() -> None:
-    series: Series[list[int]] = Series(list, most=10)
-    assert series.of(("x" * 1_000_000,)) is series.of(("x" * LONGEST,))
+    series: Series[list[int]] = Series(list, max_series=10)
+    assert series.of(("x" * 1_000_000,)) is series.of(("x" * MAX_LABEL_CHARS,))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.interceptors import catalog as catalog_module
-from kafka_sidecar.interceptors.catalog import HOOKS, Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import HOOKS, InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import (
-    Batch,
     ConsumerInterceptor,
     Hints,
     Interceptor,
     Offsets,
     ProducerInterceptor,
+    RecordBatch,
     RecordMetadata,
 )
 from kafka_sidecar.interceptors.guard import Limits
@@ -122,7 +122,7 @@ class Waits(Sends):
 
 
 class WaitsForBatches(Sends):
-    async def on_send_batch(self, batch: Batch) -> Any:
+    async def on_send_batch(self, batch: RecordBatch) -> Any:
         return batch.records
 
 
@@ -144,8 +144,8 @@ def one(kind: str, name: str = "it", *topics: str, **settings: Any) -> Intercept
 
 
 @pytest.fixture
-def catalog(told: Any) -> Callable[..., Catalog]:
-    return lambda *settings, **options: Catalog(list(settings), told, **options)
+def catalog(told: Any) -> Callable[..., InterceptorCatalog]:
+    return lambda *settings, **options: InterceptorCatalog(list(settings), told, **options)
 
 
 def names(found: Any) -> list[str]:
@@ -203,7 +203,7 @@ def test_a_topic_without_any_costs_nothing(catalog: Any) -> None:
 
 
 def test_what_a_topic_has_is_found_once_and_not_kept_for_ever(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_module, "MOST_TOPICS", 3)
+    monkeypatch.setattr(catalog_module, "MAX_CACHED_TOPICS", 3)
     made = catalog(one("Sends", "a", "t*"))
     first = made.producers("t1")
     assert made.producers("t1") is first

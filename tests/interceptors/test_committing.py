@@ -77,7 +77,7 @@ def committed(committers: Callable[..., Committers], context: Callable[[], Conte
 
     def of(interceptors: list[Interceptor], offsets: Any = None, **about: Any) -> dict[TopicPartition, Any]:
         given_in = Offsets({P0: FIVE, P1: SIX} if offsets is None else offsets, context())
-        left = committers(*interceptors, **about).before(given_in)
+        left = committers(*interceptors, **about).pre_commit(given_in)
         assert left.context is given_in.context
         return dict(left)
 
@@ -86,7 +86,7 @@ def committed(committers: Callable[..., Committers], context: Callable[[], Conte
 
 def test_the_default_changes_nothing(committers: Any, context: Any) -> None:
     given_in = Offsets({P0: FIVE}, context())
-    assert committers(Edits(), Edits(lambda offsets: dict(offsets))).before(given_in) is given_in
+    assert committers(Edits(), Edits(lambda offsets: dict(offsets))).pre_commit(given_in) is given_in
 
 
 def test_offset_metadata_and_leader_epoch_can_be_changed(committed: Committed) -> None:
@@ -189,15 +189,15 @@ def test_each_sees_the_topics_that_it_is_for_and_the_others_stay(committed: Comm
 def test_on_commit_is_told_what_pre_commit_left(committers: Any, context: Any) -> None:
     first, second = Edits(without(P0)), Edits(also(OTHER, SEVEN))
     both = committers(first, second)
-    both.after(both.before(Offsets({P0: FIVE, P1: SIX}, context())))
+    both.on_commit(both.pre_commit(Offsets({P0: FIVE, P1: SIX}, context())))
     assert first.told == second.told == [{P1: SIX, OTHER: SEVEN}]
 
 
 def test_on_commit_is_told_of_the_topics_that_one_is_for_and_never_of_nothing(committers: Any, context: Any) -> None:
     one, other = Edits(), Edits()
     both = committers(one, other, topics={0: ("payments",)})
-    both.after(Offsets({P0: FIVE}, context()))
-    both.after(Offsets({}, context()))
+    both.on_commit(Offsets({P0: FIVE}, context()))
+    both.on_commit(Offsets({}, context()))
     assert (one.told, other.told) == ([], [{P0: FIVE}])
 
 
@@ -211,7 +211,7 @@ def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
 
     last = Edits()
     offsets = Offsets({P0: FIVE}, context())
-    committers(Spoils(), last).after(offsets)
+    committers(Spoils(), last).on_commit(offsets)
     assert last.told == [{P0: FIVE}]
     assert offsets == {P0: FIVE}
     assert told.failures == [("0", "on_commit", "SystemExit: bug")]
@@ -223,8 +223,8 @@ def test_only_those_with_a_hook_of_their_own_have_a_part(committers: Any) -> Non
             """Hear."""
 
     both = committers(ConsumerInterceptor(), ProducerInterceptor(), Hears(), Edits())
-    assert [guard.name for guard in both.changes] == ["3"]
-    assert [guard.name for guard in both.told] == ["2", "3"]
+    assert [guard.name for guard in both.pre_commit_guards] == ["3"]
+    assert [guard.name for guard in both.on_commit_guards] == ["2", "3"]
 
 
 def test_those_that_want_no_records_have_a_part_in_commits(committed: Committed) -> None:
@@ -248,10 +248,10 @@ def test_a_chain_leaves_what_those_that_do_not_fail_make_of_it(first: Any, steps
         guards.append(Guard("it", Edits(fails if failing else edit), Hints(), _Silent(), limits=Limits(failures=0)))
         if not failing:
             expected = dict(edit(Offsets(expected, Context(lambda: 0))))
-    assert Committers(tuple(guards)).before(Offsets(first, Context(lambda: 0))) == expected
+    assert Committers(tuple(guards)).pre_commit(Offsets(first, Context(lambda: 0))) == expected
 
 
 class _Silent:
     def failed(self, *told: object) -> None: ...
     def slow(self, *told: object) -> None: ...
-    def taken_out(self, *told: object) -> None: ...
+    def disabled(self, *told: object) -> None: ...

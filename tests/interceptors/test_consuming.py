@@ -10,10 +10,17 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.codec.records import BatchHeader, Header, NewRecord, Records, batches, built, resealed
+from kafka_sidecar.codec.records import BatchHeader, Header, NewRecord, Records, batches, build_batch, reseal
 from kafka_sidecar.interceptors import consuming
 from kafka_sidecar.interceptors.consuming import Consumers
-from kafka_sidecar.interceptors.contract import Batch, ConsumerInterceptor, Context, Hints, Interceptor, TopicPartition
+from kafka_sidecar.interceptors.contract import (
+    ConsumerInterceptor,
+    Context,
+    Hints,
+    Interceptor,
+    RecordBatch,
+    TopicPartition,
+)
 from kafka_sidecar.interceptors.guard import Guard, Limits
 from kafka_sidecar.interceptors.headers import ReadOnlyError
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
@@ -39,7 +46,7 @@ class EditsWhole(ConsumerInterceptor):
     def __init__(self, edit: Callable[[Records], Any] = lambda records: records) -> None:
         self.edit, self.seen = edit, list[list[bytes | None]]()
 
-    def on_consume_batch(self, batch: Batch) -> Any:
+    def on_consume_batch(self, batch: RecordBatch) -> Any:
         self.seen.append([record.value for record in batch.records])
         return self.edit(batch.records)
 
@@ -65,7 +72,7 @@ def fails(error: BaseException) -> Edit:
 class Silent:
     def failed(self, *told: object) -> None: ...
     def slow(self, *told: object) -> None: ...
-    def taken_out(self, *told: object) -> None: ...
+    def disabled(self, *told: object) -> None: ...
 
 
 def chain(interceptors: Sequence[Interceptor], report: Any) -> Consumers:
@@ -76,7 +83,7 @@ def chain(interceptors: Sequence[Interceptor], report: Any) -> Consumers:
 
 
 def header(**about: Any) -> BatchHeader:
-    (batch,) = batches(built([], base_offset=BASE, leader_epoch=7, **about))
+    (batch,) = batches(build_batch([], base_offset=BASE, leader_epoch=7, **about))
     return batch.header
 
 
@@ -162,7 +169,9 @@ def test_a_record_made_from_nothing_takes_the_place_of_the_one_at_its_offset(con
 
 
 def test_records_of_which_several_have_the_same_offset_are_known_by_their_place(context: Any, told: Any) -> None:
-    (batch,) = batches(built([NewRecord(b"a", offset_delta=0), NewRecord(b"b", offset_delta=0)], base_offset=BASE))
+    (batch,) = batches(
+        build_batch([NewRecord(b"a", offset_delta=0), NewRecord(b"b", offset_delta=0)], base_offset=BASE)
+    )
     left = chain([Edits(appends(b"1"))], told).consume(context(), "orders", 3, batch.header, batch.records())
     assert [record.value for record in left] == [b"a1", b"b1"]
     assert not told.failures
@@ -203,7 +212,7 @@ def test_nothing_that_an_interceptor_raises_fails_the_request(error: BaseExcepti
 
 
 def test_batch_by_batch_and_list_by_list_can_be_mixed_in_one_chain(consumed: Consumed) -> None:
-    whole = EditsWhole(lambda records: records.changed(records.payload.replace(b"a1", b"A!")))
+    whole = EditsWhole(lambda records: records.with_payload(records.payload.replace(b"a1", b"A!")))
     assert consumed([Edits(appends(b"1")), whole, Edits(only(b"A!"))], b"a", b"b") == [(b"A!", 40)]
     assert whole.seen == [[b"a1", b"b1"]]
 
@@ -215,7 +224,7 @@ def test_where_all_records_are_left_out_nobody_is_asked_for_nothing(consumed: Co
 
 
 def test_very_many_records_come_in_several_calls(consumed: Consumed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consuming, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(consuming, "MAX_RECORDS_PER_CALL", 2)
     edits = Edits(only(b"b", b"e"))
     assert consumed([edits], b"a", b"b", b"c", b"d", b"e") == [(b"b", 41), (b"e", 44)]
     assert edits.seen == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
@@ -227,7 +236,7 @@ def test_who_wants_no_records_gets_no_on_consume(consumed: Consumed, told: Any) 
             return Hints(wants_records=False)
 
     assert consumed([Refrains(appends(b"1"))], b"a") == [(b"a", 40)]
-    assert not chain([Refrains(), ConsumerInterceptor()], told).looks_inside
+    assert not chain([Refrains(), ConsumerInterceptor()], told).needs_records
 
 
 @given(st.lists(st.binary(max_size=3), min_size=1, max_size=6))
@@ -236,7 +245,7 @@ def test_a_chain_that_changes_nothing_gives_the_very_same_records_back(values: l
         assert all(record.headers.last_header("not there") is None for record in records)
         return list(records)
 
-    (batch,) = batches(built([NewRecord(value, headers=[Header("h", None)]) for value in values]))
+    (batch,) = batches(build_batch([NewRecord(value, headers=[Header("h", None)]) for value in values]))
     records = batch.records()
     steps = [Edits(looks), EditsWhole(), Edits(fails(ValueError())), Edits(looks)]
     assert chain(steps, Silent()).consume(Context(lambda: NOW), "orders", 3, batch.header, records) is records
@@ -255,7 +264,7 @@ def test_after_any_edits_another_reader_finds_what_the_interceptors_left(
 ) -> None:
     deltas = [sum(distances[:at]) if compacted else at for at in range(len(distances))]
     new = [NewRecord(b"v%d" % delta, b"k", [Header("h", b"1")], offset_delta=delta) for delta in deltas]
-    (batch,) = batches(built(new, codec=3, base_offset=BASE, base_timestamp=NOW, last_offset_delta=100))
+    (batch,) = batches(build_batch(new, codec=3, base_offset=BASE, base_timestamp=NOW, last_offset_delta=100))
 
     def follows(script: list[str], number: int) -> Edit:
         def edit(records: ConsumerRecords) -> Iterable[ConsumerRecord]:
@@ -284,7 +293,7 @@ def test_after_any_edits_another_reader_finds_what_the_interceptors_left(
         value = b"v%d" % delta + b"".join(b"!%d" % n for n, step in enumerate(done) if step == "value")
         headers = [("h", b"1"), *(("x", b"%d" % n) for n, step in enumerate(done) if step == "header")]
         expected.append((BASE + delta, None if "key" in done else b"k", value, headers))
-    theirs = MemoryRecords(resealed(batch, left)).next_batch()
+    theirs = MemoryRecords(reseal(batch, left)).next_batch()
     assert theirs.validate_crc()
     assert [(one.offset, one.key, one.value, list(one.headers)) for one in theirs] == expected
     assert theirs.next_offset == BASE + 101  # consumers go on behind the batch's last offset, whoever is left

@@ -54,8 +54,8 @@ def test_who_wants_no_headers_is_acknowledged_without_them() -> None:
 def test_settings_and_figures_and_an_end_are_optional() -> None:
     interceptor = Interceptor()
     interceptor.configure({})
-    assert interceptor.hints() == Hints(topics=("*",), wants_records=True, never_left_out=False)
-    assert list(interceptor.figures()) == []
+    assert interceptor.hints() == Hints(topics=("*",), wants_records=True, fail_closed=False)
+    assert list(interceptor.metrics()) == []
     interceptor.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata
-from kafka_sidecar.interceptors.guard import Guard, Limits, overrides, runs
+from kafka_sidecar.interceptors.guard import Guard, Limits, group_guards, has_override
 from kafka_sidecar.interceptors.records import ProducerRecord
 
 LIMITS = Limits(budget_s=0.5, failures=3, pause_s=60)
@@ -28,19 +28,19 @@ class Works:
             self.now += takes
             return "answer"
 
-        return self.guard.ask("on_send", call)
+        return self.guard.call("on_send", call)
 
     def fails(self, error: BaseException | None = None) -> object:
         def call() -> None:
             self.asked += 1
             raise error or ValueError("bug")
 
-        return self.guard.ask("on_send", call)
+        return self.guard.call("on_send", call)
 
 
 def test_what_the_interceptor_answers_is_passed_on(told: Any) -> None:
     works = Works(told)
-    assert works.guard.ask("on_send", lambda one, other: one + other, 1, 2) == 3
+    assert works.guard.call("on_send", lambda one, other: one + other, 1, 2) == 3
 
 
 def test_an_exception_is_caught_counted_and_told(told: Any) -> None:
@@ -61,9 +61,9 @@ def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(e
 def test_after_so_many_failures_in_a_row_it_is_left_out_for_a_while(told: Any) -> None:
     works = Works(told)
     for _ in range(3):
-        assert not works.guard.is_out
+        assert not works.guard.is_disabled
         works.fails()
-    assert works.guard.is_out
+    assert works.guard.is_disabled
     assert told.out == [("it", 3)]
     works.now += 59.9
     assert works.succeeds() is None
@@ -78,7 +78,7 @@ def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(told:
     assert works.succeeds() == "answer"
     works.fails()
     works.fails()
-    assert not works.guard.is_out
+    assert not works.guard.is_disabled
 
 
 def test_after_the_pause_one_more_failure_is_enough(told: Any) -> None:
@@ -87,7 +87,7 @@ def test_after_the_pause_one_more_failure_is_enough(told: Any) -> None:
         works.fails()
     works.now += 60
     works.fails()
-    assert works.guard.is_out
+    assert works.guard.is_disabled
     assert told.out == [("it", 3), ("it", 4)]
 
 
@@ -110,7 +110,7 @@ def test_with_a_limit_of_zero_it_is_never_left_out(told: Any) -> None:
 
 
 def test_one_that_hides_something_is_never_left_out(told: Any) -> None:
-    works = Works(told, hints=Hints(never_left_out=True))
+    works = Works(told, hints=Hints(fail_closed=True))
     for _ in range(10):
         works.fails()
         works.succeeds(takes=0.6)
@@ -126,7 +126,7 @@ def test_what_a_slow_call_gave_back_is_used_but_it_counts_as_a_failure(told: Any
     assert works.guard.over_budget == {"on_send": 3}
     assert works.guard.failures == {}
     assert told.slow_calls == [("it", "on_send")] * 3
-    assert works.guard.is_out
+    assert works.guard.is_disabled
 
 
 def test_a_call_may_take_as_long_as_its_budget(told: Any) -> None:
@@ -138,7 +138,7 @@ def test_a_call_may_take_as_long_as_its_budget(told: Any) -> None:
 def test_the_time_of_every_call_is_counted_by_hook(told: Any) -> None:
     works = Works(told)
     works.succeeds(takes=0.25)
-    works.guard.ask("on_commit", lambda: None)
+    works.guard.call("on_commit", lambda: None)
     assert {hook: (sum(one.counts), one.total_us) for hook, one in works.guard.calls.items()} == {
         "on_send": (1, 250_000),
         "on_commit": (1, 0),
@@ -159,7 +159,7 @@ def test_the_time_of_every_call_is_counted_by_hook(told: Any) -> None:
 def test_it_is_for_topics_that_both_the_configuration_and_its_hints_name(
     configured: tuple[str, ...], hinted: tuple[str, ...], topic: str, expected: bool, told: Any
 ) -> None:
-    assert Guard("it", Interceptor(), Hints(topics=hinted), told, configured).is_for(topic) is expected
+    assert Guard("it", Interceptor(), Hints(topics=hinted), told, configured).applies_to(topic) is expected
 
 
 class Sends(ProducerInterceptor):
@@ -179,7 +179,7 @@ class Acknowledges(ProducerInterceptor):
 def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_the_same_form(told: Any) -> None:
     kinds = (Sends, Acknowledges, Sends, SendsWhole, Interceptor, SendsWhole, Sends)
     guards = [Guard(str(at), kind(), Hints(), told) for at, kind in enumerate(kinds)]
-    found = runs(guards, ProducerInterceptor, "on_send_batch", "on_send")
+    found = group_guards(guards, ProducerInterceptor, "on_send_batch", "on_send")
     assert [(run.by_batch, [guard.name for guard in run.guards]) for run in found] == [
         (False, ["0", "2"]),
         (True, ["3", "5"]),
@@ -188,8 +188,8 @@ def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_th
 
 
 def test_only_a_hook_of_its_own_overrides() -> None:
-    assert overrides(Sends(), ProducerInterceptor, "on_send")
-    assert not overrides(Acknowledges(), ProducerInterceptor, "on_send")
+    assert has_override(Sends(), ProducerInterceptor, "on_send")
+    assert not has_override(Acknowledges(), ProducerInterceptor, "on_send")
 
 
 def test_a_call_about_many_records_may_take_longer_accordingly(told: Any) -> None:
@@ -199,7 +199,7 @@ def test_a_call_about_many_records_may_take_longer_accordingly(told: Any) -> Non
     def slow() -> None:
         now[0] += 0.25
 
-    guard.ask("on_send", slow, records=3000)
+    guard.call("on_send", slow, records=3000)
     assert guard.over_budget == {}
-    guard.ask("on_send", slow, records=2000)
+    guard.call("on_send", slow, records=2000)
     assert guard.over_budget == {"on_send": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.interceptors.metrics import BUCKETS, Figures, Histogram
+from kafka_sidecar.interceptors.metrics import BUCKETS, Histogram, Metric
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_histograms_share_nothing() -> None:
     one, other = Histogram(), Histogram()
     one.add(1)
     assert other.counts == [0] * BUCKETS
-    assert Figures("a", "b", ()).counters == {}
+    assert Metric("a", "b", ()).counters == {}

@@ -11,15 +11,15 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.codec.records import Codec, Header, NewRecord, Records, batches, built, resealed
+from kafka_sidecar.codec.records import Codec, Header, NewRecord, Records, batches, build_batch, reseal
 from kafka_sidecar.interceptors import producing
 from kafka_sidecar.interceptors.contract import (
-    Acknowledged,
-    Batch,
+    AcknowledgedBatch,
     Context,
     Hints,
     Interceptor,
     ProducerInterceptor,
+    RecordBatch,
     RecordMetadata,
     SendError,
 )
@@ -50,7 +50,7 @@ class EditsWhole(ProducerInterceptor):
     def __init__(self, edit: Callable[[Records], Any] = lambda records: records) -> None:
         self.edit, self.seen = edit, list[bytes | None]()
 
-    def on_send_batch(self, batch: Batch) -> Any:
+    def on_send_batch(self, batch: RecordBatch) -> Any:
         self.seen += [record.value for record in batch.records]
         self.topic = batch.topic, batch.partition, batch.context
         return self.edit(batch.records)
@@ -77,9 +77,9 @@ class HearsHeaders(Hears):
 
 class HearsWhole(ProducerInterceptor):
     def __init__(self) -> None:
-        self.heard = list[tuple[Acknowledged, Exception | None]]()
+        self.heard = list[tuple[AcknowledgedBatch, Exception | None]]()
 
-    def on_acknowledgement_batch(self, batch: Acknowledged, exception: Exception | None) -> None:
+    def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         self.heard.append((batch, exception))
 
 
@@ -221,7 +221,7 @@ def test_nothing_that_an_interceptor_raises_fails_the_request(error: BaseExcepti
 
 def test_batch_by_batch_and_record_by_record_can_be_mixed_in_one_chain(sent: Sent) -> None:
     def upper(records: Records) -> Records:
-        return records.changed(records.payload.replace(b"a1", b"A!"))
+        return records.with_payload(records.payload.replace(b"a1", b"A!"))
 
     chain: list[Any] = [Edits(appends(b"1")), EditsWhole(upper), Edits(appends(b"3")), EditsWhole()]
     assert sent(chain, b"a", b"b") == [(b"A!3", ["h"]), (b"b13", ["h"])]
@@ -264,7 +264,7 @@ def test_in_a_chain_of_five_whose_third_raises_at_random_every_other_one_sees_ev
 
     interceptors: list[Any] = [of(at) for at in range(5)]
     guards = [Guard(str(at), one, Hints(), _Silent(), limits=Limits(failures=0)) for at, one in enumerate(interceptors)]
-    (batch,) = batches(built([NewRecord(b"%c" % (65 + at)) for at in range(count)]))
+    (batch,) = batches(build_batch([NewRecord(b"%c" % (65 + at)) for at in range(count)]))
 
     left = Producers(tuple(guards)).send(Context(lambda: NOW), "orders", 3, batch.records())
 
@@ -285,7 +285,7 @@ def test_in_a_chain_of_five_whose_third_raises_at_random_every_other_one_sees_ev
 class _Silent:
     def failed(self, *told: object) -> None: ...
     def slow(self, *told: object) -> None: ...
-    def taken_out(self, *told: object) -> None: ...
+    def disabled(self, *told: object) -> None: ...
 
 
 texts = st.none() | st.binary(max_size=5)
@@ -338,20 +338,22 @@ def test_after_any_edits_another_reader_finds_what_the_interceptors_left(
     records: list[tuple[Any, Any, Any]], first: list[Any], second: list[Any], codec: Codec
 ) -> None:
     new = [NewRecord(value, key, [Header(*pair) for pair in headers], 7) for key, value, headers in records]
-    (batch,) = batches(built(new, codec=codec, base_timestamp=NOW, producer_id=9, producer_epoch=1, base_sequence=4))
+    (batch,) = batches(
+        build_batch(new, codec=codec, base_timestamp=NOW, producer_id=9, producer_epoch=1, base_sequence=4)
+    )
     steps = [Edits(lambda record, by=by: edited(record, by[record.index % len(by)])) for by in (first, second)]  # type: ignore[misc]
     chain = Producers(tuple(Guard("it", one, Hints(), _Silent()) for one in steps))
 
     left = chain.send(Context(lambda: NOW), "orders", 3, batch.records())
 
-    theirs = MemoryRecords(resealed(batch, left)).next_batch()
+    theirs = MemoryRecords(reseal(batch, left)).next_batch()
     assert theirs.validate_crc()
     expected = [
         as_expected(as_expected(record, first[at % len(first)]), second[at % len(second)])
         for at, record in enumerate(records)
     ]
     assert [(one.key, one.value, list(one.headers)) for one in theirs] == expected
-    assert [(one.offset, one.timestamp) for one in MemoryRecords(resealed(batch, left)).next_batch()] == [
+    assert [(one.offset, one.timestamp) for one in MemoryRecords(reseal(batch, left)).next_batch()] == [
         (at, NOW + 7) for at in range(len(records))
     ]
 
@@ -364,15 +366,15 @@ def test_a_chain_that_changes_nothing_gives_the_very_same_records_back(records: 
         return record.replace() if record.key else record
 
     new = [NewRecord(value, key, [Header(*pair) for pair in headers]) for key, value, headers in records]
-    (batch,) = batches(built(new))
+    (batch,) = batches(build_batch(new))
     chain = [Edits(looks), EditsWhole(), Edits(fails(ValueError(), adds("x"))), Edits(looks)]
     given_in = batch.records()
     guards = tuple(Guard("it", one, Hints(), _Silent()) for one in chain)
     assert Producers(guards).send(Context(lambda: NOW), "orders", 3, given_in) is given_in
 
 
-def acknowledged(context: Context, count: int, **about: Any) -> Acknowledged:
-    return Acknowledged("orders", 3, count, context, NOW, **about)
+def acknowledged(context: Context, count: int, **about: Any) -> AcknowledgedBatch:
+    return AcknowledgedBatch("orders", 3, count, context, NOW, **about)
 
 
 RECORDS = ({"key": b"kk", "value": b"vvv", "timestamp": NOW + 1}, {"key": None, "value": None, "timestamp": NOW + 2})
@@ -381,7 +383,7 @@ RECORDS = ({"key": b"kk", "value": b"vvv", "timestamp": NOW + 1}, {"key": None, 
 def test_metadata_is_complete_on_success(a_batch: Batches, chain: Any, context: Any) -> None:
     hears, own = Hears(), context()
     producers = chain(hears)
-    producers.acknowledged(acknowledged(own, 2, base_offset=40), producers.details(a_batch(*RECORDS)), None)
+    producers.notify(acknowledged(own, 2, base_offset=40), producers.collect_details(a_batch(*RECORDS)), None)
     assert hears.heard == [
         (RecordMetadata("orders", 3, 40, NOW + 1, 2, 3, own), None),
         (RecordMetadata("orders", 3, 41, NOW + 2, -1, -1, own), None),
@@ -392,14 +394,14 @@ def test_the_time_is_the_brokers_where_it_sets_it(a_batch: Batches, chain: Any, 
     hears = Hears()
     producers = chain(hears)
     answer = acknowledged(context(), 2, base_offset=40, log_append_time=NOW + 99)
-    producers.acknowledged(answer, producers.details(a_batch(*RECORDS)), None)
+    producers.notify(answer, producers.collect_details(a_batch(*RECORDS)), None)
     assert [metadata.timestamp for metadata, _ in hears.heard] == [NOW + 99] * 2
 
 
 def test_with_acks_0_there_is_no_offset_but_all_else(a_batch: Batches, chain: Any, context: Any) -> None:
     hears = Hears()
     producers = chain(hears)
-    producers.acknowledged(acknowledged(context(), 2), producers.details(a_batch(*RECORDS)), None)
+    producers.notify(acknowledged(context(), 2), producers.collect_details(a_batch(*RECORDS)), None)
     assert [metadata[2:6] for metadata, _ in hears.heard] == [(-1, NOW + 1, 2, 3), (-1, NOW + 2, -1, -1)]
 
 
@@ -408,7 +410,7 @@ def test_on_error_metadata_is_never_none_and_tells_where_the_record_was_to_go(
 ) -> None:
     hears, error = Hears(), SendError("no", 87)
     producers = chain(hears)
-    producers.acknowledged(acknowledged(context(), 2), producers.details(a_batch(*RECORDS)), error)
+    producers.notify(acknowledged(context(), 2), producers.collect_details(a_batch(*RECORDS)), error)
     assert [(metadata[:6], exception) for metadata, exception in hears.heard] == [
         (("orders", 3, -1, -1, -1, -1), error)
     ] * 2
@@ -418,7 +420,7 @@ def test_sizes_are_those_that_were_sent(a_batch: Batches, chain: Any, context: A
     hears = Hears()
     producers = chain(Edits(appends(b"1234")), hears)
     left = producers.send(context(), "orders", 3, a_batch(*RECORDS))
-    producers.acknowledged(acknowledged(context(), 2, base_offset=0), producers.details(left), None)
+    producers.notify(acknowledged(context(), 2, base_offset=0), producers.collect_details(left), None)
     assert [metadata.serialized_value_size for metadata, _ in hears.heard] == [7, 4]
 
 
@@ -430,7 +432,7 @@ def test_who_wants_to_know_headers_gets_them_read_only_as_they_were_sent(
     left = producers.send(context(), "orders", 3, a_batch({"headers": [("h", b"1")]}, {}))
     for error in (None, SendError("no")):
         hears.headers = []
-        producers.acknowledged(acknowledged(context(), 2), producers.details(left), error)
+        producers.notify(acknowledged(context(), 2), producers.collect_details(left), error)
         assert [[header.key for header in headers] for headers in hears.headers] == [["h", "x"], ["x"]]
     for headers in hears.headers:
         with pytest.raises(ReadOnlyError):
@@ -439,9 +441,9 @@ def test_who_wants_to_know_headers_gets_them_read_only_as_they_were_sent(
 
 def test_headers_are_kept_only_for_those_who_want_them(a_batch: Batches, chain: Any) -> None:
     records = a_batch(*RECORDS)
-    assert chain(Hears()).details(records).records is None
-    assert chain(Hears(), HearsHeaders()).details(records).records is records
-    assert chain(HearsWhole()).details(records) is None
+    assert chain(Hears()).collect_details(records).records is None
+    assert chain(Hears(), HearsHeaders()).collect_details(records).records is records
+    assert chain(HearsWhole()).collect_details(records) is None
 
 
 def test_every_interceptor_is_told_in_configured_order_and_what_one_raises_is_ignored(
@@ -459,7 +461,7 @@ def test_every_interceptor_is_told_in_configured_order_and_what_one_raises_is_ig
 
     whole = HearsWhole()
     producers = chain(Notes("a"), Notes("b"), whole, Notes("c"))
-    producers.acknowledged(acknowledged(context(), 2, base_offset=0), None, None)
+    producers.notify(acknowledged(context(), 2, base_offset=0), None, None)
     assert order == ["a0", "b0", "a1", "b1", "c0", "c1"]
     assert len(whole.heard) == 1
     assert [failure[:2] for failure in told.failures] == [(name, "on_acknowledgement") for name in "010133"]
@@ -468,7 +470,7 @@ def test_every_interceptor_is_told_in_configured_order_and_what_one_raises_is_ig
 def test_a_batch_as_a_whole_is_told_as_a_whole(chain: Any, context: Any) -> None:
     whole, error = HearsWhole(), SendError("no")
     batch = acknowledged(context(), 1000)
-    chain(whole).acknowledged(batch, None, error)
+    chain(whole).notify(batch, None, error)
     assert whole.heard == [(batch, error)]
 
 
@@ -477,10 +479,10 @@ def test_who_wants_no_records_costs_no_decoding_and_still_hears_of_each(
 ) -> None:
     hears = Hears(wants_records=False)
     producers = chain(hears)
-    assert not producers.looks_inside
-    assert producers.acknowledge
-    assert producers.details(a_batch(*RECORDS)) is None
-    producers.acknowledged(acknowledged(context(), 2, base_offset=40, log_append_time=NOW), None, None)
+    assert not producers.needs_records
+    assert producers.wants_acknowledgements
+    assert producers.collect_details(a_batch(*RECORDS)) is None
+    producers.notify(acknowledged(context(), 2, base_offset=40, log_append_time=NOW), None, None)
     assert [metadata[2:6] for metadata, _ in hears.heard] == [(40, NOW, -1, -1), (41, NOW, -1, -1)]
 
 
@@ -494,19 +496,19 @@ def test_who_wants_no_records_gets_no_on_send(sent: Sent) -> None:
 
 def test_interceptors_that_do_nothing_cost_nothing(chain: Any) -> None:
     producers = chain(ProducerInterceptor(), Interceptor())
-    assert not producers.looks_inside
-    assert not producers.acknowledge
+    assert not producers.needs_records
+    assert not producers.wants_acknowledgements
 
 
 def test_of_a_batch_with_very_many_records_sizes_are_not_remembered(
     chain: Any, a_batch: Batches, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producing, "MOST_DETAILED", 2)
+    monkeypatch.setattr(producing, "MAX_DETAILED_RECORDS", 2)
     hears = Hears()
     producers = chain(hears)
-    assert producers.details(a_batch({}, {})) is not None
-    assert producers.details(a_batch({}, {}, {})) is None
-    producers.acknowledged(acknowledged(context(), 3, base_offset=40), None, None)
+    assert producers.collect_details(a_batch({}, {})) is not None
+    assert producers.collect_details(a_batch({}, {}, {})) is None
+    producers.notify(acknowledged(context(), 3, base_offset=40), None, None)
     assert [metadata[2:6] for metadata, _ in hears.heard] == [(offset, -1, -1, -1) for offset in (40, 41, 42)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafka_sidecar.codec.records import KEEP, Change, Header, Records
 from kafka_sidecar.interceptors.contract import Context, TopicPartition
 from kafka_sidecar.interceptors.headers import ReadOnlyError
-from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, Place, ProducerRecord
+from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, ProducerRecord
 
 NOW = 1_700_000_000_000
 Batches = Callable[..., Records]
@@ -18,23 +18,23 @@ H = ("h", b"1")
 
 
 @pytest.fixture
-def place(context: Callable[[], Context]) -> Place:
-    return Place("orders", 3, context(), [], base_offset=40, leader_epoch=7)
+def place(context: Callable[[], Context]) -> BatchInfo:
+    return BatchInfo("orders", 3, context(), [], base_offset=40, leader_epoch=7)
 
 
 @pytest.fixture
-def record(a_batch: Batches, place: Place) -> ProducerRecord:
+def record(a_batch: Batches, place: BatchInfo) -> ProducerRecord:
     records = a_batch({}, {"key": b"k", "value": b"v", "headers": [H], "timestamp": NOW + 5})
     return ProducerRecord.of(place, records[1])
 
 
-def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: Place) -> None:
+def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: BatchInfo) -> None:
     assert (record.topic, record.partition, record.index, record.timestamp) == ("orders", 3, 1, NOW + 5)
     assert (record.key, record.value, list(record.headers)) == (b"k", b"v", [Header(*H)])
     assert record.context is place.context
 
 
-def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place: Place) -> None:
+def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place: BatchInfo) -> None:
     records = a_batch({"value": None, "offset": 0}, {"value": b"four", "key": b"", "offset": 5})
     first, second = (ConsumerRecord.of(place, record) for record in records)
     assert (first.offset, second.offset, second.leader_epoch, second.has_log_append_time) == (40, 45, 7, False)
@@ -107,11 +107,11 @@ def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerR
     assert (made.index, made.timestamp, made.context) == (1, NOW + 5, record.context)
     assert made.change() == Change(None, b"new", ())
     with pytest.raises(ValueError, match="a record was given back in another's place"):
-        made.adopt(ProducerRecord.of(Place("orders", 3, record.context, []), a_batch({})[0]))
+        made.adopt(ProducerRecord.of(BatchInfo("orders", 3, record.context, []), a_batch({})[0]))
 
 
 def test_after_the_chain_headers_are_read_only_whether_anybody_has_looked_at_them_or_not(
-    record: ProducerRecord, place: Place, a_batch: Batches
+    record: ProducerRecord, place: BatchInfo, a_batch: Batches
 ) -> None:
     seen = ProducerRecord.of(place, a_batch({"headers": [H]})[0])
     assert len(seen.headers) == 1

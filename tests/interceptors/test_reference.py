@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.pages import Block, page
 
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.proxy.config.loading import load
@@ -81,9 +81,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @each_interceptor
 def test_every_figure_is_told_with_its_labels(name: str, told: Any) -> None:
-    found = Catalog([InterceptorSettings(name, name, settings=SETTINGS.get(name, {}))], told)
+    found = InterceptorCatalog([InterceptorSettings(name, name, settings=SETTINGS.get(name, {}))], told)
     figures = {}
-    for one in found.guards[0].interceptor.figures():
+    for one in found.guards[0].interceptor.metrics():
         is_counter = not (one.name.endswith("_seconds") or one.name.startswith("distinct_"))
         shown = f"`{one.name}_total`" if is_counter else f"`{one.name}`"
         figures[shown] = ", ".join(f"`{label}`" for label in one.labels)

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from kafka_sidecar.plugins.class_path import entries
+from kafka_sidecar.plugins.class_path import resolve_class_path
 from kafka_sidecar.policies.contract import RecordValidationPolicy
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -104,7 +104,7 @@ def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
     archive(tmp_path / "b.whl", {"b.py": ""})
     archive(tmp_path / "a.zip", {"a.py": ""})
     (tmp_path / "readme.txt").write_text("")
-    assert entries(f"{tmp_path}/*:{tmp_path}") == [f"{tmp_path}/a.zip", f"{tmp_path}/b.whl", str(tmp_path)]
+    assert resolve_class_path(f"{tmp_path}/*:{tmp_path}") == [f"{tmp_path}/a.zip", f"{tmp_path}/b.whl", str(tmp_path)]
 
 
 @pytest.mark.parametrize("class_path", ["/nowhere/at/all", "", ":"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, described, read
+from kafka_sidecar.plugins.settings import Settings, describe_settings, read_settings
 from kafka_sidecar.plugins.units import Milliseconds, Size
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -24,14 +24,14 @@ class Named(Settings):
 
 def test_a_setting_whose_name_is_a_word_of_python_is_told_as_it_is_written() -> None:
     with pytest.raises(ValueError, match=r"the settings are with$"):
-        read(Named, {"wiht": "y"})
+        read_settings(Named, {"wiht": "y"})
 
 
 def test_sizes_and_times_are_written_with_units() -> None:
-    assert read(Example, {"size": "2MiB", "time": "1m30s500ms"}) == Example(size="2MiB", time="1m30s500ms")  # type: ignore[arg-type]
-    assert read(Example, {"size": "2MiB"}).size == 2 << 20
-    assert read(Example, {"time": "1d"}).time == 86_400_000
-    assert read(Example, {}) == Example()
+    assert read_settings(Example, {"size": "2MiB", "time": "1m30s500ms"}) == Example(size="2MiB", time="1m30s500ms")  # type: ignore[arg-type]
+    assert read_settings(Example, {"size": "2MiB"}).size == 2 << 20
+    assert read_settings(Example, {"time": "1d"}).time == 86_400_000
+    assert read_settings(Example, {}) == Example()
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_sizes_and_times_are_written_with_units() -> None:
 )
 def test_a_wrong_setting_is_named_with_its_remedy(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read(Example, settings)
+        read_settings(Example, settings)
 
 
 @pytest.mark.parametrize("name", POLICIES.built_in)
 def test_every_built_in_tells_what_each_of_its_settings_is_for(name: str) -> None:
     policy = POLICIES.by_name(name)
     assert (policy.__doc__ or "").strip()
-    lines = described(policy)
+    lines = describe_settings(policy)
     assert lines
     assert all(line.endswith(".") for line in lines)

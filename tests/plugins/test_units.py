@@ -77,7 +77,7 @@ def test_the_program_and_plug_ins_read_the_same_durations(text: str, tmp_path: P
         connections={"drain_timeout": text},
         policies={"recent": {"type": "timestamp", "before_max": text}},
     )
-    policy, _ = POLICIES.opened("recent", "timestamp", None, config.policies["recent"].settings)
+    policy, _ = POLICIES.open("recent", "timestamp", None, config.policies["recent"].settings)
     assert config.connections.drain_timeout * 1000 == policy.settings.before_max == DURATIONS[text]  # type: ignore[attr-defined]
 
 
@@ -88,7 +88,7 @@ def test_the_program_and_plug_ins_read_the_same_sizes(text: str, tmp_path: Path)
         connections={"window": text},
         policies={"small": {"type": "limits", "max_value_bytes": text}},
     )
-    policy, _ = POLICIES.opened("small", "limits", None, config.policies["small"].settings)
+    policy, _ = POLICIES.open("small", "limits", None, config.policies["small"].settings)
     assert config.connections.window == policy.settings.max_value_bytes == SIZES[text]  # type: ignore[attr-defined]
 
 
@@ -104,7 +104,7 @@ def test_both_reject_the_same_with_the_same_words(
     with pytest.raises(ConfigError) as error:
         loaded(tmp_path / "sidecar.yaml", **{section: {setting: text}})
     with pytest.raises(ValueError, match="write a ") as own_error:
-        POLICIES.opened("own", type_, None, {own_setting: text})
+        POLICIES.open("own", type_, None, {own_setting: text})
     remedy = str(error.value).rpartition(f"{section}.{setting}: ")[2]
     assert remedy in (
         'write a number of bytes or a size such as "64KiB" or "100MiB"',

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.codec.records import Batch, Header, NewRecord, Records, batches, built
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.codec.records import Batch, Header, NewRecord, Records, batches, build_batch
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import TopicMetadata
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
@@ -37,7 +37,7 @@ def batch(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """A batch of records, each given as the arguments of `new`."""
 
     def of(*records: dict[str, Any]) -> Watched:
-        data = built([new(**record) for record in records], codec=request.param, base_timestamp=NOW)
+        data = build_batch([new(**record) for record in records], codec=request.param, base_timestamp=NOW)
         (read,) = batches(data)
         return Watched(read)
 
@@ -54,9 +54,9 @@ def refusals(batch: Callable[..., Any], orders: TopicMetadata) -> Callable[..., 
     """(index, reason, message) of what one configured policy refuses."""
 
     def of(policy: str, settings: dict[str, Any], *records: dict[str, Any], argument: str = "") -> Any:
-        catalog = Catalog({"it": PolicySettings(policy, settings=settings)})
+        catalog = PolicyCatalog({"it": PolicySettings(policy, settings=settings)})
         quoted = argument.replace('"', '""')
-        found = catalog.plan(f'it:"{quoted}"').judge(orders, batch(*records), 1 << 20)
+        found = catalog.plan(f'it:"{quoted}"').validate(orders, batch(*records), 1 << 20)
         return [(one.index, one.reason, one.message) for one in found]
 
     return of

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.policies.builtin.require_header import RequireHeader
-from kafka_sidecar.policies.catalog import MOST_RULES, PLANS_KEPT, Catalog, PolicySettings, items
+from kafka_sidecar.policies.catalog import (
+    MAX_CACHED_PLANS,
+    MAX_RULES_PER_TOPIC,
+    PolicyCatalog,
+    PolicySettings,
+    parse_items,
+)
 from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -110,7 +116,7 @@ def remembering(**values: Any) -> PolicySettings:
     return PolicySettings(f"{HERE}Remembering", **values)
 
 
-def named(catalog: Catalog, text: str) -> list[tuple[str, str]]:
+def named(catalog: PolicyCatalog, text: str) -> list[tuple[str, str]]:
     return [(rule.name, rule.text) for rule in catalog.plan(text).rules]
 
 
@@ -129,17 +135,17 @@ def named(catalog: Catalog, text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_policy_string_is_a_list_of_names_with_arguments(text: str, expected: list[tuple[str, str]]) -> None:
-    assert list(items(text)) == expected
+    assert list(parse_items(text)) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "a,,b", "a b", 'a:"b', 'a:"b"c', "os.path:join", "a;b", ":x"])
 def test_what_is_no_such_list_is_refused_with_how_to_write_it(text: str) -> None:
     with pytest.raises(ValueError, match="write name or name:argument"):
-        list(items(text))
+        list(parse_items(text))
 
 
 def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> None:
-    catalog = Catalog({"orders": remembering()})
+    catalog = PolicyCatalog({"orders": remembering()})
     assert named(catalog, "orders, require_header:trace-id, orders:x") == [
         ("orders", ""),
         ("require_header", "trace-id"),
@@ -148,7 +154,7 @@ def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> No
 
 
 def test_a_policy_is_configured_once_with_its_settings_and_its_choice_on_failures() -> None:
-    catalog = Catalog({"orders": remembering(fail_open=True, settings={"depth": 3})})
+    catalog = PolicyCatalog({"orders": remembering(fail_open=True, settings={"depth": 3})})
     one, other = catalog.plan("orders, orders:x").rules
     assert one.policy is other.policy
     assert isinstance(one.policy, Remembering)
@@ -158,43 +164,43 @@ def test_a_policy_is_configured_once_with_its_settings_and_its_choice_on_failure
 
 
 def test_a_built_in_needs_no_configuration() -> None:
-    (rule,) = Catalog({}).plan("require_header:trace-id").rules
+    (rule,) = PolicyCatalog({}).plan("require_header:trace-id").rules
     assert isinstance(rule.policy, RequireHeader)
     assert not rule.fail_open
 
 
 def test_a_configured_policy_may_be_called_like_a_built_in() -> None:
-    (rule,) = Catalog({"require_header": remembering()}).plan("require_header:x").rules
+    (rule,) = PolicyCatalog({"require_header": remembering()}).plan("require_header:x").rules
     assert isinstance(rule.policy, Remembering)
 
 
 def test_a_facade_gets_the_whole_string() -> None:
-    catalog = Catalog({}, remembering(settings={"a": 1}))
+    catalog = PolicyCatalog({}, remembering(settings={"a": 1}))
     assert named(catalog, "anything, at: all") == [("Remembering", "anything, at: all")]
 
 
 def test_equal_strings_share_a_plan_and_strings_do_not_fill_the_memory() -> None:
-    catalog = Catalog({"p": remembering()})
+    catalog = PolicyCatalog({"p": remembering()})
     first = catalog.plan("p:first")
     assert catalog.plan("p:first") is first
-    for number in range(PLANS_KEPT):
+    for number in range(MAX_CACHED_PLANS):
         catalog.plan(f"p:{number}")
     assert catalog.plan("p:first") is not first
 
 
 def test_an_unknown_name_is_refused_with_the_names_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"no policy 'nope'.*under policies:.*orders.*require_header"):
-        Catalog({"orders": remembering()}).plan("nope")
+        PolicyCatalog({"orders": remembering()}).plan("nope")
 
 
 def test_an_argument_that_means_nothing_is_refused_with_the_policy_s_name() -> None:
     with pytest.raises(ValueError, match="policy orders: nonsense means nothing"):
-        Catalog({"orders": remembering()}).plan("orders:nonsense")
+        PolicyCatalog({"orders": remembering()}).plan("orders:nonsense")
 
 
 def test_a_topic_s_string_cannot_name_a_class() -> None:
     with pytest.raises(ValueError, match="no policy 'os'"):
-        Catalog({}).plan("os:system")
+        PolicyCatalog({}).plan("os:system")
 
 
 @pytest.mark.parametrize(
@@ -214,16 +220,16 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
 )
 def test_what_cannot_be_opened_is_told_when_the_catalog_is_made(setting: PolicySettings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"p": setting})
+        PolicyCatalog({"p": setting})
 
 
 def test_a_policy_that_fails_to_look_at_an_argument_makes_it_a_wrong_one() -> None:
     with pytest.raises(ValueError, match="policy p: check\\(\\) failed: KeyError: 'bug'"):
-        Catalog({"p": remembering()}).plan("p:bug")
+        PolicyCatalog({"p": remembering()}).plan("p:bug")
 
 
 def test_closing_closes_each_policy_once() -> None:
-    catalog = Catalog({"p": remembering()}, remembering())
+    catalog = PolicyCatalog({"p": remembering()}, remembering())
     catalog.plan("whatever")
     policies = [member.policy for member in [*catalog._members.values(), catalog._facade] if member]
     catalog.close()
@@ -233,7 +239,7 @@ def test_closing_closes_each_policy_once() -> None:
 def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() -> None:
     reported: list[str] = []
     settings = {"bad": PolicySettings(f"{HERE}FailsToEnd"), "good": remembering()}
-    catalog = Catalog(settings, report=lambda name, error: reported.append(name))
+    catalog = PolicyCatalog(settings, report=lambda name, error: reported.append(name))
     (good,) = catalog.plan("good").rules
     catalog.close()
     assert reported == ["bad"]
@@ -247,16 +253,16 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
 def test_no_text_takes_long_or_makes_a_long_message(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError, match=r"policy|policies|understood") as refused:
-        Catalog({}).plan(text)
+        PolicyCatalog({}).plan(text)
     assert time.process_time() - began < 1
     assert len(str(refused.value)) < 400
 
 
 def test_a_topic_can_have_only_so_many_policies() -> None:
-    catalog = Catalog({})
-    assert len(catalog.plan("key," * MOST_RULES).rules) == MOST_RULES
+    catalog = PolicyCatalog({})
+    assert len(catalog.plan("key," * MAX_RULES_PER_TOPIC).rules) == MAX_RULES_PER_TOPIC
     with pytest.raises(ValueError, match="names 101 policies: a topic can have 100"):
-        catalog.plan("key," * (MOST_RULES + 1))
+        catalog.plan("key," * (MAX_RULES_PER_TOPIC + 1))
 
 
 names = st.from_regex(r"[A-Za-z_][\w-]{0,10}", fullmatch=True)
@@ -265,13 +271,13 @@ names = st.from_regex(r"[A-Za-z_][\w-]{0,10}", fullmatch=True)
 @given(st.lists(st.tuples(names, st.text()), min_size=1))
 def test_any_argument_can_be_written_in_quotes(rules: list[tuple[str, str]]) -> None:
     text = ", ".join('{}:"{}"'.format(name, argument.replace('"', '""')) for name, argument in rules)
-    assert list(items(text)) == rules
+    assert list(parse_items(text)) == rules
 
 
 @given(st.text())
 def test_a_text_is_a_list_or_refused_with_how_to_write_one(text: str) -> None:
     with suppress(ValueError):
-        assert all(re.fullmatch(r"[\w-]+", name) for name, _ in items(text))
+        assert all(re.fullmatch(r"[\w-]+", name) for name, _ in parse_items(text))
 
 
 def test_every_built_in_is_there() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.policies.contract import Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata, Unresolved
-from kafka_sidecar.policies.plans import PolicyFailedError, Waiting
-from kafka_sidecar.policies.testing import Example, check, judged
+from kafka_sidecar.policies.plans import PolicyFailedError, ResolveRequired
+from kafka_sidecar.policies.testing import Example, check, check_batch
 
 
 class Echo(RecordValidationPolicy):
@@ -49,7 +49,7 @@ def test_a_record_that_may_pass_gives_nothing() -> None:
 
 
 def test_several_records_are_one_batch() -> None:
-    found = judged("key, timestamp", [Example(key=b"k", timestamp=5), Example(timestamp=1 << 50), Example()])
+    found = check_batch("key, timestamp", [Example(key=b"k", timestamp=5), Example(timestamp=1 << 50), Example()])
     assert [(one.index, one.reason) for one in found] == [(1, "no_key"), (2, "no_key")]
 
 
@@ -59,7 +59,7 @@ def test_a_policy_cannot_look_at_what_its_hints_do_not_name() -> None:
 
 
 def test_a_question_comes_back() -> None:
-    with pytest.raises(Waiting) as waiting:
+    with pytest.raises(ResolveRequired) as waiting:
         check(Asking())
     assert waiting.value.key == "schema 1"
 

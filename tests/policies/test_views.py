@@ -49,11 +49,11 @@ def test_a_policy_sees_what_its_hints_asked_for_and_nothing_else(
     plan = Plan((looking(lambda record: seen.append(look(record)), Hints(**values)),))
     contents = batch({"key": b"some key", "value": b"some value", "headers": [("h", b"v")]})
     if part == asked:
-        plan.judge(orders, contents, LIMIT)
+        plan.validate(orders, contents, LIMIT)
         assert seen == [expected]
     else:
         with pytest.raises(PolicyFailedError) as failed:
-            plan.judge(orders, contents, LIMIT)
+            plan.validate(orders, contents, LIMIT)
         assert part in str(failed.value.error)
 
 
@@ -61,7 +61,7 @@ def test_another_policys_hints_show_a_policy_nothing_more(batch: Batches, orders
     curious = looking(lambda record: record.value, Hints(access_headers=True))
     entitled = looking(lambda record: record.value, Hints(access_value_bytes=ALL))
     with pytest.raises(PolicyFailedError):
-        Plan((entitled, curious)).judge(orders, batch({}), LIMIT)
+        Plan((entitled, curious)).validate(orders, batch({}), LIMIT)
 
 
 def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: TopicMetadata) -> None:
@@ -71,12 +71,12 @@ def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: To
         seen.extend([record.value, record.value_prefix(2), record.key, record.key_prefix(1)])
 
     hints = Hints(access_key_bytes=2, access_value_bytes=4)
-    Plan((looking(look, hints),)).judge(orders, batch({"key": b"abc", "value": b"012345"}), LIMIT)
+    Plan((looking(look, hints),)).validate(orders, batch({"key": b"abc", "value": b"012345"}), LIMIT)
     assert seen == [b"0123", b"01", b"ab", b"a"]
     for size in (5, ALL):
         too_far = looking(lambda record, size=size: record.value_prefix(size), hints)  # type: ignore[misc]
         with pytest.raises(PolicyFailedError):
-            Plan((too_far,)).judge(orders, batch({"value": b"012345"}), LIMIT)
+            Plan((too_far,)).validate(orders, batch({"value": b"012345"}), LIMIT)
 
 
 def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batches, orders: TopicMetadata) -> None:
@@ -86,5 +86,5 @@ def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batc
         seen.extend([record.timestamp, record.key_size, record.value_size, record.index])
 
     contents = batch({"key": b"abc", "value": b"012345", "timestamp": 17})
-    Plan((looking(look, Hints(access_metadata=True)),)).judge(orders, contents, LIMIT)
+    Plan((looking(look, Hints(access_metadata=True)),)).validate(orders, contents, LIMIT)
     assert seen == [17, 3, 6, 0]

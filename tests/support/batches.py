@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_sidecar.codec.records import Batch, Change, edited, resealed
+from kafka_sidecar.codec.records import Batch, Change, edit_records, reseal
 
 
 def rebuilt(batch: Batch, changes: Mapping[int, Change | None]) -> bytes:
     """The batch with some of its records changed, by index, or removed (None); everything else stays."""
     records = batch.records()
-    new = edited(records, ((records[index], changes[index]) for index in sorted(changes)))
-    return bytes(batch.data) if new is records else resealed(batch, new)
+    new = edit_records(records, ((records[index], changes[index]) for index in sorted(changes)))
+    return bytes(batch.data) if new is records else reseal(batch, new)

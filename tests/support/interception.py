@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import (
     ConsumerInterceptor,
     Hints,
@@ -21,7 +21,7 @@ from kafka_sidecar.interceptors.contract import (
     TopicPartition,
 )
 from kafka_sidecar.interceptors.headers import Headers
-from kafka_sidecar.interceptors.metrics import Figures
+from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 from kafka_sidecar.proxy.interception.services import Surroundings
 from kafka_sidecar.proxy.interception.stats import Observed
@@ -89,8 +89,8 @@ class Adds(Opened, ProducerInterceptor):
         self.told.append((metadata, exception))
         self.headers.append([(header.key, header.value) for header in headers])
 
-    def figures(self) -> Iterable[Figures]:
-        yield Figures("told", "Acknowledgements.", (), {(): len(self.told)})
+    def metrics(self) -> Iterable[Metric]:
+        yield Metric("told", "Acknowledgements.", (), {(): len(self.told)})
 
 
 class Listens(Opened, ProducerInterceptor):
@@ -134,7 +134,7 @@ class Hides(Opened, ConsumerInterceptor):
     """Shows of each record that there is one."""
 
     def hints(self) -> Hints:
-        return Hints(never_left_out=True)
+        return Hints(fail_closed=True)
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         return [record.replace(value=b"***") for record in records]
@@ -181,7 +181,7 @@ class Intercepting:
             InterceptorSettings(f"support.interception:{type_}", f"{type_}{at}", topics)
             for at, type_ in enumerate(types)
         ]
-        self.catalog = Catalog(settings, self.observed)
+        self.catalog = InterceptorCatalog(settings, self.observed)
         self.interceptors: list[Any] = [guard.interceptor for guard in self.catalog.guards]
         self.topics = TopicNames(self._ask)
         self.topics.remember((topic_id(name), name) for name in names)

@@ -11,8 +11,8 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.records import NewRecord, built
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.proxy.nodes.topic_names import TopicNames
 from kafka_sidecar.proxy.relay.exchange import Hold, Step
 from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
@@ -34,7 +34,7 @@ Topics = Mapping[str, Mapping[int, bytes | None]]  # name -> partition -> record
 
 def batch(*values: str, **header: Any) -> bytes:
     """A batch of records with these values."""
-    return built([NewRecord(value.encode()) for value in values], **header)
+    return build_batch([NewRecord(value.encode()) for value in values], **header)
 
 
 GOOD, BAD = batch("good"), batch("good", "bad one", "good", "bad two")
@@ -102,7 +102,7 @@ def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
         "headers": PolicySettings("support.policies:HeadersOnly"),
     }
     before = len(Told.opened)
-    made = Rules(Catalog(settings), topics or (TopicRule("*", "told", "enforce", 100),), None)
+    made = Rules(PolicyCatalog(settings), topics or (TopicRule("*", "told", "enforce", 100),), None)
     return made, Told.opened[before]
 
 

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.codec.json.contents import big_number, duplicate_key
-from kafka_sidecar.codec.json.syntax import DEEPEST, fault
+from kafka_sidecar.codec.json.contents import has_big_number, has_duplicate_key
+from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_fault
 
-DEEP = b'[{"a":' * (DEEPEST // 2) + b"0" + b"}]" * (DEEPEST // 2)
+DEEP = b'[{"a":' * (MAX_NESTING // 2) + b"0" + b"}]" * (MAX_NESTING // 2)
 
 
 @pytest.mark.parametrize(
     "text", [b'{"a":1,"a":2}', b'[{"b":{"":0,"x":[],"":1}}]', '{"é":1,"\\u00e9":2}'.encode(), b'{"a":{},"b":0,"a":[]}']
 )
 def test_a_key_that_stands_twice_is_found_however_it_is_written(text: bytes) -> None:
-    assert fault(text, 0, len(text), DEEPEST) is None
-    assert duplicate_key(text)
+    assert find_fault(text, 0, len(text), MAX_NESTING) is None
+    assert has_duplicate_key(text)
 
 
 @pytest.mark.parametrize("text", [b'{"a":1,"A":{"a":2}}', b'[{"a":1},{"a":1}]', b'"a"', b"{}", b"9" * 5000, DEEP])
 def test_keys_of_different_objects_may_be_the_same(text: bytes) -> None:
-    assert fault(text, 0, len(text), DEEPEST) is None
-    assert not duplicate_key(text)
+    assert find_fault(text, 0, len(text), MAX_NESTING) is None
+    assert not has_duplicate_key(text)
 
 
 @pytest.mark.parametrize("text", [b"9007199254740992", b"[-9007199254740992]", b"9" * 5000, b"1e400", b'{"a":-1E999}'])
 def test_a_number_that_doubles_cannot_keep_is_found(text: bytes) -> None:
-    assert fault(text, 0, len(text), DEEPEST) is None
-    assert big_number(text)
+    assert find_fault(text, 0, len(text), MAX_NESTING) is None
+    assert has_big_number(text)
 
 
 @pytest.mark.parametrize(
     "text", [b"9007199254740991", b"-9007199254740991", b"1e308", b"0.1", b'"9007199254740992"', DEEP]
 )
 def test_a_number_that_doubles_keep_is_not_big(text: bytes) -> None:
-    assert fault(text, 0, len(text), DEEPEST) is None
-    assert not big_number(text)
+    assert find_fault(text, 0, len(text), MAX_NESTING) is None
+    assert not has_big_number(text)

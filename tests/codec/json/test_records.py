@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.codec.json.records import not_json
-from kafka_sidecar.codec.json.syntax import fault
-from kafka_sidecar.codec.records import Codec, NewRecord, Records, batches, built
+from kafka_sidecar.codec.json.records import find_not_json
+from kafka_sidecar.codec.json.syntax import find_fault
+from kafka_sidecar.codec.records import Codec, NewRecord, Records, batches, build_batch
 
 DEPTH = 3
 parts = (
@@ -17,7 +17,7 @@ parts = (
 
 
 def records_of(*new: NewRecord, codec: Codec = Codec.NONE) -> Records:
-    (batch,) = batches(built(new, codec=codec))
+    (batch,) = batches(build_batch(new, codec=codec))
     return batch.records()
 
 
@@ -25,7 +25,7 @@ def records_of(*new: NewRecord, codec: Codec = Codec.NONE) -> Records:
 def test_each_bad_value_is_told_with_its_index_its_reason_and_its_place_in_the_value(codec: Codec) -> None:
     values = (b'{"a":1}', b"{a:1}", b"", None, b"[" * 9, b"1")
     records = records_of(*(NewRecord(value, key=b"no json") for value in values), codec=codec)
-    assert not_json(records, False, DEPTH) == [
+    assert find_not_json(records, False, DEPTH) == [
         (1, "unexpected character at byte 1"),
         (2, "empty at byte 0"),
         (3, None),
@@ -35,25 +35,27 @@ def test_each_bad_value_is_told_with_its_index_its_reason_and_its_place_in_the_v
 
 def test_keys_are_looked_at_instead_where_that_is_asked_for() -> None:
     records = records_of(NewRecord(b"no", key=b"1"), NewRecord(b"1", key=b"no"), NewRecord(b"1"))
-    assert not_json(records, True, DEPTH) == [(1, "a word that is not true, false or null at byte 0"), (2, None)]
+    assert find_not_json(records, True, DEPTH) == [(1, "a word that is not true, false or null at byte 0"), (2, None)]
 
 
 def test_a_value_is_not_completed_by_what_stands_behind_it() -> None:
     records = records_of(NewRecord(b"[1"), NewRecord(b"]"), NewRecord(b'"a'), NewRecord(b'"'))
-    assert [index for index, _ in not_json(records, False, DEPTH)] == [0, 1, 2, 3]
+    assert [index for index, _ in find_not_json(records, False, DEPTH)] == [0, 1, 2, 3]
 
 
 @given(st.lists(st.builds(NewRecord, parts, key=parts), max_size=8), st.booleans())
 def test_it_agrees_with_the_check_of_one_text(new: list[NewRecord], of_key: bool) -> None:
     texts = [(record.key if of_key else record.value) for record in new]
-    told = [(index, None if text is None else fault(text, 0, len(text), DEPTH)) for index, text in enumerate(texts)]
+    told = [
+        (index, None if text is None else find_fault(text, 0, len(text), DEPTH)) for index, text in enumerate(texts)
+    ]
     expected = [(index, reason) for index, reason in told if reason is not None or texts[index] is None]
-    assert not_json(records_of(*new), of_key, DEPTH) == expected
+    assert find_not_json(records_of(*new), of_key, DEPTH) == expected
 
 
 def test_nulls_are_told_only_to_those_who_want_them_and_no_more_faults_than_they_want() -> None:
     records = records_of(NewRecord(None), NewRecord(b"1"), NewRecord(b"x"), NewRecord(None), NewRecord(b"y"))
-    assert [index for index, _ in not_json(records, False, DEPTH)] == [0, 2, 3, 4]
-    assert [index for index, _ in not_json(records, False, DEPTH, nulls=False)] == [2, 4]
-    assert [index for index, _ in not_json(records, False, DEPTH, most=2)] == [0, 2]
-    assert [index for index, _ in not_json(records, False, DEPTH, False, 1)] == [2]
+    assert [index for index, _ in find_not_json(records, False, DEPTH)] == [0, 2, 3, 4]
+    assert [index for index, _ in find_not_json(records, False, DEPTH, nulls=False)] == [2, 4]
+    assert [index for index, _ in find_not_json(records, False, DEPTH, max_results=2)] == [0, 2]
+    assert [index for index, _ in find_not_json(records, False, DEPTH, False, 1)] == [2]

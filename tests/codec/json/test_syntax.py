@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.builds import source
 
 from kafka_sidecar.codec.json import syntax
-from kafka_sidecar.codec.json.syntax import DEEPEST
+from kafka_sidecar.codec.json.syntax import MAX_NESTING
 
 DEPTH = 64
 
@@ -135,7 +135,7 @@ REFUSED = {
 
 
 def fault(text: bytes, max_depth: int = DEPTH) -> str | None:
-    return syntax.fault(text, 0, len(text), max_depth)
+    return syntax.find_fault(text, 0, len(text), max_depth)
 
 
 def strict(text: bytes) -> bool:
@@ -187,7 +187,7 @@ def test_what_a_string_may_not_hold_is_found_wherever_it_stands(length: int, spe
 
 
 @pytest.mark.parametrize(("opened", "closed"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]")])
-@pytest.mark.parametrize("max_depth", [0, 2, 10, 64, DEEPEST])
+@pytest.mark.parametrize("max_depth", [0, 2, 10, 64, MAX_NESTING])
 def test_what_is_nested_deeper_than_allowed_is_refused(opened: bytes, closed: bytes, max_depth: int) -> None:
     levels = max_depth // len(closed)
     assert fault(opened * levels + b"0" + closed * levels, max_depth) is None
@@ -197,13 +197,13 @@ def test_what_is_nested_deeper_than_allowed_is_refused(opened: bytes, closed: by
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "max_depth"), [(-1, 1, 1), (0, 3, 1), (2, 1, 1), (0, 2, -1), (0, 2, DEEPEST + 1)]
+    ("start", "end", "max_depth"), [(-1, 1, 1), (0, 3, 1), (2, 1, 1), (0, 2, -1), (0, 2, MAX_NESTING + 1)]
 )
 def test_a_range_outside_the_data_and_a_depth_beyond_the_deepest_are_mistakes(
     start: int, end: int, max_depth: int
 ) -> None:
     with pytest.raises(ValueError, match="range"):
-        syntax.fault(b"[]", start, end, max_depth)
+        syntax.find_fault(b"[]", start, end, max_depth)
 
 
 values = st.recursive(
@@ -239,12 +239,12 @@ def test_the_two_readers_agree(text: bytes) -> None:
 
 @given(mutated() | documents)
 def test_the_python_source_finds_the_same_at_the_same_place(text: bytes) -> None:
-    assert fault(text) == python.fault(text, 0, len(text), DEPTH)
+    assert fault(text) == python.find_fault(text, 0, len(text), DEPTH)
 
 
 @given(documents | mutated(), st.binary(max_size=20))
 def test_a_cut_document_is_judged_by_what_is_left_and_not_by_what_follows(text: bytes, before: bytes) -> None:
     for cut in range(len(text)):
-        found = syntax.fault(before + text, len(before), len(before) + cut, DEPTH)
+        found = syntax.find_fault(before + text, len(before), len(before) + cut, DEPTH)
         assert found == fault(text[:cut])
         assert (found is None) == strict(text[:cut])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.records import BatchTooLargeError, Codec, NewRecord, batches, built
+from kafka_sidecar.codec.records import BatchTooLargeError, Codec, NewRecord, batches, build_batch
 
 TIME = 1_700_000_000_000
-ONE = built([NewRecord(b"value")], base_offset=7)
+ONE = build_batch([NewRecord(b"value")], base_offset=7)
 
 
 def patched(batch: bytes, at: int, data: bytes) -> bytes:
@@ -16,7 +16,7 @@ def patched(batch: bytes, at: int, data: bytes) -> bytes:
 
 
 def test_a_batch_gives_back_every_field_of_its_header() -> None:
-    data = built(
+    data = build_batch(
         [NewRecord(b"v"), NewRecord(b"w", timestamp_delta=-5, offset_delta=9)],
         codec=Codec.GZIP, attributes=0x70, base_offset=2**40, leader_epoch=3, base_timestamp=TIME,
         max_timestamp=TIME + 1, producer_id=2**33, producer_epoch=11, base_sequence=2**31 - 1,
@@ -35,7 +35,7 @@ def test_a_batch_gives_back_every_field_of_its_header() -> None:
 
 
 def test_batches_come_in_order_as_views_of_the_same_bytes() -> None:
-    data = ONE + built([]) + ONE
+    data = ONE + build_batch([]) + ONE
 
     found = batches(memoryview(data))
 
@@ -88,7 +88,7 @@ def test_an_older_batch_is_not_looked_into() -> None:
 
 
 def test_records_larger_than_the_limit_are_refused() -> None:
-    (batch,) = batches(built([NewRecord(bytes(1000))], codec=Codec.ZSTD))
+    (batch,) = batches(build_batch([NewRecord(bytes(1000))], codec=Codec.ZSTD))
     size = len(batch.records().payload)
 
     assert len(batch.records(size)) == 1
@@ -107,8 +107,8 @@ def test_a_codec_that_does_not_exist_is_refused(codec: int) -> None:
 def test_log_append_time_is_the_time_of_every_record() -> None:
     records = [NewRecord(b"a"), NewRecord(b"b", timestamp_delta=5)]
 
-    (of_client,) = batches(built(records, base_timestamp=TIME))
-    (of_broker,) = batches(built(records, base_timestamp=TIME, max_timestamp=TIME + 99, attributes=0x08))
+    (of_client,) = batches(build_batch(records, base_timestamp=TIME))
+    (of_broker,) = batches(build_batch(records, base_timestamp=TIME, max_timestamp=TIME + 99, attributes=0x08))
 
     assert [record.timestamp for record in of_client.records()] == [TIME, TIME + 5]
     assert [record.timestamp for record in of_broker.records()] == [TIME + 99, TIME + 99]

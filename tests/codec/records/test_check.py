@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
 
 SEEDS = some.integers(0, 2**32)
-BATCH = built([NewRecord(b"value", b"key", [Header("name", b"x"), Header("null", None)]), NewRecord(None)])
+BATCH = build_batch([NewRecord(b"value", b"key", [Header("name", b"x"), Header("null", None)]), NewRecord(None)])
 PAYLOAD = BATCH[61:]
 
 # What follows a record's length, field by field; each test puts something else in the place of one.

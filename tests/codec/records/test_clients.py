@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from fuzz.batches import sample_records
 
-from kafka_sidecar.codec.records import Codec, NewRecord, Record, batches, built
+from kafka_sidecar.codec.records import Codec, NewRecord, Record, batches, build_batch
 
 with warnings.catch_warnings():  # kafka-python reads its resources in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -53,7 +53,7 @@ def as_seen_by_client(record: Any) -> Seen:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("client", READERS)
 def test_a_client_reads_in_our_batches_what_we_read(client: str, codec: Codec, attributes: int) -> None:
-    data = built(
+    data = build_batch(
         tame_records(), codec=codec, attributes=attributes, base_offset=40, base_timestamp=TIME,
         max_timestamp=TIME + 10**6, producer_id=4242, producer_epoch=7, base_sequence=5,
     )  # fmt: skip

@@ -22,8 +22,8 @@ from kafka_sidecar.codec.records.compression import (
     XERIAL_HEADER,
     BatchTooLargeError,
     Codec,
-    compressed,
-    decompressed,
+    compress,
+    decompress,
 )
 
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
@@ -32,7 +32,7 @@ LIMIT = 1 << 20
 
 
 def inflated(codec: int, data: bytes, limit: int = LIMIT) -> bytes:
-    return decompressed(codec, memoryview(data), limit)
+    return decompress(codec, memoryview(data), limit)
 
 
 def zstd(data: bytes, **options: bool) -> bytes:
@@ -72,13 +72,13 @@ def test_what_others_may_write_is_read(codec: Codec, data: bytes) -> None:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT], ids=["nothing", "one byte", "several blocks"])
 def test_what_is_written_is_read(codec: Codec, data: bytes) -> None:
-    assert inflated(codec, compressed(codec, data)) == data
-    assert inflated(codec, compressed(codec, data), limit=len(data)) == data
+    assert inflated(codec, compress(codec, data)) == data
+    assert inflated(codec, compress(codec, data), limit=len(data)) == data
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_batch_that_fails_does_not_affect_the_next(codec: Codec) -> None:
-    data = compressed(codec, TEXT)
+    data = compress(codec, TEXT)
 
     for bad, limit in ((data[:-9], LIMIT), (bytes(99), LIMIT), (data, len(TEXT) // 2), (data[:40] + data, LIMIT)):
         with pytest.raises(CodecError):
@@ -90,7 +90,7 @@ def test_a_batch_that_fails_does_not_affect_the_next(codec: Codec) -> None:
 def test_batches_are_compressed_and_decompressed_in_several_threads(codec: Codec) -> None:
     def there_and_back(number: int) -> bool:
         data = b"%d, " % number * 30_000
-        return inflated(codec, compressed(codec, data)) == data
+        return inflated(codec, compress(codec, data)) == data
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(there_and_back, range(40)))
@@ -98,31 +98,31 @@ def test_batches_are_compressed_and_decompressed_in_several_threads(codec: Codec
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_what_is_written_does_not_depend_on_what_was_written_before(codec: Codec) -> None:
-    first = compressed(codec, TEXT)
-    compressed(codec, bytes(LIMIT))
+    first = compress(codec, TEXT)
+    compress(codec, bytes(LIMIT))
 
-    assert compressed(codec, TEXT) == first
+    assert compress(codec, TEXT) == first
 
 
 def test_an_lz4_frame_is_read_that_fills_the_first_allocation_or_nearly() -> None:
     random, differences = Random(1).randbytes(5000), set()
     for zeros in range(19_500, 19_800):
         data = random + bytes(zeros)
-        frame = compressed(Codec.LZ4, data)
+        frame = compress(Codec.LZ4, data)
         differences.add(len(data) - (4 * len(frame) + 4096))
         assert inflated(Codec.LZ4, frame) == data
     assert {-1, 0, 1} <= differences
 
 
 def test_snappy_stays_raw_where_it_was_because_some_clients_read_nothing_else() -> None:
-    framed, raw = compressed(Codec.SNAPPY, b"one"), bytes(cramjam.snappy.compress_raw(b"one"))
+    framed, raw = compress(Codec.SNAPPY, b"one"), bytes(cramjam.snappy.compress_raw(b"one"))
 
-    assert cramjam.snappy.decompress_raw(compressed(Codec.SNAPPY, TEXT, like=raw)) == cramjam.Buffer(TEXT)
-    assert compressed(Codec.SNAPPY, TEXT, like=framed) == compressed(Codec.SNAPPY, TEXT)
+    assert cramjam.snappy.decompress_raw(compress(Codec.SNAPPY, TEXT, like=raw)) == cramjam.Buffer(TEXT)
+    assert compress(Codec.SNAPPY, TEXT, like=framed) == compress(Codec.SNAPPY, TEXT)
 
 
 def test_lz4_is_written_in_independent_blocks_of_64_kb_without_a_size() -> None:
-    info = lz4.frame.get_frame_info(compressed(Codec.LZ4, TEXT))
+    info = lz4.frame.get_frame_info(compress(Codec.LZ4, TEXT))
 
     assert (info["block_linked"], info["block_size"], info["content_size"]) == (False, 64 << 10, 0)
 
@@ -130,13 +130,13 @@ def test_lz4_is_written_in_independent_blocks_of_64_kb_without_a_size() -> None:
 @pytest.mark.parametrize("codec", Codec)
 def test_one_byte_over_the_limit_is_refused(codec: Codec) -> None:
     with pytest.raises(BatchTooLargeError):
-        inflated(codec, compressed(codec, TEXT), limit=len(TEXT) - 1)
+        inflated(codec, compress(codec, TEXT), limit=len(TEXT) - 1)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("with_size", [True, False])
 def test_every_cut_is_refused(codec: Codec, with_size: bool) -> None:
-    data = zstd(b"some text " * 9, write_content_size=with_size) if codec == Codec.ZSTD else compressed(codec, b"text")
+    data = zstd(b"some text " * 9, write_content_size=with_size) if codec == Codec.ZSTD else compress(codec, b"text")
 
     for size in range(len(data)):
         with pytest.raises(CodecError):
@@ -144,7 +144,7 @@ def test_every_cut_is_refused(codec: Codec, with_size: bool) -> None:
 
 
 def test_a_snappy_block_that_is_not_all_there_is_refused() -> None:
-    data = compressed(Codec.SNAPPY, b"some text")
+    data = compress(Codec.SNAPPY, b"some text")
 
     for size in (0, *range(17, len(data))):
         with pytest.raises(CodecError):
@@ -153,7 +153,7 @@ def test_a_snappy_block_that_is_not_all_there_is_refused() -> None:
 
 def test_bytes_behind_an_lz4_frame_are_refused_as_librdkafka_does() -> None:
     with pytest.raises(CodecError, match="1 bytes follow"):
-        inflated(Codec.LZ4, compressed(Codec.LZ4, b"text") + b"\0")
+        inflated(Codec.LZ4, compress(Codec.LZ4, b"text") + b"\0")
 
 
 def test_a_snappy_block_that_announces_gigabytes_is_refused_before_it_is_read() -> None:
@@ -178,7 +178,7 @@ def test_any_bytes_are_inflated_or_refused(codec: Codec, data: bytes) -> None:
 @given(codec=some.sampled_from(COMPRESSED), seed=some.integers(0, 2**32))
 def test_spoilt_bytes_are_inflated_or_refused(codec: Codec, seed: int) -> None:
     random = Random(seed)
-    data = compressed(codec, random.randbytes(50) * 20)
+    data = compress(codec, random.randbytes(50) * 20)
     for _ in range(5):
         try:
             assert len(inflated(codec, mutated(random, data, data), limit=2000)) <= 2000
@@ -189,7 +189,7 @@ def test_spoilt_bytes_are_inflated_or_refused(codec: Codec, seed: int) -> None:
 BOMBS = """
 import resource, sys, zlib
 import cramjam, lz4.frame, zstandard
-from kafka_sidecar.codec.records.compression import XERIAL_HEADER, BatchTooLargeError, Codec, decompressed
+from kafka_sidecar.codec.records.compression import XERIAL_HEADER, BatchTooLargeError, Codec, decompress
 
 zeros, limit = bytes(1 << 20), 16 << 20
 gzip, zstd = zlib.compressobj(1, wbits=31), zstandard.ZstdCompressor().compressobj()
@@ -204,7 +204,7 @@ bombs = {
 for codec, bomb in bombs.items():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        decompressed(codec, memoryview(bomb), limit)
+        decompress(codec, memoryview(bomb), limit)
     except BatchTooLargeError:
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         print(codec.name, len(bomb) >> 10, grown >> 10)

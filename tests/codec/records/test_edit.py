@@ -27,8 +27,8 @@ from kafka_sidecar.codec.records import (
     Record,
     Records,
     batches,
-    built,
-    resealed,
+    build_batch,
+    reseal,
     with_header,
     with_header_each,
     without_headers,
@@ -46,12 +46,12 @@ BATCHES = some.lists(NEW, max_size=5)
 
 
 def records_of(new: Sequence[NewRecord]) -> Records:
-    return batches(built(new, max_timestamp=0))[0].records()
+    return batches(build_batch(new, max_timestamp=0))[0].records()
 
 
 def one_by_one(new: Sequence[NewRecord], headers: Callable[[Record], Sequence[Header]]) -> bytes:
     """The payload as it is when each record is written anew on its own."""
-    (batch,) = batches(built(new, max_timestamp=0))
+    (batch,) = batches(build_batch(new, max_timestamp=0))
     changes = {record.index: Change(headers=headers(record)) for record in batch.records()}
     return batches(rebuilt(batch, changes))[0].records().payload
 
@@ -167,8 +167,8 @@ def test_records_that_nobody_would_write_are_edited_all_the_same() -> None:
             records = batch.records(1 << 14)
         except (CodecError, ValueError):  # most cannot be read
             continue
-        shorter = records.changed(without_headers(records, [b"trace", b""]))
-        longer = shorter.changed(with_header(shorter, b"trace", b"new"))
+        shorter = records.with_payload(without_headers(records, [b"trace", b""]))
+        longer = shorter.with_payload(with_header(shorter, b"trace", b"new"))
 
         for old, new in zip(records, longer, strict=True):
             left = tuple(header for header in old.headers if header.key_bytes not in (b"trace", b""))
@@ -193,7 +193,7 @@ def test_if_nothing_changes_it_is_the_very_payload() -> None:
 def test_a_new_headers_null_is_not_empty() -> None:
     records = records_of([NewRecord(b"v")] * 2)
 
-    found = records.changed(with_header_each(records, b"", [None, b""]))
+    found = records.with_payload(with_header_each(records, b"", [None, b""]))
 
     assert [record.headers for record in found] == [(Header("", None),), (Header("", b""),)]
 
@@ -260,13 +260,13 @@ def test_clients_read_what_was_added_and_not_what_was_removed(
 ) -> None:
     kept, gone = ("kept", b"1"), ("gone", None)
     new = [NewRecord(b"%d" % number, b"key", [Header(*kept), Header(*gone)] * 2) for number in range(200)]
-    (batch,) = batches(built(new, codec=codec, base_offset=40, producer_id=7, producer_epoch=1, base_sequence=3))
+    (batch,) = batches(build_batch(new, codec=codec, base_offset=40, producer_id=7, producer_epoch=1, base_sequence=3))
     records = batch.records()
 
-    records = records.changed(without_headers(records, [b"gone"]))
-    records = records.changed(with_header(records, b"null", None))
-    records = records.changed(with_header_each(records, b"number", [b"%d" % number for number in range(200)]))
-    theirs = client(resealed(batch, records)).next_batch()
+    records = records.with_payload(without_headers(records, [b"gone"]))
+    records = records.with_payload(with_header(records, b"null", None))
+    records = records.with_payload(with_header_each(records, b"number", [b"%d" % number for number in range(200)]))
+    theirs = client(reseal(batch, records)).next_batch()
 
     assert theirs.validate_crc()
     assert (theirs.producer_id, theirs.base_sequence, theirs.compression_type) == (7, 3, codec)

@@ -21,8 +21,8 @@ from kafka_sidecar.codec.records import (
     NewRecord,
     Record,
     batches,
-    built,
-    resealed,
+    build_batch,
+    reseal,
     with_header,
     with_header_each,
     without_headers,
@@ -79,7 +79,7 @@ def test_we_write_what_java_writes(case: dict[str, Any]) -> None:
         NewRecord(one.value, one.key, one.headers, one.timestamp_delta, one.offset_delta) for one in batch.records()
     ]
 
-    again = built(
+    again = build_batch(
         records, attributes=header.attributes, base_offset=header.base_offset, leader_epoch=header.leader_epoch,
         last_offset_delta=header.last_offset_delta, base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp, producer_id=header.producer_id, producer_epoch=header.producer_epoch,
@@ -99,7 +99,7 @@ def test_java_reads_in_our_batches_what_we_read() -> None:
     random = Random(4)
     headers = [Header("trace", b"1"), Header("null", None), Header("Bücher-Ω", bytes(300))]
     several = [NewRecord(b"%d" % number * 5000, b"key", headers, number) for number in range(30)]
-    ours = [built(several, codec=codec, base_timestamp=TIME) for codec in Codec]
+    ours = [build_batch(several, codec=codec, base_timestamp=TIME) for codec in Codec]
     ours += [
         rebuilt(batch, {0: Change(headers=headers), 3: Change(value=None)})
         for case in CASES
@@ -122,10 +122,10 @@ def edited(data: bytes) -> bytes:
     """The batch with a header removed from all its records, one added, and another in every second one."""
     (batch,) = batches(data)
     records = batch.records()
-    records = records.changed(without_headers(records, [b"trace"]))
-    records = records.changed(with_header(records, "Bücher-Ω".encode(), None))
+    records = records.with_payload(without_headers(records, [b"trace"]))
+    records = records.with_payload(with_header(records, "Bücher-Ω".encode(), None))
     values = [(KEEP, b"", None, b"x" * 9000)[index % 4] for index in range(len(records))]
-    return resealed(batch, records.changed(with_header_each(records, b"each", values)))
+    return reseal(batch, records.with_payload(with_header_each(records, b"each", values)))
 
 
 def _java_can_tell(data: bytes) -> bool:

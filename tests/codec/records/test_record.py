@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.codec.records import Header, NewRecord, Record, batches, built
+from kafka_sidecar.codec.records import Header, NewRecord, Record, batches, build_batch
 
 
 def read(record: NewRecord) -> Record:
-    (batch,) = batches(built([NewRecord(b"before"), record, NewRecord(b"after")]))
+    (batch,) = batches(build_batch([NewRecord(b"before"), record, NewRecord(b"after")]))
     return batch.records()[1]
 
 
@@ -76,7 +76,7 @@ def test_what_a_record_is_called_tells_no_contents() -> None:
     ],
 )
 def test_times_go_round_in_64_bits_as_they_do_for_consumers(base: int, delta: int, time: int) -> None:
-    (batch,) = batches(built([NewRecord(b"", timestamp_delta=delta)], base_timestamp=base, max_timestamp=0))
+    (batch,) = batches(build_batch([NewRecord(b"", timestamp_delta=delta)], base_timestamp=base, max_timestamp=0))
 
     assert batch.records()[0].timestamp == time
 
@@ -90,6 +90,6 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_a_record_outlives_its_batch() -> None:
-    kept = list(batches(built([NewRecord(b"a"), NewRecord(b"b")]))[0].records())
+    kept = list(batches(build_batch([NewRecord(b"a"), NewRecord(b"b")]))[0].records())
 
     assert [record.value for record in kept] == [b"a", b"b"]

@@ -10,11 +10,11 @@ from fuzz.batches import sample_records
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, built
+from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
 
 
 def records_of(*new: NewRecord) -> Records:
-    return batches(built(new))[0].records()
+    return batches(build_batch(new))[0].records()
 
 
 def test_records_are_a_sequence() -> None:
@@ -53,13 +53,13 @@ def test_the_first_limit_that_a_record_is_over_is_named() -> None:
     assert records.larger_than() == []
 
 
-@given(seed=some.integers(0, 2**32), most=some.integers(1, 5))
-def test_loops_stop_at_the_most_that_anybody_wants_to_know(seed: int, most: int) -> None:
+@given(seed=some.integers(0, 2**32), max_results=some.integers(1, 5))
+def test_loops_stop_at_the_most_that_anybody_wants_to_know(seed: int, max_results: int) -> None:
     records = records_of(*sample_records(Random(seed)))
 
-    assert records.without_header(b"trace", most) == records.without_header(b"trace")[:most]
-    assert records.null_keys(most) == records.null_keys()[:most]
-    assert records.larger_than(value=0, most=most) == records.larger_than(value=0)[:most]
+    assert records.missing_header(b"trace", max_results) == records.missing_header(b"trace")[:max_results]
+    assert records.null_keys(max_results) == records.null_keys()[:max_results]
+    assert records.larger_than(value=0, max_results=max_results) == records.larger_than(value=0)[:max_results]
 
 
 @given(seed=some.integers(0, 2**32))
@@ -67,7 +67,7 @@ def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
     records = records_of(*sample_records(Random(seed)))
 
     for name in (b"trace", b"", b"x" * 70):
-        assert records.without_header(name) == [one.index for one in records if one.header(name) is None]
+        assert records.missing_header(name) == [one.index for one in records if one.header(name) is None]
     assert records.null_keys() == [one.index for one in records if one.key is None]
     assert records.larger_than(key=63) == [(one.index, "key") for one in records if one.key_size > 63]
     assert records.larger_than(value=0) == [(one.index, "value") for one in records if one.value_size > 0]
@@ -81,7 +81,7 @@ def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
 @pytest.mark.parametrize("base", [-1, 0, 1_700_000_000_000, 2**63 - 1, -(2**63)])
 def test_all_timestamps_are_those_of_the_records(base: int, attributes: int) -> None:
     new = [NewRecord(b"", timestamp_delta=delta) for delta in (0, 1, -1, 10**6, 2**63 - 1, -(2**63))]
-    (batch,) = batches(built(new, attributes=attributes, base_timestamp=base, max_timestamp=5))
+    (batch,) = batches(build_batch(new, attributes=attributes, base_timestamp=base, max_timestamp=5))
     records = batch.records()
 
     assert records.timestamps() == array("q", [one.timestamp for one in records])

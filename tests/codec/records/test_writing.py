@@ -20,8 +20,8 @@ from kafka_sidecar.codec.records import (
     NewRecord,
     Record,
     batches,
-    built,
-    commit_marker,
+    build_batch,
+    build_commit_marker,
 )
 
 SEEDS = some.integers(0, 2**32)
@@ -42,7 +42,7 @@ def only(data: bytes) -> Batch:
 def test_records_read_back_as_they_were_written(seed: int, codec: Codec) -> None:
     records = sample_records(Random(seed))
 
-    batch = only(built(records, codec=codec))
+    batch = only(build_batch(records, codec=codec))
 
     deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(records)]
     found = [as_new(record) for record in batch.records()]
@@ -95,7 +95,7 @@ def test_only_what_was_to_change_changes(seed: int, data: some.DataObject) -> No
 
 def test_a_length_that_was_written_longer_than_needed_stays_so_in_other_records() -> None:
     odd = bytes.fromhex("908000" + "000000" + "01" + "808000" + "00")  # length and value's length in three bytes
-    header = built([NewRecord(b""), NewRecord(b"")])[:61]
+    header = build_batch([NewRecord(b""), NewRecord(b"")])[:61]
     batch = only(header[:8] + (49 + 2 * len(odd)).to_bytes(4, "big") + header[12:] + odd + odd)
 
     after = only(rebuilt(batch, {1: Change(key=b"k")}))
@@ -104,14 +104,14 @@ def test_a_length_that_was_written_longer_than_needed_stays_so_in_other_records(
 
 
 def test_no_change_gives_the_same_bytes() -> None:
-    data = built([NewRecord(b"v")], codec=Codec.GZIP)
+    data = build_batch([NewRecord(b"v")], codec=Codec.GZIP)
 
     assert rebuilt(only(data), {}) == data
 
 
 def test_there_is_no_codec_beyond_zstd() -> None:
     with pytest.raises(CodecError, match="codec 5"):
-        built([], codec=5)
+        build_batch([], codec=5)
 
 
 # As it was tried with nine client libraries, none of which shows it or stands still there.
@@ -125,10 +125,10 @@ MARKER = bytes.fromhex(
 @pytest.mark.parametrize("first", [990, 1000])
 def test_a_marker_stands_for_all_offsets_up_to_the_last_one_and_for_no_producer(codec: Codec, first: int) -> None:
     records = [NewRecord(b"v", offset_delta=1009 - first)]
-    like = built(
+    like = build_batch(
         records, codec=codec, base_offset=first, leader_epoch=3, base_timestamp=1_699_999_999_000,
         max_timestamp=1_700_000_000_000, producer_id=7, producer_epoch=1, base_sequence=5,
     )  # fmt: skip
 
-    assert commit_marker(only(like), 1000) == MARKER
+    assert build_commit_marker(only(like), 1000) == MARKER
     assert len(MARKER) == 78

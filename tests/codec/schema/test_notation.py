@@ -12,12 +12,12 @@ from kafka_sidecar.codec.errors import CodecError, TruncatedError, UnsupportedVe
 from kafka_sidecar.codec.message import (
     Message,
     Struct,
-    changed,
     decode,
     encode,
     field_reader,
     field_writer,
     first_version,
+    replace_fields,
     skipper,
     span,
 )  # fmt: skip
@@ -118,12 +118,12 @@ def test_every_wire_type_comes_back_as_it_went() -> None:
         assert end == len(data) == skipper(Everything, version)(data, 0)
         assert encode(value, version) == data
     sorted_tags = tuple(sorted(FULL.unknown_tags))
-    assert decode(Everything, encode(FULL, 2), 2)[0] == changed(FULL, unknown_tags=sorted_tags)
+    assert decode(Everything, encode(FULL, 2), 2)[0] == replace_fields(FULL, unknown_tags=sorted_tags)
 
 
 def test_null_is_kept_apart_from_empty() -> None:
-    nothing = changed(FULL, key=None, records=None, names=None, maybe=None, spare=None)
-    empty = changed(FULL, key=b"", records=b"", names=(), maybe=Point(), spare=Leader())
+    nothing = replace_fields(FULL, key=None, records=None, names=None, maybe=None, spare=None)
+    empty = replace_fields(FULL, key=b"", records=b"", names=(), maybe=Point(), spare=Leader())
     for version in range(3):
         for value in (nothing, empty):
             found, _ = decode(Everything, encode(value, version), version)
@@ -185,9 +185,9 @@ def test_a_value_is_immutable_hashable_and_equal_only_to_its_own_kind() -> None:
 
 
 def test_changed_gives_a_copy_and_refuses_unknown_names() -> None:
-    assert changed(Point(x=1, label="a"), x=2) == Point(x=2, label="a")
+    assert replace_fields(Point(x=1, label="a"), x=2) == Point(x=2, label="a")
     with pytest.raises(ValueError, match="typo"):
-        changed(Point(), typo=2)
+        replace_fields(Point(), typo=2)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_changed_gives_a_copy_and_refuses_unknown_names() -> None:
 )  # fmt: skip
 def test_a_value_that_does_not_fit_raises_codec_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(CodecError, match=r"Everything v2|does not fit"):
-        encode(changed(FULL, **wrong), 2)
+        encode(replace_fields(FULL, **wrong), 2)
 
 
 def test_null_where_a_version_does_not_allow_it_is_refused_both_ways() -> None:
     with pytest.raises(CodecError):
-        encode(changed(FULL, name=None), 0)
+        encode(replace_fields(FULL, name=None), 0)
     with pytest.raises(CodecError, match="name is null"):
         field_reader(Everything, "name", 0)(b"\xff\xff", 0)
     assert field_reader(Everything, "name", 1)(b"\0", 0) == (None, 1)

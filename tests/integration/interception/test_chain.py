@@ -163,20 +163,20 @@ def test_one_that_always_fails_is_taken_out_and_comes_back_when_it_works_again(a
     sender = Sender(at_first.sidecar.bootstrap, topic)
     sender.batch(*[b"%d" % number for number in range(20)])
 
-    def is_out() -> float:
+    def is_disabled() -> float:
         return at_first.metric('interceptor_disabled{interceptor="third"}')
 
-    assert is_out() == 1
+    assert is_disabled() == 1
     assert at_first.metric('interceptor_failures_total{hook="on_send",interceptor="third"}') == FIRST - 1
-    eventually(is_out, lambda out: out == 0, "the pause is over")
+    eventually(is_disabled, lambda out: out == 0, "the pause is over")
     sender.batch(*[b"%d" % number for number in range(20)])  # its last failure
-    assert is_out() == 1
+    assert is_disabled() == 1
     time.sleep(PAUSE_S)
     sender.batch(*[b"%d" % number for number in range(20)])
 
     sent = [marks(record.headers(), "sent") for record in at_first.log(topic)]
     assert sent == [WITHOUT] * 40 + [WITH] * 20
-    assert is_out() == 0
+    assert is_disabled() == 0
     assert at_first.metric('interceptor_failures_total{hook="on_send",interceptor="third"}') == FIRST
     lines = [line for line in at_first.lines() if line["message"] == "interceptor disabled"]
     assert [(line["interceptor"], line["failures"], line["level"]) for line in lines] == [

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.contract import Batch, Context, ProducerInterceptor
+from kafka_sidecar.interceptors.contract import Context, ProducerInterceptor, RecordBatch
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
@@ -56,7 +56,7 @@ def test_records_that_need_nothing_are_the_very_same(
 ) -> None:
     records = a_batch({"headers": [("tenant", b"x")]})
     adding = configured("add_header", headers={"tenant": "acme", "who": {"from": "principal"}})
-    assert adding.on_send_batch(Batch("orders", 0, records, context(principal=None))) is records
+    assert adding.on_send_batch(RecordBatch("orders", 0, records, context(principal=None))) is records
 
 
 def test_a_value_can_be_of_the_environment(configured: Made, sent: Made, monkeypatch: pytest.MonkeyPatch) -> None:

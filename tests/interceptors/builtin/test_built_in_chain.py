@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Acknowledged, Context
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Context
 
 CHAIN = [
     InterceptorSettings("remove_header", "no-secrets", settings={"keys": ["secret"], "hooks": ["on_send"]}),
@@ -23,7 +23,7 @@ CHAIN = [
 def test_each_sees_what_the_one_before_it_has_left(
     a_batch: Callable[..., Records], context: Callable[..., Context], told: Any
 ) -> None:
-    catalog, here = Catalog(CHAIN, told), context(client_id="app")
+    catalog, here = InterceptorCatalog(CHAIN, told), context(client_id="app")
     chain = catalog.producers("orders")
     assert chain is not None
     given = a_batch({"key": b"k", "value": b"v", "headers": [("secret", b"theirs"), ("a", None)]}, {})
@@ -37,8 +37,8 @@ def test_each_sees_what_the_one_before_it_has_left(
         (record.key, record.value, record.timestamp) for record in given
     ]
 
-    chain.acknowledged(Acknowledged("orders", 0, 2, here, here.clock(), 40), chain.details(left), None)
-    figures = {one.name: one for guard in catalog.guards for one in guard.interceptor.figures()}
+    chain.notify(AcknowledgedBatch("orders", 0, 2, here, here.clock(), 40), chain.collect_details(left), None)
+    figures = {one.name: one for guard in catalog.guards for one in guard.interceptor.metrics()}
     assert figures["written_records"].counters == {("orders", "app"): 2}
     assert figures["sent_record_bytes"].counters == {("orders", "app"): len(left.payload)}
     assert sum(figures["produce_latency_seconds"].histograms["orders",].counts) == 2

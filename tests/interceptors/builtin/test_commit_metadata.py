@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.interceptors.builtin.commit_metadata import CommitMetadata
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
@@ -23,9 +23,9 @@ Committed = Callable[..., str]
 def committed_through(
     settings: dict[str, Any], metadata: str, told: Any, limit: int = MAX_COMMIT_METADATA, **about: Any
 ) -> str:
-    catalog = Catalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told, limit)
+    catalog = InterceptorCatalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told, limit)
     context = Context(clock=lambda: NOW, **{"client_id": "app", "session": 7, **about})
-    (left,) = catalog.committers.before(Offsets({PLACE: OffsetAndMetadata(5, metadata, 3)}, context)).values()
+    (left,) = catalog.committers.pre_commit(Offsets({PLACE: OffsetAndMetadata(5, metadata, 3)}, context)).values()
     assert (left.offset, left.leader_epoch) == (5, 3)
     assert told.failures == []
     return left.metadata

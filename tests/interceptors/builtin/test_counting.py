@@ -10,18 +10,18 @@ import pytest
 
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.interceptors.builtin.hyperloglog import STANDARD_ERROR
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Context, SendError
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Context, RecordBatch, SendError
 
 Made = Callable[..., Any]
 
 
 def shown(counting: Any) -> dict[str, Mapping[tuple[str, ...], float]]:
-    return {one.name: one.gauges or one.counters for one in counting.figures()}
+    return {one.name: one.gauges or one.counters for one in counting.metrics()}
 
 
-def acknowledged(context: Context, topic: str = "orders", count: int = 1) -> Acknowledged:
-    return Acknowledged(topic, 0, count, context, 0, 0)
+def acknowledged(context: Context, topic: str = "orders", count: int = 1) -> AcknowledgedBatch:
+    return AcknowledgedBatch(topic, 0, count, context, 0, 0)
 
 
 def test_records_are_counted_when_they_are_written_and_those_that_are_not_apart(
@@ -45,7 +45,7 @@ def test_bytes_are_those_before_compression(
 ) -> None:
     counting = configured("counting")
     records = a_batch({"value": b"v" * 1000, "key": b"k"}, {"value": None}, codec=codec)
-    assert counting.on_send_batch(Batch("orders", 0, records, context(client_id="app"))) is records
+    assert counting.on_send_batch(RecordBatch("orders", 0, records, context(client_id="app"))) is records
     # length, attributes, timestamp, offset, key, value, headers; a record that has nothing needs 7
     assert shown(counting)["sent_record_bytes"] == {("orders", "app"): 2 + 1 + 1 + 1 + 2 + 2 + 1000 + 1 + 7}
 
@@ -56,8 +56,8 @@ def test_different_keys_are_estimated_and_null_is_none(
     counting = configured("counting")
     for client in "a", "b":
         records = a_batch(*({"key": b"%d" % number} for number in range(1000)), {"key": None}, {"key": b""})
-        counting.on_send_batch(Batch("orders", 0, records, context(client_id=client)))
-    counting.on_send_batch(Batch("logs", 0, a_batch({"key": None}), context()))
+        counting.on_send_batch(RecordBatch("orders", 0, records, context(client_id=client)))
+    counting.on_send_batch(RecordBatch("logs", 0, a_batch({"key": None}), context()))
     ((labels, estimate),) = shown(counting)["distinct_keys"].items()
     assert labels == ("orders",)
     assert abs(estimate - 1001) <= 5 * STANDARD_ERROR * 1001
@@ -75,7 +75,7 @@ def test_clients_that_name_themselves_anew_each_time_do_not_fill_the_memory(
 
 def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., Records], context: Made) -> None:
     counting, here = configured("counting"), context(client_id="app")
-    batch = Batch("orders", 0, a_batch({"value": b"x" * 91}), here)
+    batch = RecordBatch("orders", 0, a_batch({"value": b"x" * 91}), here)
 
     def many(_: int) -> None:
         for _ in range(500):
@@ -90,7 +90,7 @@ def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., R
 
 
 @pytest.mark.parametrize(
-    ("settings", "looks_inside", "names"),
+    ("settings", "needs_records", "names"),
     [
         ({}, True, {"written_records", "unwritten_records", "sent_record_bytes", "distinct_keys"}),
         ({"keys": False}, True, {"written_records", "unwritten_records", "sent_record_bytes"}),
@@ -99,10 +99,10 @@ def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., R
     ],
 )
 def test_nothing_is_decompressed_for_what_is_not_counted(
-    settings: dict[str, Any], looks_inside: bool, names: set[str], told: Any
+    settings: dict[str, Any], needs_records: bool, names: set[str], told: Any
 ) -> None:
-    catalog = Catalog([InterceptorSettings("counting", "it", settings=settings)], told)
+    catalog = InterceptorCatalog([InterceptorSettings("counting", "it", settings=settings)], told)
     chain = catalog.producers("orders")
     assert chain is not None
-    assert (chain.looks_inside, chain.acknowledge) == (looks_inside, True)
-    assert {one.name for one in catalog.guards[0].interceptor.figures()} == names
+    assert (chain.needs_records, chain.wants_acknowledgements) == (needs_records, True)
+    assert {one.name for one in catalog.guards[0].interceptor.metrics()} == names

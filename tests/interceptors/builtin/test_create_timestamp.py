@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.contract import Batch, Context
+from kafka_sidecar.interceptors.contract import Context, RecordBatch
 
 Made = Callable[..., Any]
 NOW = 1_700_000_000_000
@@ -27,7 +27,7 @@ def test_a_header_that_is_there_survives_whatever_it_says(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({"headers": [("_t", bytes(8))]}, {"headers": [("_t", None)]})
-    assert configured("create_timestamp").on_send_batch(Batch("copy", 0, records, context())) is records
+    assert configured("create_timestamp").on_send_batch(RecordBatch("copy", 0, records, context())) is records
 
 
 def test_it_has_no_settings(configured: Made) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Context, SendError
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Context, RecordBatch, SendError
 from kafka_sidecar.interceptors.metrics import Histogram
 
 Made = Callable[..., Any]
@@ -17,7 +17,7 @@ NOW = 1_700_000_000_000
 
 
 def histograms(latency: Any) -> dict[str, dict[str, Histogram]]:
-    return {one.name: {topic: found for (topic,), found in one.histograms.items()} for one in latency.figures()}
+    return {one.name: {topic: found for (topic,), found in one.histograms.items()} for one in latency.metrics()}
 
 
 def expected(*milliseconds: int) -> Histogram:
@@ -32,7 +32,7 @@ def test_the_time_until_records_are_acknowledged_is_counted_for_each(
 ) -> None:
     latency = configured("latency", end_to_end=False)
     for topic, count, took_us in ("orders", 3, 20_000), ("orders", 1, 500_000), ("customers", 2, 0):
-        done = Acknowledged(topic, 0, count, context(), NOW, base_offset=7, took_us=took_us)
+        done = AcknowledgedBatch(topic, 0, count, context(), NOW, base_offset=7, took_us=took_us)
         latency.on_acknowledgement_batch(done, None)
     found = {"orders": expected(20, 20, 20, 500), "customers": expected(0, 0)}
     assert histograms(latency) == {"produce_latency_seconds": found}
@@ -40,8 +40,8 @@ def test_the_time_until_records_are_acknowledged_is_counted_for_each(
 
 def test_neither_a_failure_nor_acks_0_has_a_latency(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency")
-    latency.on_acknowledgement_batch(Acknowledged("orders", 0, 3, context(), NOW), SendError("no", 6))
-    latency.on_acknowledgement_batch(Acknowledged("orders", 0, 3, context(), NOW), None)
+    latency.on_acknowledgement_batch(AcknowledgedBatch("orders", 0, 3, context(), NOW), SendError("no", 6))
+    latency.on_acknowledgement_batch(AcknowledgedBatch("orders", 0, 3, context(), NOW), None)
     assert histograms(latency)["produce_latency_seconds"] == {}
 
 
@@ -50,7 +50,7 @@ def test_the_time_from_making_records_to_the_consumer_is_counted_for_each_that_h
 ) -> None:
     latency = configured("latency", produce=False)
     records = a_batch({"timestamp": NOW - 7}, {"timestamp": NOW - 7}, {"timestamp": -1}, {"timestamp": NOW + 60})
-    assert latency.on_consume_batch(Batch("orders", 0, records, context())) is records
+    assert latency.on_consume_batch(RecordBatch("orders", 0, records, context())) is records
     assert histograms(latency) == {"end_to_end_latency_seconds": {"orders": expected(7, 7, 0)}}
 
 
@@ -58,17 +58,17 @@ def test_it_can_be_counted_from_what_create_timestamp_noted(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     noting, latency = configured("create_timestamp"), configured("latency", **{"from": "_t"}, produce=False)
-    made = noting.on_send_batch(Batch("orders", 0, a_batch({"timestamp": NOW - 9}), context()))
+    made = noting.on_send_batch(RecordBatch("orders", 0, a_batch({"timestamp": NOW - 9}), context()))
     copied = {"timestamp": NOW, "headers": [(header.key, header.value) for header in made[0].headers]}
     others = [{"timestamp": NOW - 1, "headers": [("_t", value)]} for value in (None, b"soon")]
-    latency.on_consume_batch(Batch("copy", 0, a_batch(copied, {"timestamp": NOW - 1}, *others), context()))
+    latency.on_consume_batch(RecordBatch("copy", 0, a_batch(copied, {"timestamp": NOW - 1}, *others), context()))
     assert histograms(latency) == {"end_to_end_latency_seconds": {"copy": expected(9, 1, 1, 1)}}
 
 
 def test_topics_beyond_the_limit_share_a_histogram(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency", max_topics=2)
     for number in range(4):
-        done = Acknowledged(f"t{number}", 0, 1, context(), NOW, 0, took_us=number * 1000)
+        done = AcknowledgedBatch(f"t{number}", 0, 1, context(), NOW, 0, took_us=number * 1000)
         latency.on_acknowledgement_batch(done, None)
     found = {"t0": expected(0), "t1": expected(1), "(other)": expected(2, 3)}
     assert histograms(latency)["produce_latency_seconds"] == found
@@ -76,7 +76,7 @@ def test_topics_beyond_the_limit_share_a_histogram(configured: Made, context: Ca
 
 def test_what_is_shown_is_a_copy(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency")
-    acknowledged = Acknowledged("orders", 0, 1, context(), NOW, 0, took_us=1000)
+    acknowledged = AcknowledgedBatch("orders", 0, 1, context(), NOW, 0, took_us=1000)
     latency.on_acknowledgement_batch(acknowledged, None)
     shown = histograms(latency)["produce_latency_seconds"]["orders"]
     latency.on_acknowledgement_batch(acknowledged, None)
@@ -90,10 +90,10 @@ def test_what_is_shown_is_a_copy(configured: Made, context: Callable[..., Contex
 def test_nothing_is_decompressed_that_is_not_measured(
     settings: dict[str, Any], acknowledge: bool, producers_inside: bool, consumers: bool, told: Any
 ) -> None:
-    catalog = Catalog([InterceptorSettings("latency", "it", settings=settings)], told)
+    catalog = InterceptorCatalog([InterceptorSettings("latency", "it", settings=settings)], told)
     producers = catalog.producers("orders")
-    assert (producers is not None and producers.acknowledge) == acknowledge
-    assert (producers is not None and producers.looks_inside) == producers_inside
+    assert (producers is not None and producers.wants_acknowledgements) == acknowledge
+    assert (producers is not None and producers.needs_records) == producers_inside
     assert (catalog.consumers("orders") is not None) == consumers
 
 

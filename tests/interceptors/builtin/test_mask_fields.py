@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.codec.records import Records, batches, built
+from kafka_sidecar.codec.records import Records, batches, build_batch
 from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.interceptors.guard import Limits
 
@@ -27,10 +27,10 @@ def consumed(a_batch: Callable[..., Records], context: Callable[..., Context], t
 
     def of(settings: Mapping[str, Any], *values: bytes | str | None, limits: Limits | None = None) -> list[Any]:
         named = InterceptorSettings("mask_fields", "mask", settings=settings, limits=limits or Limits())
-        catalog = Catalog([named], told)
+        catalog = InterceptorCatalog([named], told)
         consumers = catalog.consumers("customers")
         assert consumers is not None
-        (empty,) = batches(built([]))
+        (empty,) = batches(build_batch([]))
         records = a_batch(*({"value": one.encode() if isinstance(one, str) else one} for one in values))
         left = consumers.consume(context(), "customers", 0, empty.header, records)
         of.records, of.left, of.catalog = records, left, catalog  # type: ignore[attr-defined]
@@ -122,12 +122,12 @@ def test_it_is_not_taken_out_however_slow_it_is(consumed: Consumed) -> None:
     consumed(CARD, value, limits=Limits(budget_s=0, failures=1))
     (guard,) = consumed.catalog.guards  # type: ignore[attr-defined]
     assert guard.over_budget
-    assert not guard.is_out
+    assert not guard.is_disabled
 
 
 def test_it_counts_what_it_masks_and_why(consumed: Consumed) -> None:
     consumed(CARD, '{"card": {"number": 1}}', '{"card": {"number": 2}}', "{}", "none", None)
-    (figures,) = consumed.catalog.guards[0].interceptor.figures()  # type: ignore[attr-defined]
+    (figures,) = consumed.catalog.guards[0].interceptor.metrics()  # type: ignore[attr-defined]
     assert dict(figures.counters) == {("fields",): 2, ("unreadable",): 1}
 
 

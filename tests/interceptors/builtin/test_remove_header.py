@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Batch, Context
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Context, RecordBatch
 
 Made = Callable[..., Any]
 THERE = {"headers": [("a", b"1"), ("secret", b"2"), ("b", None), ("secret", None), ("token", b"")]}
@@ -24,7 +24,7 @@ def test_consumers_do_not_see_them_either(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     removing = configured("remove_header", keys=["secret"])
-    left = removing.on_consume_batch(Batch("orders", 0, a_batch(THERE), context()))
+    left = removing.on_consume_batch(RecordBatch("orders", 0, a_batch(THERE), context()))
     assert [header.key for header in left[0].headers] == ["a", "b", "token"]
 
 
@@ -32,7 +32,9 @@ def test_records_without_them_are_the_very_same(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({"headers": [("a", b"")]}, {})
-    assert configured("remove_header", keys=["secret"]).on_send_batch(Batch("o", 0, records, context())) is records
+    assert (
+        configured("remove_header", keys=["secret"]).on_send_batch(RecordBatch("o", 0, records, context())) is records
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,12 @@ def test_only_the_hooks_of_the_settings_look_inside(
     hooks: list[str], producers: bool, consumers: bool, told: Any
 ) -> None:
     settings = InterceptorSettings("remove_header", "it", settings={"keys": ["secret"], "hooks": hooks})
-    catalog = Catalog([settings], told)
+    catalog = InterceptorCatalog([settings], told)
     assert (catalog.producers("orders") is not None, catalog.consumers("orders") is not None) == (producers, consumers)
 
 
 def test_it_is_never_left_out_for_nobody_is_to_see_what_it_removes(configured: Made) -> None:
-    assert configured("remove_header", keys=["secret"]).hints().never_left_out
+    assert configured("remove_header", keys=["secret"]).hints().fail_closed
 
 
 @pytest.mark.parametrize("wrong", [{}, {"keys": ["a"], "hooks": []}])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -20,18 +20,18 @@ Given = Mapping[TopicPartition, OffsetAndMetadata]
 class Group:
     """Commits through a chain, and what a broker would have stored in the end."""
 
-    catalog: Catalog
+    catalog: InterceptorCatalog
     now: int = 1_700_000_000_000
     stored: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
 
     def asks(self, offsets: Given, **about: Any) -> Offsets:
         """The request as it leaves for the broker."""
         context = Context(clock=lambda: self.now, **{"group_id": "g", "session": 1, "member_id": "m", **about})
-        return self.catalog.committers.before(Offsets(offsets, context))
+        return self.catalog.committers.pre_commit(Offsets(offsets, context))
 
     def succeeds(self, sent: Offsets) -> None:
         self.stored |= sent
-        self.catalog.committers.after(sent)
+        self.catalog.committers.on_commit(sent)
 
     def commits(self, offsets: Given, **about: Any) -> Given:
         """What is sent, and succeeds."""
@@ -40,11 +40,11 @@ class Group:
         return sent
 
 
-def chain(told: Any, *types: str, **settings: Any) -> Catalog:
+def chain(told: Any, *types: str, **settings: Any) -> InterceptorCatalog:
     named = [
         InterceptorSettings(one, one, settings=settings if one == "skip_identical_commits" else {}) for one in types
     ]
-    return Catalog(named, told)
+    return InterceptorCatalog(named, told)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_it_looks_at_no_records_and_counts_what_it_leaves_out(group: Group) -> N
     group.commits({P0: FIVE, P1: FIVE})
     group.commits({P0: FIVE, P1: FIVE})
     (guard,) = group.catalog.guards
-    (figures,) = guard.interceptor.figures()
+    (figures,) = guard.interceptor.metrics()
     assert not guard.hints.wants_records
     assert dict(figures.counters) == {(): 2}
 

@@ -15,8 +15,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.interceptors.builtin import spans
-from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parsed
-from kafka_sidecar.interceptors.contract import Acknowledged, Batch, Context, SendError
+from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parse_traceparent
+from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Context, RecordBatch, SendError
 
 Made = Callable[..., Any]
 NOW = 1_700_000_000_000
@@ -94,9 +94,11 @@ def values(attributes: Any) -> dict[str, Any]:
 
 
 def produced(tracing: Any, records: Records, context: Context, error: Exception | None = None) -> list[TraceParent]:
-    made = tracing.on_send_batch(Batch("orders", 3, records, context))
-    tracing.on_acknowledgement_batch(Acknowledged("orders", 3, len(records), context, NOW, -1 if error else 70), error)
-    return [own for record in made if (own := parsed(record.header("traceparent").value))]
+    made = tracing.on_send_batch(RecordBatch("orders", 3, records, context))
+    tracing.on_acknowledgement_batch(
+        AcknowledgedBatch("orders", 3, len(records), context, NOW, -1 if error else 70), error
+    )
+    return [own for record in made if (own := parse_traceparent(record.header("traceparent").value))]
 
 
 def test_a_record_s_span_has_the_ids_that_stand_in_it(
@@ -163,9 +165,9 @@ def test_requests_that_overlap_keep_their_spans_apart(
 ) -> None:
     contexts = [context(client_id="app"), context(client_id="app")]
     for one in contexts:
-        tracing.on_send_batch(Batch("orders", 3, a_batch({}), one))
+        tracing.on_send_batch(RecordBatch("orders", 3, a_batch({}), one))
     for one, offset in zip(reversed(contexts), (1, 0), strict=True):
-        tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 1, one, NOW, offset), None)
+        tracing.on_acknowledgement_batch(AcknowledgedBatch("orders", 3, 1, one, NOW, offset), None)
     found = exported(tracing, collector)
     assert [values(span.attributes)["messaging.kafka.offset"] for span in found] == [1, 0]
 
@@ -176,28 +178,28 @@ def test_what_is_never_acknowledged_does_not_fill_the_memory(
     context: Callable[..., Context],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(spans, "MOST_WAITING", 5)
+    monkeypatch.setattr(spans, "MAX_PENDING_SPANS", 5)
     sent = [context() for _ in range(4)]
     for one in sent:
-        tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), one))
-    assert [figures.counters for figures in tracing.figures()] == [{(): 4}]  # the oldest
-    tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 2, sent[3], NOW, 0), None)
-    tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), context()))
-    assert [figures.counters for figures in tracing.figures()] == [{(): 4}]
-    tracing.on_send_batch(Batch("orders", 3, a_batch(*[{}] * 7), context()))
-    assert [figures.counters for figures in tracing.figures()] == [{(): 10}]
+        tracing.on_send_batch(RecordBatch("orders", 3, a_batch({}, {}), one))
+    assert [figures.counters for figures in tracing.metrics()] == [{(): 4}]  # the oldest
+    tracing.on_acknowledgement_batch(AcknowledgedBatch("orders", 3, 2, sent[3], NOW, 0), None)
+    tracing.on_send_batch(RecordBatch("orders", 3, a_batch({}, {}), context()))
+    assert [figures.counters for figures in tracing.metrics()] == [{(): 4}]
+    tracing.on_send_batch(RecordBatch("orders", 3, a_batch(*[{}] * 7), context()))
+    assert [figures.counters for figures in tracing.metrics()] == [{(): 10}]
 
 
 def test_a_request_that_names_a_partition_twice_leaves_no_span_behind(
     tracing: Any, a_batch: Callable[..., Records], context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spans, "MOST_WAITING", 5)
+    monkeypatch.setattr(spans, "MAX_PENDING_SPANS", 5)
     for _ in range(4):
         twice = context()
         for _ in range(2):
-            tracing.on_send_batch(Batch("orders", 3, a_batch({}, {}), twice))
-        tracing.on_acknowledgement_batch(Acknowledged("orders", 3, 2, twice, NOW, 0), None)
-    assert [figures.counters for figures in tracing.figures()] == [{(): 8}]
+            tracing.on_send_batch(RecordBatch("orders", 3, a_batch({}, {}), twice))
+        tracing.on_acknowledgement_batch(AcknowledgedBatch("orders", 3, 2, twice, NOW, 0), None)
+    assert [figures.counters for figures in tracing.metrics()] == [{(): 8}]
 
 
 def test_text_that_cannot_be_written_is_exported_escaped(

@@ -12,9 +12,9 @@ from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parsed
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
-from kafka_sidecar.interceptors.contract import Batch, Context
+from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parse_traceparent
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Context, RecordBatch
 
 Made = Callable[..., Any]
 TRACE, SPAN = b"4bf92f3577b34da6a3ce929d0e0e4736", b"00f067aa0ba902b7"
@@ -26,7 +26,7 @@ def of(headers: list[tuple[str, bytes | None]]) -> TraceParent:
     """The one `traceparent` of a record; it must be the last header."""
     (value,) = [value for key, value in headers if key == "traceparent"]
     assert headers[-1] == ("traceparent", value)
-    own = parsed(value)
+    own = parse_traceparent(value)
     assert own is not None
     return own
 
@@ -85,7 +85,9 @@ def test_without_start_records_without_a_trace_are_the_very_same(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({}, {"headers": [STATE]})
-    assert configured("trace_context", start=False).on_send_batch(Batch("orders", 0, records, context())) is records
+    assert (
+        configured("trace_context", start=False).on_send_batch(RecordBatch("orders", 0, records, context())) is records
+    )
 
 
 def test_opentelemetry_reads_what_leaves(configured: Made, sent: Made) -> None:
@@ -108,9 +110,9 @@ def test_without_the_library_for_it_the_export_is_refused_with_the_remedy(
 
 
 def test_without_export_nobody_waits_for_acknowledgements(told: Any) -> None:
-    chain = Catalog([InterceptorSettings("trace_context", "it")], told).producers("orders")
+    chain = InterceptorCatalog([InterceptorSettings("trace_context", "it")], told).producers("orders")
     assert chain is not None
-    assert (chain.looks_inside, chain.acknowledge) == (True, False)
+    assert (chain.needs_records, chain.wants_acknowledgements) == (True, False)
 
 
 @pytest.mark.parametrize("wrong", [{"sample": 1.5}, {"sample": -0.1}, {"sample": "often"}])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parsed
+from kafka_sidecar.interceptors.builtin.traceparent import TraceParent, parse_traceparent
 
 TRACE, SPAN = b"12345678901234567890123456789012", b"1234567890123456"
 
@@ -29,7 +29,7 @@ def header(version: bytes = b"00", trace: bytes = TRACE, span: bytes = SPAN, fla
     ],
 )
 def test_what_is_valid_is_read_and_flags_that_are_not_known_are_not(value: bytes, flags: int) -> None:
-    assert parsed(value) == TraceParent(TRACE, SPAN, flags)
+    assert parse_traceparent(value) == TraceParent(TRACE, SPAN, flags)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_what_is_valid_is_read_and_flags_that_are_not_known_are_not(value: bytes
     ],
 )
 def test_what_is_not_valid_is_not_read(value: bytes | None) -> None:
-    assert parsed(value) is None
+    assert parse_traceparent(value) is None
 
 
 @given(st.binary(max_size=70))
 def test_no_bytes_raise(value: bytes) -> None:
-    assert parsed(value) is None
+    assert parse_traceparent(value) is None
 
 
 @given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 3))
 def test_what_is_written_is_read(trace: int, span: int, flags: int) -> None:
     one = TraceParent(b"%032x" % trace, b"%016x" % span, flags)
-    assert parsed(bytes(one)) == one
+    assert parse_traceparent(bytes(one)) == one
     assert one.is_sampled == bool(flags & 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.policies.builtin.cel import program
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.builtin.cel import compile_program
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
@@ -98,13 +98,13 @@ def test_the_client_may_be_told_something_else(refusals: Refusals) -> None:
     ],
 )
 def test_a_condition_needs_what_it_names(expression: str, hints: Hints) -> None:
-    assert program(expression).hints == hints
+    assert compile_program(expression).hints == hints
 
 
 def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[..., Any], orders: Any) -> None:
     contents = batch({}, {})
-    plan = Catalog({"never": PolicySettings("cel", settings={"expression": "topic != 'orders'"})}).plan("never")
-    assert [one.index for one in plan.judge(orders, contents, 1 << 20)] == [-1]
+    plan = PolicyCatalog({"never": PolicySettings("cel", settings={"expression": "topic != 'orders'"})}).plan("never")
+    assert [one.index for one in plan.validate(orders, contents, 1 << 20)] == [-1]
     assert contents.inflated == 0
 
 
@@ -120,16 +120,16 @@ def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[.
 )
 def test_what_is_no_condition_is_refused_in_one_line(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
-        Catalog({}).plan(text)
+        PolicyCatalog({}).plan(text)
     assert "\n" not in str(refused.value)
 
 
 def test_a_configured_condition_takes_no_other() -> None:
-    catalog = Catalog({"it": PolicySettings("cel", settings={"expression": "key == 'a'"})})
+    catalog = PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "key == 'a'"})})
     with pytest.raises(ValueError, match="write one condition"):
         catalog.plan("it:value")
 
 
 def test_a_configured_condition_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="policy it: '1 \\+' is no CEL"):
-        Catalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})
+        PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -64,9 +64,9 @@ def test_headers_whose_keys_are_not_utf_8_are_told_apart_by_their_bytes(refusals
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"it": PolicySettings("headers", settings=settings)})
+        PolicyCatalog({"it": PolicySettings("headers", settings=settings)})
 
 
 def test_a_topic_cannot_give_it_an_argument() -> None:
     with pytest.raises(ValueError, match="takes no argument"):
-        Catalog({"it": PolicySettings("headers", settings={"required": ["a"]})}).plan("it:a")
+        PolicyCatalog({"it": PolicySettings("headers", settings={"required": ["a"]})}).plan("it:a")

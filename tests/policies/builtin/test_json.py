@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints
 from kafka_sidecar.policies.testing import check
 
@@ -104,7 +104,7 @@ def test_what_a_writer_of_json_writes_passes(value: Any) -> None:
     ],
 )
 def test_it_looks_at_what_it_judges(part: str, hints: Hints) -> None:
-    assert Catalog({"it": PolicySettings("json", settings={"part": part})}).plan("it").hints == hints
+    assert PolicyCatalog({"it": PolicySettings("json", settings={"part": part})}).plan("it").hints == hints
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_it_looks_at_what_it_judges(part: str, hints: Hints) -> None:
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"it": PolicySettings("json", settings=settings)})
+        PolicyCatalog({"it": PolicySettings("json", settings=settings)})
 
 
 def test_a_topic_cannot_give_it_an_argument() -> None:
     with pytest.raises(ValueError, match="takes no argument, but gets 'key'"):
-        Catalog({}).plan("json:key")
+        PolicyCatalog({}).plan("json:key")

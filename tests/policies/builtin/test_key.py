@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 MISSING = "Topic orders requires records to have a key"
@@ -55,14 +55,14 @@ def test_a_pattern_that_other_engines_never_finish_takes_no_time(refusals: Refus
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"it": PolicySettings("key", settings=settings)})
+        PolicyCatalog({"it": PolicySettings("key", settings=settings)})
 
 
 def test_an_argument_that_is_no_pattern_is_refused() -> None:
     with pytest.raises(ValueError, match=r"policy key: .* is no regular expression"):
-        Catalog({}).plan("key:[")
+        PolicyCatalog({}).plan("key:[")
 
 
 def test_a_policy_that_demands_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="demands nothing"):
-        Catalog({"it": PolicySettings("key", settings={"required": False})}).plan("it")
+        PolicyCatalog({"it": PolicySettings("key", settings={"required": False})}).plan("it")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
@@ -59,17 +59,17 @@ def test_a_batch_with_too_many_records_is_refused_without_looking_into_it(
     batch: Callable[..., Any], orders: TopicMetadata
 ) -> None:
     settings = {"max_records": 2, "max_value_bytes": 1}
-    plan = Catalog({"few": PolicySettings("limits", settings=settings)}).plan("few")
-    assert plan.judge(orders, batch({}, {}), 1 << 20) == []
+    plan = PolicyCatalog({"few": PolicySettings("limits", settings=settings)}).plan("few")
+    assert plan.validate(orders, batch({}, {}), 1 << 20) == []
     three = batch({}, {}, {"value": b"too large"})
-    (found,) = plan.judge(orders, three, 1 << 20)
+    (found,) = plan.validate(orders, three, 1 << 20)
     assert (found.index, found.reason) == (WHOLE_BATCH, "batch_count")
     assert found.message == "Topic orders requires batches to have at most 2 records"
     assert three.inflated == 0
 
 
 def test_a_limit_on_records_in_a_batch_alone_never_opens_one() -> None:
-    plan = Catalog({"few": PolicySettings("limits", settings={"max_records": 2})}).plan("few")
+    plan = PolicyCatalog({"few": PolicySettings("limits", settings={"max_records": 2})}).plan("few")
     assert not plan.hints.access_contents
 
 
@@ -89,10 +89,10 @@ def test_limits_may_be_written_with_their_unit(refusals: Refusals) -> None:
 )
 def test_what_cannot_be_a_limit_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"it": PolicySettings("limits", settings=settings)})
+        PolicyCatalog({"it": PolicySettings("limits", settings=settings)})
 
 
 def test_a_topic_cannot_give_it_an_argument() -> None:
-    catalog = Catalog({"it": PolicySettings("limits", settings={"max_headers": 1})})
+    catalog = PolicyCatalog({"it": PolicySettings("limits", settings={"max_headers": 1})})
     with pytest.raises(ValueError, match="policy it: takes no argument, but gets '5'"):
         catalog.plan("it:5")

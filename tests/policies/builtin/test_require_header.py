@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import TopicMetadata
-from kafka_sidecar.policies.plans import Refusal
+from kafka_sidecar.policies.plans import Rejection
 
 Batches = Callable[..., Any]
 LIMIT = 1 << 20
@@ -23,35 +23,35 @@ def test_records_without_the_header_are_refused_in_the_kip_s_words(batch: Batche
         {"headers": [("trace-id", None), ("trace-id", b"")]},
     )
     text = "Topic orders requires records to contain a header with key: trace-id"
-    found = Catalog({}).plan("require_header:trace-id").judge(orders, contents, LIMIT)
-    assert found == [Refusal(index, text, "require_header", "no_header") for index in (1, 2)]
+    found = PolicyCatalog({}).plan("require_header:trace-id").validate(orders, contents, LIMIT)
+    assert found == [Rejection(index, text, "require_header", "no_header") for index in (1, 2)]
 
 
 def test_the_header_may_stand_in_the_configuration(batch: Batches, orders: TopicMetadata) -> None:
-    catalog = Catalog({"traced": PolicySettings("require_header", settings={"key": "trace-id"})})
-    (found,) = catalog.plan("traced").judge(orders, batch({}), LIMIT)
+    catalog = PolicyCatalog({"traced": PolicySettings("require_header", settings={"key": "trace-id"})})
+    (found,) = catalog.plan("traced").validate(orders, batch({}), LIMIT)
     assert found.message.endswith(": trace-id")
 
 
 def test_the_topic_s_header_goes_before_the_configured_one(batch: Batches, orders: TopicMetadata) -> None:
-    catalog = Catalog({"traced": PolicySettings("require_header", settings={"key": "trace-id"})})
-    (found,) = catalog.plan("traced:Grüße").judge(orders, batch({}), LIMIT)
+    catalog = PolicyCatalog({"traced": PolicySettings("require_header", settings={"key": "trace-id"})})
+    (found,) = catalog.plan("traced:Grüße").validate(orders, batch({}), LIMIT)
     assert found.message.endswith(": Grüße")
 
 
 def test_it_looks_at_headers_alone() -> None:
-    hints = Catalog({}).plan("require_header:x").hints
+    hints = PolicyCatalog({}).plan("require_header:x").hints
     assert hints.access_headers
     assert (hints.access_key_bytes, hints.access_value_bytes) == (0, 0)
 
 
 def test_a_policy_that_names_no_header_is_refused() -> None:
     with pytest.raises(ValueError, match="policy require_header: which header"):
-        Catalog({}).plan("require_header")
+        PolicyCatalog({}).plan("require_header")
 
 
 def test_a_facade_gives_it_the_whole_string_as_in_the_kip(batch: Batches, orders: TopicMetadata) -> None:
     facade = PolicySettings("kafka_sidecar.policies.builtin.require_header.RequireHeader")
-    (found,) = Catalog({}, facade).plan("a, b:c").judge(orders, batch({}), LIMIT)
+    (found,) = PolicyCatalog({}, facade).plan("a, b:c").validate(orders, batch({}), LIMIT)
     assert found.message.endswith("key: a, b:c")
     assert found.policy == "RequireHeader"

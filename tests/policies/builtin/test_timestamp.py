@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.policies.builtin.timestamp import Timestamp
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import TopicMetadata
 
 NOW = 1_700_000_000_000  # ms
@@ -21,7 +21,7 @@ def reasons(orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
     def of(settings: dict[str, Any], *timestamps: int) -> list[tuple[int, str, str]]:
         policy = Timestamp(clock=lambda: NOW / 1000)
         policy.configure(settings)
-        (batch,) = batches(built([NewRecord(b"", timestamp_delta=at) for at in timestamps]))
+        (batch,) = batches(build_batch([NewRecord(b"", timestamp_delta=at) for at in timestamps]))
         return [(fault.index, fault.reason, fault.message) for fault in policy.validate_batch(orders, batch.records())]
 
     return of
@@ -49,12 +49,12 @@ def test_a_record_without_a_timestamp_passes_unless_one_is_required(reasons: Cal
 
 
 def test_the_clock_is_the_system_s_where_none_is_given(batch: Callable[..., Any], orders: TopicMetadata) -> None:
-    plan = Catalog({"recent": PolicySettings("timestamp", settings={"before_max": "1d"})}).plan("recent")
-    assert [one.reason for one in plan.judge(orders, batch({"timestamp": NOW}), 1 << 20)] == ["timestamp_too_old"]
+    plan = PolicyCatalog({"recent": PolicySettings("timestamp", settings={"before_max": "1d"})}).plan("recent")
+    assert [one.reason for one in plan.validate(orders, batch({"timestamp": NOW}), 1 << 20)] == ["timestamp_too_old"]
 
 
 def test_it_reads_nothing_of_the_records() -> None:
-    hints = Catalog({}).plan("timestamp").hints
+    hints = PolicyCatalog({}).plan("timestamp").hints
     assert (hints.access_metadata, hints.access_headers, hints.access_value_bytes) == (True, False, 0)
 
 
@@ -68,4 +68,4 @@ def test_it_reads_nothing_of_the_records() -> None:
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Catalog({"it": PolicySettings("timestamp", settings=settings)})
+        PolicyCatalog({"it": PolicySettings("timestamp", settings=settings)})

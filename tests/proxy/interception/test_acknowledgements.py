@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from support.produce_requests import FIRST_WITH_IDS, VERSIONS, batch, stored, topic_id
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.proxy.interception.acknowledgements import RETRIABLE, answers, records_in
 
 # What no broker answers to a Produce: they are about controllers, fetch sessions, listeners, elections and shares.
@@ -44,7 +44,7 @@ def test_noise_raises_a_codec_error_or_says_something(version: int, noise: bytes
 def test_a_header_is_believed_where_it_is_right_however_well_the_records_are_compressed(
     codec: int, records: int
 ) -> None:
-    smallest = built([NewRecord(None, offset_delta=0)] * records, codec=codec, last_offset_delta=records - 1)
+    smallest = build_batch([NewRecord(None, offset_delta=0)] * records, codec=codec, last_offset_delta=records - 1)
     (found,) = batches(smallest)
     assert records_in(found, LIMIT) == records
 

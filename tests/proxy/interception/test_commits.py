@@ -20,7 +20,7 @@ from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.offset_commit import OffsetCommitRequest
 from kafka_sidecar.codec.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -372,7 +372,7 @@ def test_a_partition_that_is_named_twice_is_answered_twice() -> None:
     frame = committing(PLAIN, 8, {"orders": {0: (1, "a")}})
     request_at = 4 + 8 + 2 + 3 + 1
     request, _ = decode(OffsetCommitRequest, frame, 8, request_at)
-    twice = changed(request, topics=request.topics * 2)
+    twice = replace_fields(request, topics=request.topics * 2)
     frame = oracle.framed(frame[4:request_at] + encode(twice, 8))
     around, _ = commits()
     assert exchange(around, PLAIN, 8).request(frame) is frame
@@ -388,12 +388,14 @@ def test_unknown_tagged_fields_survive_a_change() -> None:
     request, _ = decode(TxnOffsetCommitRequest, frame, 4, at)
 
     def tagged(request: TxnOffsetCommitRequest) -> bytes:
-        topics = tuple(changed(topic, unknown_tags=((6, b"six"),)) for topic in request.topics)
-        return oracle.framed(frame[4:at] + encode(changed(request, topics=topics, unknown_tags=((7, b"seven"),)), 4))
+        topics = tuple(replace_fields(topic, unknown_tags=((6, b"six"),)) for topic in request.topics)
+        return oracle.framed(
+            frame[4:at] + encode(replace_fields(request, topics=topics, unknown_tags=((7, b"seven"),)), 4)
+        )
 
     around, _ = commits(without(("free", 3)))
     out = exchange(around, IN_TRANSACTION, 4).request(tagged(request))
-    assert out == tagged(changed(request, topics=request.topics[:1]))
+    assert out == tagged(replace_fields(request, topics=request.topics[:1]))
 
 
 async def test_a_transactional_commit_by_ids_is_intercepted_as_one_by_names() -> None:
@@ -411,7 +413,7 @@ async def test_a_transactional_commit_by_ids_is_intercepted_as_one_by_names() ->
     header = header[:2] + (6).to_bytes(2, "big") + header[4:]
     around, _ = commits(without(("orders", 0)))
     out = await around.sent(exchange(around, IN_TRANSACTION, 6), oracle.framed(header + encode(request, 6)))
-    assert out == oracle.framed(header + encode(changed(request, topics=topics[1:]), 6))
+    assert out == oracle.framed(header + encode(replace_fields(request, topics=topics[1:]), 6))
 
 
 @FEWER

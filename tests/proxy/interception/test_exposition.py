@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.interception import Commits, Intercepting
 
-from kafka_sidecar.interceptors.metrics import Figures, Histogram
+from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.admin.exposition import exposed
 from kafka_sidecar.proxy.interception.exposition import exposed as families
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -34,8 +34,8 @@ def of(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
-def gives(around: Intercepting, at: int, figures: Callable[[], Iterable[Any]]) -> None:
-    around.interceptors[at].figures = figures
+def gives(around: Intercepting, at: int, metrics: Callable[[], Iterable[Any]]) -> None:
+    around.interceptors[at].metrics = metrics
 
 
 def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
@@ -47,7 +47,7 @@ def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
     slow.over_budget["pre_commit"] = 4
     slow.calls["pre_commit"] = Histogram()
     slow.calls["pre_commit"].add(100, 2)
-    slow.out_until = slow.clock() + 60
+    slow.disabled_until = slow.clock() + 60
     _, found = metrics(around)
     assert found[of("intercepted_batches_total", api_key="Produce", result="changed")] == 3
     assert found[of("intercepted_offsets_total", result="dropped")] == 2
@@ -64,13 +64,13 @@ def test_what_an_interceptor_counts_itself_is_shown_under_its_name() -> None:
     histogram = Histogram()
     histogram.add(20, 3)
 
-    def figures() -> Iterable[Figures]:
-        yield Figures("a", "A.", ("topic",), counters={("x",): 1, ('odd"\n\\',): 2})
-        yield Figures("b", "B.", (), gauges={(): 1.5})
-        yield Figures("c", "C.", ("topic",), histograms={("x",): histogram})
-        yield Figures("nothing", "Nothing yet.", ("topic",))
+    def own() -> Iterable[Metric]:
+        yield Metric("a", "A.", ("topic",), counters={("x",): 1, ('odd"\n\\',): 2})
+        yield Metric("b", "B.", (), gauges={(): 1.5})
+        yield Metric("c", "C.", ("topic",), histograms={("x",): histogram})
+        yield Metric("nothing", "Nothing yet.", ("topic",))
 
-    gives(around, 0, figures)
+    gives(around, 0, own)
     page, found = metrics(around)
     assert found[of("a_total", interceptor="Commits0", topic="x")] == 1
     assert found[of("a_total", interceptor="Commits0", topic='odd"\n\\')] == 2
@@ -85,16 +85,16 @@ def test_two_interceptors_of_one_type_share_a_metric() -> None:
     assert {of("told_total", interceptor=name) for name in ("Adds0", "Adds1")} <= found.keys()
 
 
-def raising() -> Iterable[Figures]:
-    yield Figures("good", "Good.", (), {(): 1})
+def raising() -> Iterable[Metric]:
+    yield Metric("good", "Good.", (), {(): 1})
     raise RuntimeError("a bug")
 
 
-def exiting() -> Iterable[Figures]:
+def exiting() -> Iterable[Metric]:
     raise SystemExit(3)
 
 
-def panicking() -> Iterable[Figures]:
+def panicking() -> Iterable[Metric]:
     raise BaseException("unwrap")
 
 
@@ -104,15 +104,15 @@ ODD: dict[str, Callable[[], Iterable[Any]]] = {
     "panics": panicking,
     "no figures": lambda: [None],
     "nothing": lambda: None,  # type: ignore[dict-item, return-value]
-    "no number": lambda: [Figures("x", "X.", (), {(): "many"})],  # type: ignore[dict-item]
-    "a list": lambda: [Figures("x", "X.", (), {(): [1]})],  # type: ignore[dict-item]
-    "not about anything": lambda: [Figures("x", None, (), {(): 1})],  # type: ignore[arg-type]
-    "no name": lambda: [Figures("no name", "X.", (), {(): 1})],
-    "too few labels": lambda: [Figures("x", "X.", ("a", "b"), {("1",): 1})],
-    "too many labels": lambda: [Figures("x", "X.", (), {("1",): 1})],
-    "two kinds": lambda: [Figures("x", "X.", (), {(): 1}, {(): 2}, {(): Histogram()})],
-    "other labels": lambda: [Figures("told", "X.", ("topic",), {("x",): 1})],
-    "another kind": lambda: [Figures("told", "X.", (), {}, {(): 1})],
+    "no number": lambda: [Metric("x", "X.", (), {(): "many"})],  # type: ignore[dict-item]
+    "a list": lambda: [Metric("x", "X.", (), {(): [1]})],  # type: ignore[dict-item]
+    "not about anything": lambda: [Metric("x", None, (), {(): 1})],  # type: ignore[arg-type]
+    "no name": lambda: [Metric("no name", "X.", (), {(): 1})],
+    "too few labels": lambda: [Metric("x", "X.", ("a", "b"), {("1",): 1})],
+    "too many labels": lambda: [Metric("x", "X.", (), {("1",): 1})],
+    "two kinds": lambda: [Metric("x", "X.", (), {(): 1}, {(): 2}, {(): Histogram()})],
+    "other labels": lambda: [Metric("told", "X.", ("topic",), {("x",): 1})],
+    "another kind": lambda: [Metric("told", "X.", (), {}, {(): 1})],
 }
 
 
@@ -129,17 +129,17 @@ def test_a_failure_to_give_figures_is_logged(caplog: pytest.LogCaptureFixture) -
     gives(around, 0, raising)
     for _ in range(2):
         metrics(around)
-    assert [vars(record)["hook"] for record in caplog.records] == ["figures"]
+    assert [vars(record)["hook"] for record in caplog.records] == ["metrics"]
 
 
 def test_labels_that_are_no_text_are_shown_as_text() -> None:
     around = Intercepting("Commits")
-    gives(around, 0, lambda: [Figures("x", "X.", ("partition",), {(3,): 1})])  # type: ignore[dict-item]
+    gives(around, 0, lambda: [Metric("x", "X.", ("partition",), {(3,): 1})])  # type: ignore[dict-item]
     assert metrics(around)[1][of("x_total", interceptor="Commits0", partition="3")] == 1
     assert isinstance(around.interceptors[0], Commits)
 
 
 def test_labels_that_cannot_be_written_are_shown_escaped() -> None:
     around = Intercepting("Commits")
-    gives(around, 0, lambda: [Figures("x", "X.", ("client_id",), {("\udcff",): 1})])
+    gives(around, 0, lambda: [Metric("x", "X.", ("client_id",), {("\udcff",): 1})])
     assert metrics(around)[1][of("x_total", interceptor="Commits0", client_id="\\udcff")] == 1

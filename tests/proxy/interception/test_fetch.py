@@ -19,9 +19,9 @@ from support.produce_requests import batch, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchResponse
-from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.proxy.interception.fetch import (
     BYTES_AT_ONCE,
     FIRST_WITH_IDS,
@@ -133,8 +133,8 @@ def test_only_what_interceptors_change_is_new(version: int) -> None:
         "payments": {0: two},
     }
     out = at_once(around, version, fetched(version, topics))
-    edited = built([NewRecord(b"edited"), NewRecord(b"keep")], base_offset=5)
-    left = built([NewRecord(b"keep", offset_delta=1)], base_offset=7)
+    edited = build_batch([NewRecord(b"edited"), NewRecord(b"keep")], base_offset=5)
+    left = build_batch([NewRecord(b"keep", offset_delta=1)], base_offset=7)
     assert out == fetched(version, {**topics, "orders": {**topics["orders"], 2: edited + left}})
     assert around.observed.batches == {("Fetch", "changed"): 2, ("Fetch", "unchanged"): 1}
 
@@ -187,14 +187,14 @@ def tagged(version: int, records: bytes, frame: bytes) -> bytes:
     assert end == len(frame)
     (topic,) = response.responses
     (one,) = topic.partitions
-    one = changed(
+    one = replace_fields(
         one, records=records, preferred_read_replica=3, unknown_tags=((9, b"nine"),),
-        diverging_epoch=changed(one.diverging_epoch, epoch=2, end_offset=17),
-        current_leader=changed(one.current_leader, leader_id=1, leader_epoch=9),
+        diverging_epoch=replace_fields(one.diverging_epoch, epoch=2, end_offset=17),
+        current_leader=replace_fields(one.current_leader, leader_id=1, leader_epoch=9),
     )  # fmt: skip
-    topic = changed(topic, partitions=(one,), unknown_tags=((5, b"five"),))
+    topic = replace_fields(topic, partitions=(one,), unknown_tags=((5, b"five"),))
     return oracle.framed(
-        frame[4:9] + encode(changed(response, responses=(topic,), unknown_tags=((77, b"x"),)), version)
+        frame[4:9] + encode(replace_fields(response, responses=(topic,), unknown_tags=((77, b"x"),)), version)
     )
 
 

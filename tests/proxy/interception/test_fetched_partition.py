@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.interception import Intercepting
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.fetched_partition import Left, Reading, TooLongError, consumed
 
@@ -34,12 +34,12 @@ Aborted = Sequence[tuple[int, int]]  # producer id, first offset
 def records(*values: str | None, base: int = 0, **header: Any) -> bytes:
     """A batch; None: a record that compaction has taken away."""
     new = [NewRecord(value.encode(), offset_delta=at) for at, value in enumerate(values) if value is not None]
-    return built(new, base_offset=base, last_offset_delta=len(values) - 1, **header)
+    return build_batch(new, base_offset=base, last_offset_delta=len(values) - 1, **header)
 
 
 def mark(abort: bool, producer: int, base: int) -> bytes:
     key = bytes((0, 0, 0, 0 if abort else 1))
-    return built(
+    return build_batch(
         [NewRecord(bytes(6), key)], attributes=TRANSACTIONAL | CONTROL, base_offset=base, producer_id=producer,
         producer_epoch=0,
     )  # fmt: skip
@@ -103,7 +103,7 @@ def logs(draw: st.DrawFn) -> Log:
         )
         producer = draw(st.sampled_from([1, 2]))
         if kind == "own":  # a marker of ours, as of a sidecar in front of this one
-            parts.append(built([NewRecord(bytes(6), bytes((0, 0, 0, 1)))], attributes=0x30, base_offset=offset))
+            parts.append(build_batch([NewRecord(bytes(6), bytes((0, 0, 0, 1)))], attributes=0x30, base_offset=offset))
             offset += 1
             continue
         if kind in ("commit", "abort"):
@@ -215,7 +215,7 @@ def test_who_must_not_see_records_goes_on_where_all_others_do(log: Log, committe
 
 
 def test_a_partition_of_which_all_is_dropped_becomes_one_marker() -> None:
-    data = built(
+    data = build_batch(
         [NewRecord(b"drop", offset_delta=at) for at in range(10)], base_offset=1000, leader_epoch=3,
         base_timestamp=1_699_999_999_000, max_timestamp=1_700_000_000_000,
     )  # fmt: skip

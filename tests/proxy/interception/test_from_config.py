@@ -9,14 +9,16 @@ import pytest
 from support.in_process import config
 from support.interception import Adds, Opened
 
-from kafka_sidecar.interceptors.catalog import Catalog
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.interception.from_config import catalog
 from kafka_sidecar.proxy.interception.stats import Observed
 
 REPORT = Observed(lambda: 0.0)
 
 
-def made(*interceptors: dict[str, Any], previous: Catalog | None = None, **settings: Any) -> Catalog:
+def made(
+    *interceptors: dict[str, Any], previous: InterceptorCatalog | None = None, **settings: Any
+) -> InterceptorCatalog:
     given: dict[str, Any] = {**settings, "interceptors": list(interceptors)}
     return catalog(config("a:1", **given), REPORT, previous)
 

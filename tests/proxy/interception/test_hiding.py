@@ -12,15 +12,15 @@ import pytest
 from crc32c import crc32c
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import NewRecord, batches, built
-from kafka_sidecar.interceptors.catalog import Catalog, InterceptorSettings
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Context, Hints
 from kafka_sidecar.interceptors.guard import Limits
 from kafka_sidecar.interceptors.records import ConsumerRecords
 from kafka_sidecar.proxy.interception.fetched_partition import Left, Reading, consumed
 from kafka_sidecar.proxy.interception.stats import Observed
 
-GOOD = built([NewRecord(b"secret")])
+GOOD = build_batch([NewRecord(b"secret")])
 _MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 6) + b"secret"
 OLD = pack(">qi", 0, 4 + len(_MESSAGE)) + pack(">I", crc32(_MESSAGE)) + _MESSAGE  # magic 1
 LIMIT = 20_000
@@ -30,7 +30,7 @@ class Parts:
     def __init__(self) -> None:
         self.observed = Observed(lambda: 0.0)
         masking = InterceptorSettings("mask_fields", "mask_fields", settings={"fields": ["$.a"], "with": "***"})
-        self.catalog = Catalog([masking], self.observed)
+        self.catalog = InterceptorCatalog([masking], self.observed)
 
     def consumed(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Left:
         chain = self.catalog.consumers("customers")
@@ -53,7 +53,7 @@ def damaged() -> bytes:
 
 @pytest.mark.parametrize(
     "unseen",
-    [damaged(), built([NewRecord(b"x" * 50_000)], codec=4), OLD, b"\0" * 80],
+    [damaged(), build_batch([NewRecord(b"x" * 50_000)], codec=4), OLD, b"\0" * 80],
     ids=["crc", "large", "old", "no"],
 )
 def test_a_batch_that_cannot_be_looked_into_is_refused_and_what_stands_before_it_is_shown(
@@ -68,7 +68,7 @@ def test_a_batch_that_cannot_be_looked_into_is_refused_and_what_stands_before_it
 
 
 def test_aborted_records_do_not_leave_though_no_client_shows_them(parts: Parts) -> None:
-    aborted = built(
+    aborted = build_batch(
         [NewRecord(b"secret")], attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0, base_offset=1
     )
     left = parts.consumed(GOOD + aborted, aborted=[(1, 1)])
@@ -78,14 +78,14 @@ def test_aborted_records_do_not_leave_though_no_client_shows_them(parts: Parts) 
 
 
 def test_a_batch_that_is_cut_off_leaves_nothing_of_what_is_there(parts: Parts) -> None:
-    left = parts.consumed(built([NewRecord(None)]) + GOOD[:-2])
+    left = parts.consumed(build_batch([NewRecord(None)]) + GOOD[:-2])
     assert left.records is not None
     assert b"secre" not in bytes(left.records)
 
 
 class Breaks(ConsumerInterceptor):
     def hints(self) -> Hints:
-        return Hints(never_left_out=True)
+        return Hints(fail_closed=True)
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
         raise ValueError("a bug")
@@ -95,7 +95,7 @@ def test_what_an_interceptor_fails_to_hide_is_not_shown_however_often_it_fails(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "breaking", SimpleNamespace(Breaks=Breaks))  # type: ignore[misc]
-    parts.catalog = Catalog(
+    parts.catalog = InterceptorCatalog(
         [InterceptorSettings("breaking:Breaks", "breaks", limits=Limits(failures=2))], parts.observed
     )
     for _ in range(5):

@@ -31,9 +31,9 @@ from support.produce_requests import (
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
-from kafka_sidecar.codec.records import Batch, Header, NewRecord, built
+from kafka_sidecar.codec.records import Batch, Header, NewRecord, build_batch
 from kafka_sidecar.interceptors.contract import SendError
 from kafka_sidecar.proxy.interception import produce as produce_module
 from kafka_sidecar.proxy.interception.produce import FIRST_WITH_IDS as WITH_IDS
@@ -56,7 +56,7 @@ def exchange(
 def with_headers(*values: str, **header: Any) -> bytes:
     """What `Adds` makes of a batch of these."""
     new = [NewRecord(v.encode(), headers=() if v.startswith("keep") else (Header(*ADDED),)) for v in values]
-    return built(new, **header)
+    return build_batch(new, **header)
 
 
 def offsets(told: list[Any]) -> list[int]:
@@ -99,7 +99,7 @@ def test_each_record_is_acknowledged_with_all_that_is_known_of_it(version: int) 
     around = Intercepting("Adds")
     (adds,) = around.interceptors
     hand = exchange(around, version)
-    records = built([NewRecord(b"four", b"key", timestamp_delta=7), NewRecord(None, None)], base_timestamp=NOW)
+    records = build_batch([NewRecord(b"four", b"key", timestamp_delta=7), NewRecord(None, None)], base_timestamp=NOW)
     hand.request(asked(version, {"orders": {5: records}, "free": {0: batch("x")}}))
     answer = stored(version, {"orders": {5: 40}, "free": {0: 7}})
     assert hand.response(answer) is answer
@@ -385,7 +385,7 @@ ODD: dict[str, bytes | None] = {
     "none": None,
     "empty": b"",
     "wrong checksum": broken_crc(batch("a")),
-    "control": built([NewRecord(bytes(6), bytes((0, 0, 0, 1)))], attributes=0x30),
+    "control": build_batch([NewRecord(bytes(6), bytes((0, 0, 0, 1)))], attributes=0x30),
     "more records announced": resized(batch("a"), 2),
     "fewer records announced": resized(batch("a", "b"), 1),
     "no records announced": resized(batch("a"), 0),
@@ -395,7 +395,7 @@ ODD: dict[str, bytes | None] = {
     "two batches": batch("a") + batch("b"),
     "cut off": batch("a")[:-1],
     "noise": bytes(range(200)),
-    "no such codec": built([NewRecord(b"a")], attributes=0x07)[:22] + b"\x07" + built([NewRecord(b"a")])[23:],
+    "unknown codec": batch("a")[:22] + b"\x07" + batch("a")[23:],
     "not compressed": batch("a")[:22] + b"\x04" + batch("a")[23:],
     "producer without sequence": batch("a", producer_id=5),
 }  # fmt: skip
@@ -476,9 +476,9 @@ def test_unknown_tagged_fields_of_a_request_survive_a_change() -> None:
     def tagged(request: ProduceRequest, records: bytes) -> bytes:
         orders, free = request.topic_data
         (one,) = orders.partition_data
-        one = changed(one, records=records, unknown_tags=((5, b"five"),))
-        orders = changed(orders, partition_data=(one,), unknown_tags=((6, b"six"),))
-        body = encode(changed(request, topic_data=(orders, free), unknown_tags=((700, b"seven"),)), 9)
+        one = replace_fields(one, records=records, unknown_tags=((5, b"five"),))
+        orders = replace_fields(orders, partition_data=(one,), unknown_tags=((6, b"six"),))
+        body = encode(replace_fields(request, topic_data=(orders, free), unknown_tags=((700, b"seven"),)), 9)
         return oracle.framed(plain[4:at] + body)
 
     out = exchange(Intercepting("Adds")).request(tagged(request, batch("a")))
@@ -488,7 +488,7 @@ def test_unknown_tagged_fields_of_a_request_survive_a_change() -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_of_a_batch_only_the_records_and_what_follows_from_them_are_changed(codec: int) -> None:
-    records = built(
+    records = build_batch(
         [NewRecord(b"a", b"k", timestamp_delta=-3), NewRecord(None, timestamp_delta=9, attributes=1)], codec=codec,
         attributes=0x10, base_offset=0, leader_epoch=4, base_timestamp=NOW, max_timestamp=NOW + 100, producer_id=77,
         producer_epoch=3, base_sequence=1000,

@@ -70,7 +70,7 @@ def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFix
 def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
     seen = Observed(Clock())
     for _ in range(2):
-        seen.taken_out("mine", 100, 60.0)
+        seen.disabled("mine", 100, 60.0)
     assert [(line["message"], line["failures"], line["pause_s"], line["levelno"]) for line in lines(caplog)] == [
         ("interceptor disabled", 100, 60.0, logging.ERROR)
     ] * 2

@@ -15,7 +15,7 @@ from support.broker_responses import DOMAIN, TOPIC_ID, as_told, asked, broker, n
 from support.dialogue import HOST, Dialogue, pieces, response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.message import changed, decode, encode
+from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages import fetch, share_fetch
 from kafka_sidecar.codec.wire import read_tags, write_tags
 from kafka_sidecar.proxy.nodes.endpoint_stream import FIRST_PAD_TAG, padding
@@ -156,12 +156,14 @@ def test_unknown_tagged_fields_survive_wherever_they_are(pair: Pair, tag: int) -
     unknown = ((tag, b"unknown"),)
     entity, _ = decode(OURS[pair[0]], oracle.encoded(contents(pair, [[40], [3]], 2)), pair[1])
     topics = tuple(
-        changed(
-            topic, unknown_tags=unknown, partitions=tuple(changed(p, unknown_tags=unknown) for p in topic.partitions)
+        replace_fields(
+            topic,
+            unknown_tags=unknown,
+            partitions=tuple(replace_fields(p, unknown_tags=unknown) for p in topic.partitions),
         )
         for topic in entity.responses
     )
-    entity = changed(entity, responses=topics, unknown_tags=unknown)
+    entity = replace_fields(entity, responses=topics, unknown_tags=unknown)
     body = encode(entity, pair[1])
     for host in HOSTS:
         got = passed(pair, response(1, write_tags(unknown) + body), [60, 90], host)

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from kafka_sidecar.codec.records import NewRecord, batches, built
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.proxy.runtime import threads
 from kafka_sidecar.proxy.runtime.threads import THREADS, drain, in_thread, submit, takes_long
 
 
 def test_a_batch_of_many_records_takes_long_and_so_do_many_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (small,) = batches(built([NewRecord(b"v")] * 10, codec=4))
+    (small,) = batches(build_batch([NewRecord(b"v")] * 10, codec=4))
     assert not takes_long(small, 10)
     assert takes_long(small, 9)
     monkeypatch.setitem(threads.OFFLOADED, 4, len(small.data))

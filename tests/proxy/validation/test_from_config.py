@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.policies import Told
 
-from kafka_sidecar.policies.plans import unreported
+from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.validation.from_config import rules
 from kafka_sidecar.proxy.validation.rules import Rules
@@ -16,7 +16,7 @@ NO_ID = bytes(16)
 
 
 def made(**settings: Any) -> Rules:
-    return rules(Config.model_validate({"bootstrap_servers": "a:1", **settings}), unreported, None)
+    return rules(Config.model_validate({"bootstrap_servers": "a:1", **settings}), ignore_failure, None)
 
 
 def test_topics_use_policies_by_the_names_that_they_have_in_the_file() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.policies import Told
 from support.produce_requests import rules
 
-from kafka_sidecar.policies.catalog import Catalog, PolicySettings
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.proxy.validation import rules as rules_module
 from kafka_sidecar.proxy.validation.rules import MisconfiguredError, Mode, Rules, TopicRule
 
@@ -49,7 +49,9 @@ def test_a_topic_without_an_entry_without_a_policy_or_off_is_not_looked_at() -> 
 
 def configured(*topics: TopicRule, **texts: str) -> Rules:
     return Rules(
-        Catalog({"told": PolicySettings("support.policies:Told")}), topics, lambda topic, topic_id: texts.get(topic)
+        PolicyCatalog({"told": PolicySettings("support.policies:Told")}),
+        topics,
+        lambda topic, topic_id: texts.get(topic),
     )
 
 
@@ -69,7 +71,7 @@ def test_off_in_the_file_wins_over_what_is_set_on_the_topic() -> None:
 def test_a_change_on_the_topic_is_seen_at_once() -> None:
     texts: dict[str, str] = {}
     made = Rules(
-        Catalog({"told": PolicySettings("support.policies:Told")}), (), lambda topic, topic_id: texts.get(topic)
+        PolicyCatalog({"told": PolicySettings("support.policies:Told")}), (), lambda topic, topic_id: texts.get(topic)
     )
     assert made.of("orders", NO_ID) is None
     texts["orders"] = "told"

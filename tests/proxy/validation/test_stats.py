@@ -10,7 +10,7 @@ from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.policies.contract import TopicMetadata
-from kafka_sidecar.policies.plans import PolicyFailedError, Refusal
+from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 from kafka_sidecar.proxy.validation import stats as stats_module
 from kafka_sidecar.proxy.validation.stats import KEPT, LOGGED_EVERY_S, OTHER, Observed
@@ -25,8 +25,8 @@ class Clock:
         return self.now
 
 
-def refusal(index: int = 0, reason: str = "no_json", policy: str = "json") -> Refusal:
-    return Refusal(index, "ends too early", policy, reason)
+def refusal(index: int = 0, reason: str = "no_json", policy: str = "json") -> Rejection:
+    return Rejection(index, "ends too early", policy, reason)
 
 
 def topic(name: str) -> TopicMetadata:
