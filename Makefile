@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
+# Every run of the tests would rewrite and compile all of their assertions again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## list the tasks
@@ -50,7 +52,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
 UNIT := "not integration and not matrix and not program"
-UNIT_1 := tests/codec tests/plugins tests/policies tests/interceptors tests/fuzz tests/harness $(wildcard tests/*.py) src
+UNIT_1 := tests src --ignore=tests/proxy --ignore=tests/golden
 UNIT_2 := tests/proxy tests/golden
 .PHONY: unit unit-1 unit-2
 unit: install definitions ## the tests that need no broker and run no program

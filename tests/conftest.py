@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -37,3 +38,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.name == "integration" and config.getoption("markexpr").startswith(WITHOUT_KAFKA):
         return True
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay as long as the run: a garbage collection must not visit them each time."""
+    gc.collect()
+    gc.freeze()

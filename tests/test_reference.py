@@ -6,6 +6,7 @@ import ast
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -59,12 +60,13 @@ def test_every_default_is_told(setting: str, default: str) -> None:
     assert re.search(rf"[Dd]efault:? `?{re.escape(default)}\b", section)
 
 
-def metric_names() -> set[str]:
+@cache
+def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = Observed(time.time), Interceptions(time.time)
     metrics = Metrics(features=[lambda: validation(about_validation), lambda: interception(about_interception)])
     families = text_string_to_metric_families(exposed(metrics).decode())
-    return {family.name + ("_total" if family.type == "counter" else "") for family in families}
+    return frozenset(family.name + ("_total" if family.type == "counter" else "") for family in families)
 
 
 def test_every_metric_has_its_heading_and_no_other_is_there() -> None:

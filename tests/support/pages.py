@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -66,6 +67,7 @@ class Page:
         return [word for cell in rows for word in _CODE.findall(cell)]
 
 
+@cache
 def page(name: str) -> Page:
     return Page(ROOT / name)
 
@@ -83,13 +85,15 @@ def modules(*folders: str) -> list[Path]:
     return sorted(path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
 
 
-def defined_names(path: Path) -> set[str]:
+@cache
+def defined_names(path: Path) -> frozenset[str]:
     """Functions, classes, their methods as ``Class.method``, and what is assigned at the top of a module."""
-    return set(_names(tree(path).body, ""))
+    return frozenset(_names(tree(path).body, ""))
 
 
 def _names(body: list[ast.stmt], prefix: str) -> Iterator[str]:

@@ -84,7 +84,8 @@ def test_no_bytes_make_it_fail_and_what_it_tells_quotes_none_of_them(value: byte
 
 texts = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
 )
 
 

@@ -12,12 +12,15 @@ from kafka_sidecar.proxy.runtime.allocator import settle
 
 
 @pytest.fixture(autouse=True)
-def _thawed() -> Iterator[None]:
-    yield
+def _unfrozen() -> Iterator[None]:
+    """What `tests/conftest.py` has frozen would hide what `settle` does."""
     gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_what_was_there_is_not_looked_at_by_later_collections() -> None:
+    assert gc.get_freeze_count() == 0
     settle()
     assert gc.get_freeze_count() > 0
 
