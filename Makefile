@@ -84,8 +84,9 @@ integration: install kafka ## the full compatibility matrix; writes docs/compati
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: fuzz
-fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long
+fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then new examples for every property
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis"
 
 .PHONY: bench-relay
 bench-relay: install ## CPU per request, latency, memory and start-up against direct, haproxy and socat

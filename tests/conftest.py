@@ -16,16 +16,11 @@ WITHOUT_KAFKA = ("not integration", "program")  # how the expressions of such ru
 sources = PythonSources.wanted()
 sys.meta_path.insert(0, sources)  # before any test module imports what could be compiled
 
-# The same few examples on every run, or `HYPOTHESIS_PROFILE=thorough` for many new ones.
-settings.register_profile(
-    "repeatable",
-    derandomize=True,
-    max_examples=200,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("thorough", max_examples=20_000, deadline=None)
+# The same few examples on every run; `make fuzz` looks for new ones, `HYPOTHESIS_PROFILE=thorough` for very many.
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", COMMON, derandomize=True, max_examples=100, database=None)
+settings.register_profile("fuzz", COMMON, max_examples=2_000, print_blob=True)
+settings.register_profile("thorough", COMMON, max_examples=20_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
@@ -40,7 +35,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay as long as the run: a garbage collection must not visit them each time."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After each file, take what lives on out of sight of the collector.
+
+    Thousands of collected tests and imported modules stay to the end, and many tests collect garbage.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()

@@ -39,7 +39,7 @@ def test_without_if_absent_there_is_one_more(configured: Made, sent: Made) -> No
     added=st.dictionaries(st.sampled_from(["a", "b", "é"]), st.text("xyü", max_size=200), min_size=1),
     if_absent=st.booleans(),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_batch_leaves_as_if_each_record_had_been_asked(
     there: list[Any], added: dict[str, str], if_absent: bool, configured: Made, sent: Made
 ) -> None:
