@@ -59,7 +59,7 @@ ALLOWED = {
     ("CHANGELOG.md", "`interceptor_taken_out`"),
     ("CHANGELOG.md", "`told to stop`"),
     ("CHANGELOG.md", "`an interceptor is taken out`"),
-    ("CHANGELOG.md", "`never_left_out`"),
+    ("CHANGELOG.md", "`Hints.never_left_out`"),
     ("CHANGELOG.md", "`judged`"),
 }
 
