@@ -1,6 +1,6 @@
-"""The command line about interceptors: list them, tell which of them a topic has.
+"""The commands `interceptor list` and `interceptor explain`.
 
-Exit codes: 0, or 2 where the configuration or a flag is wrong.
+Exit codes: 0 success, 2 the configuration or a flag is invalid.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_sidecar.proxy.cli.plugin_list import listed, loaded, refuse
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit
 
 if TYPE_CHECKING:
     from kafka_sidecar.interceptors.guard import Guard
 
-interceptor_app = typer.Typer(no_args_is_help=True, help="About the interceptors that observe or edit records.")
+interceptor_app = typer.Typer(no_args_is_help=True, help="Interceptors, which observe or edit records.")
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with interceptors.")]
 GivenConfig = Annotated[Path, typer.Option("--config", "-c", help="YAML file with interceptors.")]
@@ -24,34 +24,34 @@ GivenConfig = Annotated[Path, typer.Option("--config", "-c", help="YAML file wit
 
 @interceptor_app.command("list")
 def show(config: ConfigFile = None) -> None:
-    """List the interceptors there are, where they come from and their settings."""
+    """List the available interceptors, the source of each, and its settings."""
     from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
-    entries = loaded(config).interceptors if config else []
+    entries = load_or_exit(config).interceptors if config else []
     own = [(one.name or one.type, one.type, one.class_path) for one in entries]
-    typer.echo("\n".join(listed(INTERCEPTORS, own, config)))
+    typer.echo("\n".join(list_plugins(INTERCEPTORS, own, config)))
 
 
 @interceptor_app.command("explain")
 def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
-    """Tell which interceptors the configuration file has for a topic, in their order, and what each has a part in."""
+    """Print the interceptors that the configuration file has for a topic, in their order, and the hooks of each."""
     from kafka_sidecar.proxy.interception.from_config import catalog
 
-    settings = loaded(config)
+    settings = load_or_exit(config)
     try:
-        guards = catalog(settings, Untold()).guards
+        guards = catalog(settings, NoReport()).guards
     except ValueError as error:
-        refuse(f"{config}: {error}")
+        exit_with_error(f"{config}: {error}")
     own = [guard for guard in guards if guard.applies_to(topic)]
     if not own:
-        typer.echo(f"{topic}: no interceptor is for it")
+        typer.echo(f"{topic}: no interceptors")
     for number, guard in enumerate(own, 1):
         kind = f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}"
-        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(_hooks(guard)) or 'has no hook'}{_cost(guard)}")
+        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(_hooks(guard)) or 'no hooks'}{_cost(guard)}")
 
 
-class Untold:
-    """Nobody wants to know."""
+class NoReport:
+    """Drops what interceptors report: commands load them without running them."""
 
     def failed(self, interceptor: str, hook: str, error: BaseException) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 failed while running, 2 the configuration or a flag is wrong."""
+"""The command line. Exit codes: 0 success, 1 failed while running, 2 the configuration or a flag is invalid."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import typer
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
 from kafka_sidecar.proxy.config.reload import Reload
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.server import Server
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-config_app = typer.Typer(no_args_is_help=True, help="About the configuration file.")
+config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
 app.add_typer(interceptor_app, name="interceptor")
@@ -36,13 +37,13 @@ DEFAULT_ADMIN = "127.0.0.1:9190"
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
-Listen = Annotated[str | None, typer.Option(help="Where clients connect: host:port.")]
+Listen = Annotated[str | None, typer.Option(help="Address for clients: host:port.")]
 AdminListen = Annotated[
-    str | None, typer.Option("--admin", help="Where /metrics, /livez and /readyz answer: host:port.")
+    str | None, typer.Option("--admin", help="Address of /metrics, /rejections, /livez and /readyz: host:port.")
 ]
-AdvertisedHost = Annotated[str | None, typer.Option(help="The host that clients are told for every broker.")]
+AdvertisedHost = Annotated[str | None, typer.Option(help="The host that responses name for every broker.")]
 SourceAddress = Annotated[
-    str | None, typer.Option("--broker-source-address", help="Local address from which brokers are reached.")
+    str | None, typer.Option("--broker-source-address", help="Local address for connections to brokers.")
 ]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 
@@ -57,7 +58,7 @@ def run(
     broker_source_address: SourceAddress = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Serve clients until SIGTERM, then drain."""
+    """Serve clients until SIGTERM or SIGINT, then drain."""
     flags = {
         "bootstrap_servers": bootstrap_servers,
         "listen": listen,
@@ -73,7 +74,7 @@ def run(
         logs.configure(settings.log.level)
         _runner().run(serve(settings, config, lambda: load(config, os.environ, flags)))
     except ConfigError as error:
-        _refuse(error)
+        exit_with_error(str(error))
 
 
 @app.command()
@@ -82,7 +83,7 @@ def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check
     try:
         check(load(config, os.environ, {}), config)
     except ConfigError as error:
-        _refuse(error)
+        exit_with_error(str(error))
     typer.echo(f"{config}: valid")
 
 
@@ -94,12 +95,12 @@ def schema() -> None:
 
 @app.command()
 def version() -> None:
-    """Print the version, and whether its hot loops are compiled."""
+    """Print the version, and whether the hot loops are compiled."""
     typer.echo(f"kafka-sidecar {__version__} ({compiled.in_use()})")
 
 
 def check(config: Config, path: Path | None) -> None:
-    """Load and configure policies and interceptors, where there are any. Raises ConfigError."""
+    """Load and configure all policies and interceptors. Raises ConfigError."""
     if config.wants_validation:
         from kafka_sidecar.proxy.validation.from_config import rules
 
@@ -108,22 +109,17 @@ def check(config: Config, path: Path | None) -> None:
         except ValueError as error:
             raise ConfigError(f"{path or 'environment'}: {error}") from error
     if config.interceptors:
-        from kafka_sidecar.proxy.cli.interceptor import Untold
+        from kafka_sidecar.proxy.cli.interceptor import NoReport
         from kafka_sidecar.proxy.interception.from_config import catalog
 
         try:
-            catalog(config, Untold())
+            catalog(config, NoReport())
         except ValueError as error:
             raise ConfigError(f"{path or 'environment'}: {error}") from error
 
 
-def _refuse(error: ConfigError) -> None:
-    typer.echo(f"kafka-sidecar: {error}", err=True)
-    raise typer.Exit(2)
-
-
 def _runner() -> asyncio.Runner:
-    """uvloop where it runs, else asyncio's own loop."""
+    """A runner with uvloop if it is installed, else with asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
@@ -131,8 +127,8 @@ def _runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-async def serve(settings: Config, path: Path | None, load_again: Callable[[], Config]) -> None:
-    """One sidecar from start to the end of its drain."""
+async def serve(settings: Config, path: Path | None, read_config: Callable[[], Config]) -> None:
+    """Run one sidecar until its drain has ended."""
     from kafka_sidecar.proxy.runtime.allocator import settle
     from kafka_sidecar.proxy.server import Server
     from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -153,7 +149,7 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     settle()
-    watching = _watch(server, path, load_again)
+    watching = _watch(server, path, read_config)
     log.info(
         "serving",
         extra={
@@ -172,14 +168,14 @@ async def serve(settings: Config, path: Path | None, load_again: Callable[[], Co
     log.info("stopped")
 
 
-def _watch(server: Server, path: Path | None, load_again: Callable[[], Config]) -> asyncio.Task[None]:
-    """Keep to what the file says; without a file SIGHUP does nothing, rather than end the sidecar."""
+def _watch(server: Server, path: Path | None, read_config: Callable[[], Config]) -> asyncio.Task[None]:
+    """Reload the file when it changes and on SIGHUP; without a file SIGHUP is ignored, by default it would kill."""
     loop = asyncio.get_running_loop()
     if path is None:
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        return spawn(asyncio.sleep(0), "no configuration file to watch")
-    reload = Reload(path, server.config, load_again, server.apply)
-    loop.add_signal_handler(signal.SIGHUP, reload.ask)
+        return spawn(asyncio.sleep(0), "watch no configuration file")
+    reload = Reload(path, server.config, read_config, server.apply)
+    loop.add_signal_handler(signal.SIGHUP, reload.request)
     return spawn(reload.watch(), "watch the configuration")
 
 
@@ -187,14 +183,14 @@ async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
     from kafka_sidecar.proxy.admin.http import Admin, AdminProtocol
     from kafka_sidecar.proxy.server import bound_socket
 
-    wanted = server.config.admin.listen
-    host, port = host_port(wanted or DEFAULT_ADMIN)
+    configured = server.config.admin.listen
+    host, port = host_port(configured or DEFAULT_ADMIN)
     try:
         bound = bound_socket(host, port)
     except OSError as error:
-        if wanted is not None:
+        if configured is not None:
             raise ConfigError(
-                f"admin.listen: {wanted} cannot be bound: {error.strerror or error}; choose another"
+                f"admin.listen: {configured} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         bound = bound_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})

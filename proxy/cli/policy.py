@@ -1,6 +1,7 @@
-"""The command line about policies: try them on records, list them, tell what holds for a topic.
+"""The commands `policy test`, `policy list` and `policy explain`.
 
-Exit codes: 0 every record may pass, 1 some may not, 2 the configuration, a flag or the input is wrong.
+Exit codes: 0 all records are accepted, 1 one is rejected or a policy failed, 2 the configuration, a flag or the input
+is invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.cli.plugin_list import listed, loaded, refuse
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit
 
 if TYPE_CHECKING:
     from kafka_sidecar.policies.contract import Hints
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.policies.testing import Example
     from kafka_sidecar.proxy.validation.rules import Rules
 
-policy_app = typer.Typer(no_args_is_help=True, help="About the policies that judge records.")
+policy_app = typer.Typer(no_args_is_help=True, help="Policies, which validate records.")
 ANY_TOPIC = "topic"
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with policies and topics.")]
@@ -32,43 +33,43 @@ GivenConfig = Annotated[Path, typer.Option("--config", "-c", help="YAML file wit
 
 
 @policy_app.command("test")
-def try_records(
+def validate_records(
     file: Annotated[str, typer.Argument(help="Records, one JSON object a line; - for standard input.")],
     config: ConfigFile = None,
     policy: Annotated[
-        str | None, typer.Option(help="The policies to try, as a topic's record.validation.policy.")
+        str | None, typer.Option(help="The policies to test, as a topic's record.validation.policy.")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The topic that the records are for.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic of the records.")] = None,
 ) -> None:
-    """Judge the records of a file: one verdict a line."""
+    """Validate the records of a file: one verdict per line."""
     plan = _plan(config, policy, topic)
-    refused = False
+    rejected = False
     for number, example in _examples(file):
-        found = _judged(plan, example, topic or ANY_TOPIC)
-        refused |= bool(found)
+        found = _validate(plan, example, topic or ANY_TOPIC)
+        rejected |= bool(found)
         typer.echo(f"{number}: {_verdict(found)}")
-    raise typer.Exit(1 if refused else 0)
+    raise typer.Exit(1 if rejected else 0)
 
 
 @policy_app.command("list")
 def show(config: ConfigFile = None) -> None:
-    """List the policies that topics can name, where they come from and their settings."""
+    """List the policies that topics can use, the source of each, and its settings."""
     from kafka_sidecar.policies.registry import POLICIES
 
-    entries = loaded(config).policies if config else {}
+    entries = load_or_exit(config).policies if config else {}
     own = [(name, one.type or name, one.class_path) for name, one in entries.items()]
-    typer.echo("\n".join(listed(POLICIES, own, config)))
+    typer.echo("\n".join(list_plugins(POLICIES, own, config)))
 
 
 @policy_app.command("explain")
 def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
-    """Tell which policies the configuration file has for a topic, and why.
+    """Print the policies that the configuration file has for a topic, or why it has none.
 
-    What is set on the topic itself with Kafka's tools goes before the file, and is known to a running sidecar only.
+    A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
     applied = _rules(config).of(topic, NO_ID)
     if applied is None:
-        typer.echo(f"{topic}: records are not looked at; {_why_not(config, topic)}")
+        typer.echo(f"{topic}: records are not validated; {_why_not(config, topic)}")
         return
     typer.echo(f"{topic}: {applied.text}")
     typer.echo(f"  from {applied.source} in {config}")
@@ -78,54 +79,54 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     for number, rule in enumerate(applied.plan.rules, 1):
         kind = f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}"
         argument = f" with {rule.text!r}" if rule.text else ""
-        failing = "lets pass" if rule.fail_open else "refuses"
-        typer.echo(f"  {number}. {rule.name}{argument}: {kind}; looks at {_looks_at(rule.hints)}; {failing} on failure")
+        failing = "open" if rule.fail_open else "closed"
+        typer.echo(f"  {number}. {rule.name}{argument}: {kind}; reads {_parts_read(rule.hints)}; fails {failing}")
 
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
-    """What is to be tried: the text that is given, or what the configuration has for the topic."""
+    """The policies of --policy, or those that the configuration has for the topic."""
     from kafka_sidecar.policies.catalog import PolicyCatalog
     from kafka_sidecar.proxy.validation.from_config import catalog
 
     if policy is not None:
-        wrong = f"{config}: policies"
+        source = f"{config}: policies"
         try:
-            policies = catalog(loaded(config), _ignore) if config else PolicyCatalog({})
-            wrong = "--policy"
+            policies = catalog(load_or_exit(config), _warn) if config else PolicyCatalog({})
+            source = "--policy"
             return policies.plan(policy)
         except ValueError as error:
-            refuse(f"{wrong}: {error}")
+            exit_with_error(f"{source}: {error}")
     if config is None or topic is None:
-        refuse("say what to try: --policy TEXT, or --config FILE and --topic NAME")
+        exit_with_error("no policies to test: give --policy TEXT, or --config FILE and --topic NAME")
     applied = _rules(config).of(topic, NO_ID)
     if applied is None:
-        refuse(f"{topic}: {_why_not(config, topic)}; name one with --policy")
+        exit_with_error(f"{topic}: {_why_not(config, topic)}; give one with --policy")
     return applied.plan
 
 
 def _why_not(config: Path, topic: str) -> str:
-    """Why no policy holds for a topic."""
-    entry = next((entry for entry in loaded(config).topics if fnmatchcase(topic, entry.name)), None)
+    """Why the file has no policy for a topic."""
+    entry = next((entry for entry in load_or_exit(config).topics if fnmatchcase(topic, entry.name)), None)
     if entry is None:
-        return f"no entry of topics: in {config} fits its name"
+        return f"no entry of topics: in {config} matches its name"
     return f"topics: {entry.name} in {config} has " + ("no policy" if entry.policy is None else "mode off")
 
 
-def _judged(plan: Plan, example: Example, topic: str) -> list[Rejection] | Exception:
-    """What is refused, or what hindered the judging."""
+def _validate(plan: Plan, example: Example, topic: str) -> list[Rejection] | Exception:
+    """The rejections of a record, or the failure of a policy."""
     from kafka_sidecar.policies.plans import PolicyFailedError, ResolveRequired
     from kafka_sidecar.policies.testing import check_plan
 
-    asked: set[object] = set()
+    resolved: set[object] = set()
     while True:
         try:
             return check_plan(plan, [example], topic)
         except PolicyFailedError as failed:
             return failed
         except ResolveRequired as waiting:
-            if waiting.key in asked:
-                return RuntimeError(f"policy {waiting.rule.name} asks twice for the same")
-            asked.add(waiting.key)
+            if waiting.key in resolved:
+                return RuntimeError(f"policy {waiting.rule.name} requests the same key again after it was resolved")
+            resolved.add(waiting.key)
             try:
                 asyncio.run(waiting.rule.policy.resolve(waiting.key))
             except Exception as error:  # noqa: BLE001 - whatever a policy's resolve raises is its failure
@@ -138,41 +139,41 @@ def _verdict(found: list[Rejection] | Exception) -> str:
         return f"failed: {found}{because}"
     if not found:
         return "accepted"
-    return f"refused by {found[0].policy} ({found[0].reason}): {found[0].message}"
+    return f"rejected by {found[0].policy} ({found[0].reason}): {found[0].message}"
 
 
 def _examples(file: str) -> Iterator[tuple[int, Example]]:
-    from kafka_sidecar.proxy.cli.record_lines import BadExampleError, example
+    from kafka_sidecar.proxy.cli.record_lines import BadExampleError, parse_example
 
     try:
         with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield number, example(line)
+                    yield number, parse_example(line)
     except OSError as error:
-        refuse(f"{file}: cannot be read: {error.strerror}")
+        exit_with_error(f"{file}: cannot be read: {error.strerror}")
     except BadExampleError as error:
-        refuse(f"{file}:{number}: {error}")
+        exit_with_error(f"{file}:{number}: {error}")
 
 
-def _looks_at(hints: Hints) -> str:
+def _parts_read(hints: Hints) -> str:
     from kafka_sidecar.policies.contract import ALL
 
     sizes = {"key": hints.access_key_bytes, "value": hints.access_value_bytes}
     parts = [f"the {part}" if size == ALL else f"{size} bytes of the {part}" for part, size in sizes.items() if size]
     parts += ["headers"] if hints.access_headers else []
     parts += ["sizes and timestamps"] if hints.access_metadata else []
-    return ", ".join(parts) or "the batch's own header, which is never decompressed"
+    return ", ".join(parts) or "the batch header only, without decompression"
 
 
 def _rules(config: Path) -> Rules:
     from kafka_sidecar.proxy.validation.from_config import rules
 
     try:
-        return rules(loaded(config), _ignore, None)
+        return rules(load_or_exit(config), _warn, None)
     except ValueError as error:
-        refuse(f"{config}: {error}")
+        exit_with_error(f"{config}: {error}")
 
 
-def _ignore(policy: str, error: BaseException) -> None:
-    typer.echo(f"kafka-sidecar: policy {policy} failed and lets pass: {type(error).__name__}: {error}", err=True)
+def _warn(policy: str, error: BaseException) -> None:
+    typer.echo(f"kafka-sidecar: policy {policy} failed open: {type(error).__name__}: {error}", err=True)

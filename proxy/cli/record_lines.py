@@ -1,4 +1,4 @@
-"""Records as people write them: one JSON object a line."""
+"""Records in the input of `policy test`: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ BASE64 = "base64"
 
 
 class BadExampleError(ValueError):
-    """A line is no record; the text says why."""
+    """A line is not a record; the text has the reason."""
 
 
-def example(line: str | bytes) -> Example:
+def parse_example(line: str | bytes) -> Example:
     """The record of a line.
 
-    Text stands for its UTF-8 bytes, null for null, and anything else for its own JSON text.
+    A string is encoded as UTF-8, null is null, anything else is encoded as its JSON text.
 
-    >>> example('{"key": "k", "value": {"a": 1}, "headers": {"h": "v"}, "timestamp": 5}')
+    >>> parse_example('{"key": "k", "value": {"a": 1}, "headers": {"h": "v"}, "timestamp": 5}')
     Example(value=b'{"a":1}', key=b'k', headers=[('h', b'v')], timestamp=5)
 
     Raises:
-        BadExampleError: it is none.
+        BadExampleError: the line is not a record.
     """
     try:
         given = json.loads(line if isinstance(line, str) else line.decode())
     except (ValueError, RecursionError) as error:
-        raise BadExampleError(f"is no JSON: {error}") from error
+        raise BadExampleError(f"is not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise BadExampleError('is no object: write {"key": "k", "value": "v", "headers": {"h": "v"}, "timestamp": 0}')
+        raise BadExampleError('is not an object: write {"key": "k", "value": "v", "headers": {"h": "v"}}')
     if unknown := sorted(given.keys() - FIELDS):
         raise BadExampleError(
-            f"{', '.join(unknown)}: is no field of a record; the fields are {', '.join(sorted(FIELDS))}"
+            f"{', '.join(unknown)}: not a field of a record; the fields are {', '.join(sorted(FIELDS))}"
         )
     timestamp = given.get("timestamp", 0)
     if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -(1 << 63) <= timestamp < 1 << 63:
@@ -49,12 +49,12 @@ def _part(given: dict[str, Any], name: str) -> bytes | None:
     if encoded not in given:
         return _bytes(given.get(name))
     if name in given:
-        raise BadExampleError(f"{name} is there twice: write {name} or {encoded}")
-    return _decoded(given[encoded], encoded)
+        raise BadExampleError(f"{name} is given twice: write {name} or {encoded}")
+    return _decode(given[encoded], encoded)
 
 
 def _headers(given: object) -> list[tuple[str | bytes, bytes | None]]:
-    """Of an object, or of a list of pairs where one key is there several times."""
+    """Headers of an object, or of a list of pairs, in which a key may occur several times."""
     pairs = list(given.items()) if isinstance(given, dict) else given
     if not isinstance(pairs, list):
         raise BadExampleError('headers: write {"key": "value"} or [["key", "value"]]')
@@ -62,7 +62,7 @@ def _headers(given: object) -> list[tuple[str | bytes, bytes | None]]:
     for pair in pairs:
         match pair:
             case (str(key), {"base64": encoded, **rest}) | [str(key), {"base64": encoded, **rest}] if not rest:
-                headers.append((key, _decoded(encoded, f"headers: {key}")))
+                headers.append((key, _decode(encoded, f"headers: {key}")))
             case (str(key), value) | [str(key), value]:
                 headers.append((key, _bytes(value)))
             case _:
@@ -80,7 +80,7 @@ def _bytes(value: object) -> bytes | None:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _decoded(value: object, name: str) -> bytes:
+def _decode(value: object, name: str) -> bytes:
     try:
         return base64.b64decode(value if isinstance(value, str) else "?", validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,6 +1,6 @@
 """The configuration: one YAML file, KAFKA_SIDECAR__SECTION__KEY variables over it, command-line flags over both.
 
-A wrong key, type or value is a ConfigError: one line that names file, key and remedy.
+An invalid key, type or value is a ConfigError: one line with file, key and remedy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_sidecar.proxy.config.sections import (
     Validation,
 )  # fmt: skip
 from kafka_sidecar.proxy.config.types import (
-    LAST_PORT,
+    MAX_PORT,
     Address,
     Addresses,
     host_port,
@@ -35,13 +35,13 @@ from kafka_sidecar.proxy.config.types import (
 
 ENV_PREFIX = "KAFKA_SIDECAR__"
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")
-# Kafka's own names of settings, understood in the file.
-KAFKAS_NAMES = {
+# Kafka's own names of settings, accepted in the file.
+KAFKA_NAMES = {
     "bootstrap.servers": "bootstrap_servers",
     "record.validation.policy.class.name": "validation.class_name",  # KIP-940
     "record.validation.policy.class.path": "validation.class_path",
 }
-# Flags that are not called like the setting they set.
+# Flags whose name is not derived from the setting.
 FLAGS = {
     "admin.listen": "--admin",
     "connections.source_address": "--broker-source-address",
@@ -53,31 +53,31 @@ EXAMPLES = {"topics": "{name: orders}", "policies": "{type: json}", "interceptor
 
 
 class ConfigError(Exception):
-    """One line for the operator: which file, which key, what to do."""
+    """One line for the operator: file, key, remedy."""
 
 
 class Config(Section):
     bootstrap_servers: Addresses
-    """The brokers, as for any Kafka client; the next one is tried when one is down."""
+    """The brokers, as for any Kafka client; if one is down, the next one is tried."""
     listen: Address = "127.0.0.1:9092"
-    """Where clients connect first: their `bootstrap.servers`."""
+    """Address of the bootstrap listener: the clients' `bootstrap.servers`."""
     nodes: Nodes = Field(default_factory=Nodes)
     connections: Connections = Field(default_factory=Connections)
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
     log: Log = Field(default_factory=Log)
     policies: dict[str, Policy] = Field(default_factory=dict)
-    """Policies by the names that topics use for them."""
+    """Policies, by the names that topics use."""
     topics: list[Topic] = Field(default_factory=list)
-    """What may be written to which topics."""
+    """The validation of topics."""
     validation: Validation = Field(default_factory=Validation)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
     interceptors: list[Interceptor] = Field(default_factory=list)
-    """What observes or edits records and commits, in this order."""
+    """The chain of interceptors, in this order."""
     interception: Interception = Field(default_factory=Interception)
 
     @model_validator(mode="after")
-    def _advertised_host_can_be_reached(self) -> Config:
+    def _check_advertised_host(self) -> Config:
         if self.advertised_host in WILDCARDS:
             raise ValueError(
                 f"no client can connect to {self.advertised_host!r}: set nodes.advertised_host to the host they use"
@@ -85,11 +85,11 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _node_ports_exist(self) -> Config:
+    def _check_node_ports(self) -> Config:
         first, last = self.first_node_port, self.first_node_port + self.nodes.ports - 1
-        if last > LAST_PORT:
+        if last > MAX_PORT:
             raise ValueError(
-                f"node ports {first} to {last} end above {LAST_PORT}: lower nodes.first_port or nodes.ports"
+                f"node ports {first} to {last} end above {MAX_PORT}: lower nodes.first_port or nodes.ports"
             )
         return self
 
@@ -108,7 +108,7 @@ class Config(Section):
 
 
 def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
-    """The configuration of a file, variables and flags ("section.key": value); ConfigError names what is wrong."""
+    """The configuration of a file, variables and flags ("section.key": value). Raises ConfigError."""
     values = _read(path) if path else {}
     source = {"": str(path) if path else "command line"}
     for name, text in sorted(environment.items()):
@@ -132,18 +132,18 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; name a readable file with --config") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML: {_where_yaml_ends(error)}") from error
+        raise ConfigError(f"{path}: is not YAML: {_yaml_message(error)}") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f'{path}: must be a mapping of settings, such as "bootstrap_servers: kafka-1:9092"')
-    for kafkas_name, name in KAFKAS_NAMES.items():
-        if kafkas_name in values:
-            _put(values, name, values.pop(kafkas_name), str(path))
+    for kafka_name, name in KAFKA_NAMES.items():
+        if kafka_name in values:
+            _put(values, name, values.pop(kafka_name), str(path))
     return values
 
 
-def _where_yaml_ends(error: Exception) -> str:
+def _yaml_message(error: Exception) -> str:
     return " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
 
 
@@ -160,11 +160,11 @@ def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:
 
 def _explain(error: ValidationError, source: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
-    key = _key(first["loc"])
-    inside = (place for name, place in source.items() if name.startswith(key + "."))
+    key = _key_of(first["loc"])
+    inside = (origin for name, origin in source.items() if name.startswith(key + "."))
     where = source.get(key) or next(inside, source[""])
     match first["type"]:
-        case "missing" if "." in key:  # of an entry in a list: neither a flag nor a variable can set it
+        case "missing" if "." in key:  # in an entry of a list, which neither a flag nor a variable can set
             remedy = "is missing: set it in the file"
         case "missing":
             flag, variable = key.replace("_", "-"), ENV_PREFIX + key.upper().replace(".", "__")
@@ -174,21 +174,21 @@ def _explain(error: ValidationError, source: Mapping[str, str]) -> str:
             example = EXAMPLES.get(str(first["loc"][0]))
             remedy = f"must be a mapping, such as {example}" if example else "must be a mapping of settings"
         case "extra_forbidden":
-            remedy = f"is not a setting; {_known(first['loc'])}"
+            remedy = f"is not a setting; {_known_keys(first['loc'])}"
         case _:
             remedy = first["msg"].removeprefix("Value error, ")
     return ": ".join(part for part in (where, key, remedy) if part)
 
 
-def _key(location: tuple[int | str, ...]) -> str:
+def _key_of(location: tuple[int | str, ...]) -> str:
     parts = (f" (entry {part + 1})" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")
 
 
-def _known(location: tuple[int | str, ...]) -> str:
+def _known_keys(location: tuple[int | str, ...]) -> str:
     section: Any = Config
     for part in location[:-1]:
-        if part in section.model_fields:  # not the name of a policy, nor a number in a list
+        if part in section.model_fields:  # neither the name of a policy nor an index
             annotation = section.model_fields[part].annotation
             section = next((kind for kind in (*get_args(annotation), annotation) if _is_section(kind)), section)
     return "known here: " + ", ".join(sorted(section.model_fields))

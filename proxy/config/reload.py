@@ -1,6 +1,6 @@
-"""The configuration file is read anew on SIGHUP and when it changes (design D13). No connection is dropped.
+"""Reload of the configuration file, on SIGHUP and when it changes (design D13). No connection is dropped.
 
-Rules are exchanged as a whole. A file that is wrong is refused, and what was in force stays.
+Rules are replaced as a whole. An invalid file is rejected, and the previous configuration stays applied.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from kafka_sidecar.proxy.config.loading import Config, ConfigError
 
 log = logging.getLogger(__name__)
 
-LOOKED_AT_EVERY_S = 1.0
-# What takes effect without a restart.
+POLL_INTERVAL_S = 1.0
+# Sections that take effect without a restart; all others need one.
 RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception"})
 
-Mark = tuple[int, int, int]  # changes when the file is written, or when a link to it is turned (ConfigMaps)
+FileState = tuple[int, int, int]  # differs after a write, and after a symbolic link is replaced (ConfigMaps)
 
 
 class Reload:
-    """Keeps one sidecar at what its file says."""
+    """Applies changes of the configuration file to a running sidecar."""
 
     def __init__(
         self, path: Path, running: Config, load: Callable[[], Config], apply: Callable[[Config], None]
@@ -32,54 +32,55 @@ class Reload:
         self._running = running
         self._load = load  # raises ConfigError
         self._apply = apply  # raises ConfigError
-        self._mark = _mark(path)
-        self._asked = asyncio.Event()
+        self._state = _state_of(path)
+        self._requested = asyncio.Event()
 
-    def ask(self) -> None:
-        """Read the file even if it looks as before."""
-        self._asked.set()
+    def request(self) -> None:
+        """Reload even if the file seems unchanged."""
+        self._requested.set()
 
     async def watch(self) -> None:
-        """For as long as the sidecar runs."""
+        """Poll the file until cancelled."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOKED_AT_EVERY_S):
-                    await self._asked.wait()
-            mark = _mark(self._path)
-            if mark not in (self._mark, None) or self._asked.is_set():
-                self._mark = mark or self._mark
-                self._asked.clear()
-                self._once()
+                async with asyncio.timeout(POLL_INTERVAL_S):
+                    await self._requested.wait()
+            state = _state_of(self._path)
+            if state not in (self._state, None) or self._requested.is_set():
+                self._state = state or self._state
+                self._requested.clear()
+                self._reload()
 
-    def _once(self) -> None:
+    def _reload(self) -> None:
         try:
             config = self._load()
-            self._put_in_force(config)
+            self._apply_named(config)
         except ConfigError as error:
             log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
             return
         except Exception:
             log.exception("configuration reload crashed: this is a bug")
             return
-        other = sorted(
+        pending = sorted(
             name
             for name in Config.model_fields
             if name not in RELOADED and getattr(config, name) != getattr(self._running, name)
         )
-        if other:
-            log.warning("changed settings need a restart", extra={"settings": other})
+        if pending:
+            log.warning("changed settings need a restart", extra={"settings": pending})
         log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
 
-    def _put_in_force(self, config: Config) -> None:
+    def _apply_named(self, config: Config) -> None:
+        """Errors name the file."""
         try:
             self._apply(config)
         except ConfigError as error:
             raise ConfigError(f"{self._path}: {error}") from error
 
 
-def _mark(path: Path) -> Mark | None:
+def _state_of(path: Path) -> FileState | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # being replaced
+        return None  # the file is being replaced
     return found.st_mtime_ns, found.st_ino, found.st_size

@@ -19,7 +19,7 @@ from rig.peers import Setting
 
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.policies.plans import ignore_failure
-from kafka_sidecar.proxy.cli.interceptor import Untold
+from kafka_sidecar.proxy.cli.interceptor import NoReport
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.interception.from_config import catalog
 from kafka_sidecar.proxy.validation.from_config import rules
@@ -36,7 +36,7 @@ def test_each_sidecar_has_the_interceptors_and_the_policy_of_its_column(tmp_path
         words = peer.command(setting)
         text = Path(words[words.index("--config") + 1]).read_text() if "--config" in words else "{}"
         config = Config.model_validate({"bootstrap_servers": "a:1", **yaml.safe_load(text)})
-        chains = catalog(config, Untold())
+        chains = catalog(config, NoReport())
         found[peer.name] = (
             chains.producers(TOPIC) is not None,
             chains.consumers(TOPIC) is not None,

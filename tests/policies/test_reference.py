@@ -116,4 +116,4 @@ def test_the_examples_run_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.partition(":")[0] for line in verdicts.stdout.splitlines()] == ["1", "2", "3", "4", "5"]
     assert re.findall(r"accepted|\((\w+)\)", verdicts.stdout) == ["", "condition", "no_header", "not_json", "no_key"]
     explained = CliRunner().invoke(app, ["policy", "explain", "payments", "-c", config])
-    assert "no-secrets: no_secrets:NoSecrets; looks at the value" in explained.stdout
+    assert "no-secrets: no_secrets:NoSecrets; reads the value" in explained.stdout

@@ -1,4 +1,4 @@
-"""``kafka-sidecar interceptor``: what is listed and explained, and what is said where it cannot be."""
+"""``kafka-sidecar interceptor``: lists, explanations, errors."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def told(*words: str | Path) -> Result:
+def run(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["interceptor", *map(str, words)])
 
 
-def test_all_that_come_along_are_listed_with_their_settings(config: Path) -> None:
-    lines = told("list", "--config", config).output.splitlines()
+def test_all_built_in_interceptors_are_listed_with_their_settings(config: Path) -> None:
+    lines = run("list", "--config", config).output.splitlines()
     assert {line.partition(":")[0] for line in lines if not line.startswith(" ")} == {*INTERCEPTORS.built_in, "tenant"}
     assert any(line.startswith(f"tenant: configured in {config} as add_header; ") for line in lines)
     assert any(line.startswith("    fields (default: none): ") for line in lines)
 
 
-def test_the_chain_of_a_topic_is_told_in_its_order(config: Path) -> None:
-    lines = told("explain", "orders-eu", "--config", config).output.splitlines()
+def test_the_chain_of_a_topic_is_explained_in_its_order(config: Path) -> None:
+    lines = run("explain", "orders-eu", "--config", config).output.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["1. tenant", "2. latency", "3. mask_fields"]
     assert "on_send_batch" in lines[0]
     assert lines[1].endswith("; on_acknowledgement_batch; batches are not decompressed for it")
     assert "on_consume" in lines[2]
 
 
-def test_a_topic_that_has_none_is_told_so(tmp_path: Path) -> None:
+def test_a_topic_without_interceptors_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text("bootstrap_servers: localhost:9092\ninterceptors:\n  - {type: latency, topics: [a]}\n")
-    assert told("explain", "b", "--config", path).output == "b: no interceptor is for it\n"
+    assert run("explain", "b", "--config", path).output == "b: no interceptors\n"
 
 
 @pytest.mark.parametrize("command", [("interceptor", "explain", "x", "--config"), ("validate",), ("run", "--config")])
-def test_an_interceptor_that_is_wrong_is_one_line_and_exit_code_2(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_invalid_interceptor_is_one_line_and_exit_code_2(command: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text("bootstrap_servers: localhost:9092\ninterceptors:\n  - {type: latency, topic: [a]}\n")
     result = CliRunner().invoke(app, [*command, str(path)])

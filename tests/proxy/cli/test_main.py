@@ -1,4 +1,4 @@
-"""The program: how it starts, how it refuses to, what it writes, how it ends. Real processes."""
+"""The program: start, errors at start, log lines, drain. Real processes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def ended(sidecar: Sidecar, limit_s: float = 5) -> int:
     return await asyncio.to_thread(sidecar.program.popen.wait, limit_s)
 
 
-def refused(*arguments: str) -> tuple[int, str]:
+def run_to_exit(*arguments: str) -> tuple[int, str]:
     """Exit code and stderr of a run that ends by itself."""
     run = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
     return run.returncode, run.stderr
@@ -65,9 +65,7 @@ def refused(*arguments: str) -> tuple[int, str]:
 
 @on_one_loop
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_lets_open_sessions_end_and_then_the_program_with_0(
-    sign: signal.Signals, tmp_path: Path
-) -> None:
+async def test_a_signal_drains_open_connections_and_exits_with_0(sign: signal.Signals, tmp_path: Path) -> None:
     async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
         broker.answers[ApiKey.HEARTBEAT] = after(0.05, named)
         async with connected(port_of(sidecar)) as client:
@@ -78,15 +76,15 @@ async def test_a_signal_lets_open_sessions_end_and_then_the_program_with_0(
                 await Client.connect(port_of(sidecar))
             assert sidecar.program.is_running
         assert await ended(sidecar) == 0
-        told = lines(sidecar)
-    assert [line["message"] for line in told][-4:] == ["stopping", "draining", "connection ended", "stopped"]
-    assert all({"timestamp", "level", "logger", "message"} <= line.keys() for line in told)
-    assert all(line.keys() - KEYS <= {"timestamp", "level", "logger", "message", "traceback"} for line in told)
-    assert {line["level"] for line in told} == {"info"}
+        output = lines(sidecar)
+    assert [line["message"] for line in output][-4:] == ["stopping", "draining", "connection ended", "stopped"]
+    assert all({"timestamp", "level", "logger", "message"} <= line.keys() for line in output)
+    assert all(line.keys() - KEYS <= {"timestamp", "level", "logger", "message", "traceback"} for line in output)
+    assert {line["level"] for line in output} == {"info"}
 
 
 @on_one_loop
-async def test_a_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
     async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
         async with connected(port_of(sidecar)) as client:
             await client.ask(HEARTBEAT)
@@ -101,7 +99,7 @@ async def test_a_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
 
 
 @on_one_loop
-async def test_a_client_that_knows_a_nodes_port_finds_the_node_right_after_a_crash(tmp_path: Path) -> None:
+async def test_a_client_with_a_nodes_port_reaches_the_node_right_after_a_crash(tmp_path: Path) -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two, running(one, tmp_path / "log") as sidecar:
         one.cluster = [one, two]
         async with connected(port_of(sidecar)) as client:
@@ -118,7 +116,7 @@ async def test_a_client_that_knows_a_nodes_port_finds_the_node_right_after_a_cra
 
 
 @on_one_loop
-async def test_a_cluster_that_is_gone_is_no_reason_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_cluster_does_not_end_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_SIDECAR__CLUSTER__REFRESH", "100ms")
     broker = await FakeBroker().start()
     await broker.stop()
@@ -135,7 +133,7 @@ async def test_a_cluster_that_is_gone_is_no_reason_to_end(tmp_path: Path, monkey
         sidecar.program.kill()
 
 
-def test_a_port_that_is_taken_is_one_line_and_exit_code_2() -> None:
+def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -143,23 +141,23 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_2() -> None:
         free = f"127.0.0.1:{free_ports(1)[0]}"
         why = f"{taken} cannot be bound: Address already in use; choose another\n"
         flags = ["run", "--bootstrap-servers", "127.0.0.1:1", "--log-level", "error"]
-        assert refused(*flags, "--listen", taken, "--admin", free) == (2, f"kafka-sidecar: listen: {why}")
-        assert refused(*flags, "--listen", free, "--admin", taken) == (2, f"kafka-sidecar: admin.listen: {why}")
+        assert run_to_exit(*flags, "--listen", taken, "--admin", free) == (2, f"kafka-sidecar: listen: {why}")
+        assert run_to_exit(*flags, "--listen", free, "--admin", taken) == (2, f"kafka-sidecar: admin.listen: {why}")
 
 
-def test_what_is_missing_is_one_line_and_exit_code_2() -> None:
-    code, told = refused("run", "--listen", "127.0.0.1:19092")
-    assert (code, told.count("\n")) == (2, 1)
-    assert "bootstrap_servers is missing: set it in the file, with --bootstrap-servers" in told
+def test_a_missing_setting_is_one_line_and_exit_code_2() -> None:
+    code, output = run_to_exit("run", "--listen", "127.0.0.1:19092")
+    assert (code, output.count("\n")) == (2, 1)
+    assert "bootstrap_servers is missing: set it in the file, with --bootstrap-servers" in output
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     run = subprocess.run([COMMAND, "version"], capture_output=True, text=True, timeout=20)
     assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
 
 
 @on_one_loop
-async def test_a_default_admin_port_that_is_taken_is_replaced(
+async def test_a_default_admin_port_in_use_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

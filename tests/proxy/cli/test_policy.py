@@ -1,4 +1,4 @@
-"""``kafka-sidecar policy``: verdicts, exit codes, and what is said where it cannot be said."""
+"""``kafka-sidecar policy``: verdicts, exit codes, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Buggy(RecordValidationPolicy):
 
 
 class Asking(RecordValidationPolicy):
-    """Knows after it was resolved; what cannot be resolved is called "nothing"."""
+    """Accepts values that were resolved; the value "nothing" cannot be resolved."""
 
     def __init__(self) -> None:
         self.known: set[object] = set()
@@ -66,47 +66,47 @@ def run(*arguments: str, records: str | None = None) -> Result:
     return CliRunner().invoke(app, ["policy", *arguments], input=records)
 
 
-def test_each_record_gets_its_verdict_and_one_refusal_is_exit_code_1(config: str, tmp_path: Path) -> None:
+def test_each_record_gets_a_verdict_and_a_rejection_is_exit_code_1(config: str, tmp_path: Path) -> None:
     records = tmp_path / "records.jsonl"
     records.write_text("\n".join([GOOD, "", NO_HEADER, '{"value": "12345678901"}']))
     result = run("test", str(records), "--config", config, "--topic", "orders")
     assert result.stdout.splitlines() == [
         "1: accepted",
-        f"3: refused by require_header (no_header): {MESSAGE % ('orders', 'trace-id')}",
-        "4: refused by small (value_size): Topic orders requires the value to have at most 10 bytes",
+        f"3: rejected by require_header (no_header): {MESSAGE % ('orders', 'trace-id')}",
+        "4: rejected by small (value_size): Topic orders requires the value to have at most 10 bytes",
     ]
     assert result.exit_code == 1
 
 
-def test_no_refusal_is_exit_code_0() -> None:
+def test_without_a_rejection_the_exit_code_is_0() -> None:
     result = run("test", "-", "--policy", "require_header:trace-id", records=f"{GOOD}\n{GOOD}\n")
     assert (result.stdout, result.exit_code) == ("1: accepted\n2: accepted\n", 0)
 
 
-def test_a_text_may_name_what_is_configured(config: str) -> None:
+def test_the_policy_flag_may_name_configured_policies(config: str) -> None:
     result = run("test", "-", "--policy", "small", "--config", config, records='{"value": "12345678901"}')
-    assert result.stdout.startswith("1: refused by small (value_size): Topic topic ")
+    assert result.stdout.startswith("1: rejected by small (value_size): Topic topic ")
 
 
-def test_a_policy_that_fails_is_told_and_is_exit_code_1(config: str) -> None:
+def test_a_failing_policy_is_reported_with_exit_code_1(config: str) -> None:
     result = run("test", "-", "--policy", "buggy", "--config", config, records="{}")
     assert (result.stdout, result.exit_code) == ("1: failed: policy buggy failed: KeyError: 'oops'\n", 1)
 
 
-def test_a_policy_that_fails_open_is_told_and_lets_pass(config: str) -> None:
+def test_a_policy_that_fails_open_is_reported_and_accepts_the_record(config: str) -> None:
     result = run("test", "-", "--policy", "lenient", "--config", config, records="{}")
     assert (result.stdout, result.exit_code) == ("1: accepted\n", 0)
-    assert "policy lenient failed and lets pass: KeyError" in result.stderr
+    assert "policy lenient failed open: KeyError" in result.stderr
 
 
-def test_what_a_policy_has_to_fetch_is_fetched(config: str) -> None:
+def test_what_a_policy_needs_is_fetched(config: str) -> None:
     values = ["a", "nothing", "forgotten", "a"]
     records = "\n".join(f'{{"value": "{value}"}}' for value in values)
     result = run("test", "-", "--policy", "asking", "--config", config, records=records)
     assert result.stdout.splitlines() == [
         "1: accepted",
         "2: failed: policy asking could not resolve: no registry",
-        "3: failed: policy asking asks twice for the same",
+        "3: failed: policy asking requests the same key again after it was resolved",
         "4: accepted",
     ]
 
@@ -114,22 +114,22 @@ def test_what_a_policy_has_to_fetch_is_fetched(config: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "records", "message"),
     [
-        (["-"], "", "say what to try: --policy TEXT, or --config FILE and --topic NAME"),
+        (["-"], "", "no policies to test: give --policy TEXT, or --config FILE and --topic NAME"),
         (["-", "--policy", "nope"], "{}", "kafka-sidecar: --policy: there is no policy 'nope'"),
-        (["-", "--policy", "key"], "{}\n{", "-:2: is no JSON"),
+        (["-", "--policy", "key"], "{}\n{", "-:2: is not JSON"),
         (["/no/such/file", "--policy", "key"], "", "/no/such/file: cannot be read: No such file or directory"),
         (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: topics: open* in "),
         (["-", "--config", "/no/such/file", "--topic", "a"], "{}", "/no/such/file: cannot be read"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(arguments: list[str], records: str, message: str, config: str) -> None:
+def test_invalid_input_is_one_line_and_code_2(arguments: list[str], records: str, message: str, config: str) -> None:
     result = run("test", *(config if word == "CONFIG" else word for word in arguments), records=records)
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_policy_of_the_file_that_is_wrong_is_told_as_the_files_and_not_as_the_flags(tmp_path: Path) -> None:
+def test_an_invalid_policy_of_the_file_is_reported_with_the_file_and_not_the_flag(tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text("bootstrap_servers: a:1\npolicies: {deep: {type: json, max_depth: much}}")
     result = run("test", "-", "--policy", "json", "--config", str(path), records="{}")
@@ -140,13 +140,13 @@ def test_the_list_has_every_policy_with_its_origin_and_settings(config: str) -> 
     result = run("list", "--config", config)
     assert "key: built in; Records have a key" in result.stdout
     assert f"small: configured in {config} as limits; No record, key" in result.stdout
-    assert f"buggy: configured in {config} as policies_on_trial:Buggy; nothing is said about it" in result.stdout
+    assert f"buggy: configured in {config} as policies_on_trial:Buggy; no description" in result.stdout
     assert "    max_value_bytes (default: none): The value." in result.stdout.splitlines()
     assert "    after_max (default: 1h): " in result.stdout
     assert result.exit_code == 0
 
 
-def test_a_policy_that_cannot_be_loaded_is_told_in_the_list(tmp_path: Path) -> None:
+def test_the_list_has_the_reason_why_a_policy_cannot_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text("bootstrap_servers: a:1\npolicies: {mine: {type: 'no.such:Thing'}}")
     result = run("list", "--config", str(path))
@@ -154,36 +154,36 @@ def test_a_policy_that_cannot_be_loaded_is_told_in_the_list(tmp_path: Path) -> N
     assert "cannot be used: policy class Thing of module no.such" in result.stdout
 
 
-def test_what_holds_for_a_topic_is_explained(config: str) -> None:
+def test_the_policies_of_a_topic_are_explained(config: str) -> None:
     lines = run("explain", "orders", "--config", config).stdout.splitlines()
     assert lines == [
         "orders: small, require_header:trace-id",
         f"  from topics: orders in {config}",
         "  mode enforce for 50 % of the batches, shadow for the others",
-        "  1. small: kafka_sidecar.policies.builtin.limits:Limits; looks at sizes and timestamps; lets pass on failure",
-        f"  2. require_header with 'trace-id': {HEADER_CLASS}; looks at headers; refuses on failure",
+        "  1. small: kafka_sidecar.policies.builtin.limits:Limits; reads sizes and timestamps; fails open",
+        f"  2. require_header with 'trace-id': {HEADER_CLASS}; reads headers; fails closed",
     ]
 
 
-def test_a_percentage_says_nothing_of_a_topic_in_shadow(config: str) -> None:
+def test_the_percentage_of_a_topic_in_shadow_is_not_shown(config: str) -> None:
     assert "  mode shadow" in run("explain", "payments", "--config", config).stdout.splitlines()
 
 
 @pytest.mark.parametrize(
     ("topic", "why"),
     [
-        ("other", "no entry of topics: in CONFIG fits its name"),
+        ("other", "no entry of topics: in CONFIG matches its name"),
         ("open-1", "topics: open* in CONFIG has no policy"),
         ("off-1", "topics: off* in CONFIG has mode off"),
     ],
 )
-def test_a_topic_without_a_policy_is_explained_too(topic: str, why: str, config: str) -> None:
+def test_the_reason_for_a_topic_without_policies_is_explained(topic: str, why: str, config: str) -> None:
     result = run("explain", topic, "--config", config)
-    assert result.stdout == f"{topic}: records are not looked at; {why.replace('CONFIG', config)}\n"
+    assert result.stdout == f"{topic}: records are not validated; {why.replace('CONFIG', config)}\n"
     assert result.exit_code == 0
 
 
-def test_a_configuration_that_is_wrong_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text("bootstrap_servers: a:1\ntopics: [{name: a, policy: nope}]")
     result = run("explain", "a", "--config", str(path))

@@ -1,11 +1,11 @@
-"""Records as people write them."""
+"""Records in the input of `policy test`."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafka_sidecar.policies.testing import Example
-from kafka_sidecar.proxy.cli.record_lines import BadExampleError, example
+from kafka_sidecar.proxy.cli.record_lines import BadExampleError, parse_example
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from kafka_sidecar.proxy.cli.record_lines import BadExampleError, example
     ],
 )
 def test_a_line_is_a_record(line: str, expected: Example) -> None:
-    assert example(line) == expected
-    assert example(line.encode()) == expected
+    assert parse_example(line) == expected
+    assert parse_example(line.encode()) == expected
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "is no JSON"),
-        (b"\xff", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b"[]", "is no object"),
-        (b'{"valu": 1}', "valu: is no field of a record; the fields are headers, key"),
-        (b'{"value": 1, "value_base64": ""}', "value is there twice"),
+        (b"{", "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "is not an object"),
+        (b'{"valu": 1}', "valu: not a field of a record; the fields are headers, key"),
+        (b'{"value": 1, "value_base64": ""}', "value is given twice"),
         (b'{"value_base64": "?"}', "value_base64: is not base64"),
         (b'{"value_base64": 1}', "value_base64: is not base64"),
         (b'{"headers": 1}', "headers: write"),
@@ -45,6 +45,6 @@ def test_a_line_is_a_record(line: str, expected: Example) -> None:
         (b'{"timestamp": 9223372036854775808}', "timestamp: write milliseconds"),
     ],
 )
-def test_what_is_no_record_is_told_with_the_reason(line: bytes, message: str) -> None:
+def test_an_invalid_line_is_rejected_with_the_reason(line: bytes, message: str) -> None:
     with pytest.raises(BadExampleError, match=message):
-        example(line)
+        parse_example(line)

@@ -1,4 +1,4 @@
-"""The configuration: good ones load, bad ones give one line with file, key and remedy."""
+"""The configuration: a valid one loads, an invalid one gives one line with file, key and remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_flags_alone_are_enough() -> None:
     assert config.first_node_port == 19093
 
 
-def test_the_kafka_name_of_bootstrap_servers_is_understood(tmp_path: Path) -> None:
+def test_the_kafka_name_of_bootstrap_servers_is_accepted(tmp_path: Path) -> None:
     assert load(written(tmp_path, "bootstrap.servers: a:1"), {}, {}).bootstrap_servers == ["a:1"]
 
 
@@ -64,7 +64,7 @@ def test_a_flag_and_a_variable_win_over_the_kafka_name_of_a_setting(tmp_path: Pa
     assert load(path, {}, {"bootstrap_servers": "c:3"}).bootstrap_servers == ["c:3"]
 
 
-def test_variables_are_taken_as_they_stand_and_not_as_yaml() -> None:
+def test_variables_are_text_and_not_yaml() -> None:
     variables = {
         "KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "[::1]:9092,b:2",
         "KAFKA_SIDECAR__LISTEN": "[::1]:9092",
@@ -116,7 +116,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_a_wrong_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_path: Path) -> None:
+def test_an_invalid_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_path: Path) -> None:
     key, remedy = BAD[text]
     head = "" if text.startswith("bootstrap") else "bootstrap_servers: a:1\n"
     path = written(tmp_path, head + text)
@@ -138,7 +138,7 @@ def test_a_wrong_setting_gives_one_line_with_file_key_and_remedy(text: str, tmp_
         ("", "bootstrap_servers is missing"),
     ],
 )
-def test_a_file_that_is_no_configuration_gives_one_line(text: str, remedy: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_configuration_gives_one_line(text: str, remedy: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         load(written(tmp_path, text), {}, {})
     assert remedy in str(error.value)
@@ -155,18 +155,18 @@ def test_a_missing_file_is_named() -> None:
         load(Path("nowhere.yaml"), {}, {})
 
 
-def test_a_wrong_variable_is_named() -> None:
+def test_an_invalid_variable_is_named() -> None:
     with pytest.raises(ConfigError, match="environment variable KAFKA_SIDECAR__LISTEN: listen: write host:port"):
         load(None, {"KAFKA_SIDECAR__LISTEN": "here"}, {"bootstrap_servers": "a:1"})
 
 
-def test_a_wrong_flag_is_named() -> None:
+def test_an_invalid_flag_is_named() -> None:
     with pytest.raises(ConfigError, match="flag --bootstrap-servers: bootstrap_servers: write host:port"):
         load(None, {}, {"bootstrap_servers": "nowhere"})
 
 
 @pytest.mark.parametrize("name", ["KAFKA_SIDECAR__NODES", "KAFKA_SIDECAR__LISTEN__PORT", "KAFKA_SIDECAR__NODES__PORT"])
-def test_a_variable_that_is_no_setting_is_named(name: str) -> None:
+def test_a_variable_without_a_setting_is_named(name: str) -> None:
     with pytest.raises(ConfigError) as error:
         load(None, {name: "[1"}, {"bootstrap_servers": "a:1"})
     assert name in str(error.value)
@@ -181,7 +181,7 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("key", FLAGS)
-def test_a_wrong_flag_is_called_as_the_user_wrote_it(key: str) -> None:
+def test_an_invalid_flag_is_named_as_the_user_wrote_it(key: str) -> None:
     with pytest.raises(ConfigError, match=f"flag {FLAGS[key]}: {key}: "):
         load(None, {}, {"bootstrap_servers": "a:1", key: 7})
     assert FLAGS[key] in CliRunner().invoke(app, ["run", "--help"]).output
@@ -192,7 +192,7 @@ def defaults(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from ((name, field) for name, field in part["properties"].items() if "default" in field)
 
 
-def test_every_default_in_the_schema_has_the_type_that_the_schema_asks_for() -> None:
+def test_every_default_in_the_schema_has_the_schemas_type() -> None:
     schema = json.loads(CliRunner().invoke(app, ["config", "schema"]).output)
     python = {"string": str, "integer": int, "null": type(None), "array": list}
     fields = dict(defaults(schema))
@@ -203,10 +203,10 @@ def test_every_default_in_the_schema_has_the_type_that_the_schema_asks_for() -> 
         assert any(isinstance(field["default"], python[kind]) for kind in allowed), name
 
 
-def test_validate_says_so_or_names_the_mistake_and_exits_with_2(tmp_path: Path) -> None:
+def test_validate_accepts_a_valid_file_and_names_the_error_of_another(tmp_path: Path) -> None:
     good, bad = written(tmp_path, FULL), tmp_path / "bad.yaml"
     bad.write_text("listne: a:1")
     assert CliRunner().invoke(app, ["validate", str(good)]).output == f"{good}: valid\n"
-    refused = CliRunner().invoke(app, ["validate", str(bad)])
-    assert refused.exit_code == 2
-    assert refused.output.count("\n") == 1
+    rejected = CliRunner().invoke(app, ["validate", str(bad)])
+    assert rejected.exit_code == 2
+    assert rejected.output.count("\n") == 1

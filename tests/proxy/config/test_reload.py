@@ -1,4 +1,4 @@
-"""The configuration file is read anew: when it changes and on SIGHUP, as a whole or not at all."""
+"""Reload of the configuration file: when it changes and on SIGHUP, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ APPLIED = "configuration applied"
 REJECTED = "configuration rejected, the previous one stays applied"
 RESTART = "changed settings need a restart"
 
-MARK = reload_module._mark
+STATE_OF = reload_module._state_of
 
 
-class Looks:
-    """How often the file has been looked at."""
+class Polls:
+    """Counts how often the state of the file was read."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def look(self, path: Path) -> Any:
+    def poll(self, path: Path) -> Any:
         self.count += 1
-        return MARK(path)
+        return STATE_OF(path)
 
     async def several(self) -> None:
-        """Until what the file is now has been seen, and seen again."""
+        """Wait until the present state was read, and read again."""
         before = self.count
         await until(lambda: self.count >= before + 3)
 
 
 @pytest.fixture(autouse=True)
-def looks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Looks:
-    looks = Looks()
-    monkeypatch.setattr(reload_module, "LOOKED_AT_EVERY_S", 0.01)
-    monkeypatch.setattr(reload_module, "_mark", looks.look)
+def polls(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Polls:
+    polls = Polls()
+    monkeypatch.setattr(reload_module, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(reload_module, "_state_of", polls.poll)
     caplog.set_level(logging.INFO, reload_module.__name__)
-    return looks
+    return polls
 
 
 def written(path: Path, **settings: Any) -> None:
-    """Written as careful programs write: beside it, then put in its place."""
+    """Write the file as careful programs do: a new one beside it, then replace."""
     new = path.with_suffix(".new")
     new.write_text(yaml.safe_dump({"bootstrap_servers": "a:1", **settings}))
     new.replace(path)
@@ -82,32 +82,32 @@ def orders(policy: str = "told") -> dict[str, Any]:
     return {"topics": [{"name": "orders", "policy": policy}]}
 
 
-async def test_a_file_that_changes_is_read_and_one_that_does_not_is_not(tmp_path: Path, looks: Looks) -> None:
+async def test_only_a_changed_file_is_read(tmp_path: Path, polls: Polls) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
-        await looks.several()
+        await polls.several()
         assert applied == []
         written(path, **orders("json"))
         await until(lambda: applied)
-        await looks.several()
+        await polls.several()
     assert [one.topics[0].policy for one in applied] == ["json"]
 
 
-async def test_asked_for_it_is_read_even_if_it_looks_as_before_and_once(tmp_path: Path, looks: Looks) -> None:
+async def test_a_requested_reload_reads_the_file_once_even_if_it_seems_unchanged(tmp_path: Path, polls: Polls) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append) as reload:
-        reload.ask()
+        reload.request()
         await until(lambda: len(applied) == 1)
         written(path, **orders())
-        reload.ask()
+        reload.request()
         await until(lambda: len(applied) == 2)
-        await looks.several()
+        await polls.several()
     assert len(applied) == 2
 
 
-async def test_a_link_that_is_turned_is_a_change_as_kubernetes_makes_them(tmp_path: Path) -> None:
+async def test_a_replaced_link_is_a_change_as_kubernetes_makes_them(tmp_path: Path) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     for version in ("one", "two"):
         (tmp_path / version).mkdir()
@@ -123,7 +123,7 @@ async def test_a_link_that_is_turned_is_a_change_as_kubernetes_makes_them(tmp_pa
 
 
 @pytest.mark.parametrize("wrong", ["topics: [", "listne: a:1", "- a"])
-async def test_a_file_that_is_wrong_is_refused_and_the_next_one_is_read(
+async def test_an_invalid_file_is_rejected_and_the_next_one_is_applied(
     wrong: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
@@ -138,32 +138,32 @@ async def test_a_file_that_is_wrong_is_refused_and_the_next_one_is_read(
     assert caplog.messages[-1] == APPLIED
 
 
-async def test_a_file_that_is_away_for_a_moment_is_no_news(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, looks: Looks
+async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, polls: Polls
 ) -> None:
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
         path.unlink()
-        await looks.several()
+        await polls.several()
         assert caplog.messages == []
         written(path, **orders())
         await until(lambda: applied)
 
 
-async def test_rules_that_cannot_be_are_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_rules_are_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def apply(config: Config) -> None:
         raise ConfigError("topics: orders: there is no policy 'told'")
 
     path = tmp_path / "sidecar.yaml"
     written(path)
     async with watched(path, apply) as reload:
-        reload.ask()
+        reload.request()
         await until(lambda: REJECTED in caplog.messages)
     assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: there is no policy 'told'"
 
 
-async def test_a_bug_in_reading_does_not_end_the_watching(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_reload_does_not_end_the_polling(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     faults: list[Exception] = [RuntimeError("a bug")]
 
     def apply(config: Config) -> None:
@@ -173,9 +173,9 @@ async def test_a_bug_in_reading_does_not_end_the_watching(tmp_path: Path, caplog
     path = tmp_path / "sidecar.yaml"
     written(path)
     async with watched(path, apply) as reload:
-        reload.ask()
+        reload.request()
         await until(lambda: not faults)
-        reload.ask()
+        reload.request()
         await until(lambda: APPLIED in caplog.messages)
 
 
@@ -189,7 +189,7 @@ async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: py
     assert named == [["listen", "log"]]
 
 
-async def test_topic_configs_that_are_new_in_the_file_hold_up_nobody_before_the_restart() -> None:
+async def test_topic_configs_added_to_the_file_delay_no_produce_before_the_restart() -> None:
     async with FakeBroker() as broker, serving(broker) as server:
         broker.answers[ApiKey.PRODUCE] = stores
         server.apply(config(broker, topic_configs={"topic": "kept"}))
@@ -199,7 +199,7 @@ async def test_topic_configs_that_are_new_in_the_file_hold_up_nobody_before_the_
                 assert [code for _, _, code, _ in said(9, await client.frame(), 1)] == [0]
 
 
-async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began() -> None:
+async def test_a_waiting_request_is_validated_by_the_rules_under_which_it_began() -> None:
     told = {"policies": {"told": {"type": "support.policies:Told"}}, **orders()}
     new: dict[str, Any] = {"policies": {"told": {"type": "support.policies:Told", "refused": "worse"}}, **orders()}
     async with FakeBroker() as broker, serving(broker, **told) as server, connected(port_of(server)) as client:
@@ -220,7 +220,7 @@ async def test_a_request_that_waits_is_judged_by_the_rules_under_which_it_began(
         assert server.metrics.connections == {"bootstrap": 1}
 
 
-async def test_many_changes_under_load_drop_no_connection_and_judge_each_request_by_one_version() -> None:
+async def test_many_reloads_under_load_drop_no_connection_and_validate_each_request_by_one_version() -> None:
     def version(word: str) -> dict[str, Any]:
         return {"policies": {"told": {"type": "support.policies:Told", "refused": word}}, **orders()}
 
@@ -239,7 +239,7 @@ async def test_many_changes_under_load_drop_no_connection_and_judge_each_request
 
 
 @pytest.mark.program
-def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path: Path) -> None:
+def test_a_running_sidecar_reloads_its_file_on_sighup_and_continues_serving(tmp_path: Path) -> None:
     path, (listen, admin) = tmp_path / "sidecar.yaml", free_ports(2)
     settings = {"listen": f"127.0.0.1:{listen}", "admin": {"listen": f"127.0.0.1:{admin}"}, "nodes": {"ports": 1}}
     written(path, **settings)
@@ -250,7 +250,7 @@ def test_a_running_sidecar_reads_its_file_on_sighup_and_goes_on_serving(tmp_path
         os.kill(program.pid, signal.SIGHUP)
         program.wait_for(lambda: APPLIED in program.output(), "the new file")
         path.write_text("topics: [")
-        program.wait_for(lambda: REJECTED in program.output(), "the refusal")
+        program.wait_for(lambda: REJECTED in program.output(), "the rejection")
         assert program.is_running
     finally:
         program.kill()

@@ -1,4 +1,4 @@
-"""What settings of the program may look like; a wrong one says how to write it."""
+"""Types of settings; an invalid value says how to write it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from kafka_sidecar.plugins.units import Duration
-from kafka_sidecar.proxy.config.types import Address, Addresses, BindableAddress, host_port, lasting
+from kafka_sidecar.proxy.config.types import Address, Addresses, BindableAddress, duration_field, host_port
 
 
 class All(BaseModel):
-    duration: Duration = lasting("1m30s", gt=0)
+    duration: Duration = duration_field("1m30s", gt=0)
     address: Address = "a:1"
     bindable: BindableAddress = "a:1"
     addresses: Addresses = ["a:1"]
@@ -30,11 +30,11 @@ def remedy(**values: Any) -> str:
     return str(only["msg"])
 
 
-def test_a_duration_may_have_to_be_more_than_nothing() -> None:
+def test_a_duration_may_have_to_be_above_zero() -> None:
     assert "greater than 0" in remedy(duration="0s")
 
 
-def test_a_default_stands_in_the_schema_as_it_is_written() -> None:
+def test_the_schema_has_a_default_as_it_is_written_in_the_file() -> None:
     schema = All.model_json_schema()["properties"]["duration"]
     assert (schema["default"], schema["type"]) == ("1m30s", "string")
     assert All().duration == 90
@@ -69,10 +69,10 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
         None,
     ],
 )
-def test_what_is_no_address_is_quoted(text: object) -> None:
-    told = remedy(address=text)
-    assert "write host:port" in told
-    assert repr(str(text)) in told
+def test_an_invalid_address_is_quoted(text: object) -> None:
+    message = remedy(address=text)
+    assert "write host:port" in message
+    assert repr(str(text)) in message
 
 
 def test_port_0_can_be_bound_but_not_connected_to() -> None:
@@ -80,7 +80,7 @@ def test_port_0_can_be_bound_but_not_connected_to() -> None:
     assert "write a port from 1 to 65535" in remedy(address="kafka:0")
 
 
-def test_addresses_are_a_list_or_stand_between_commas() -> None:
+def test_addresses_are_a_list_or_separated_by_commas() -> None:
     assert read(addresses=["a:1", "b:2"]) == ["a:1", "b:2"]
     assert read(addresses="a:1, b:2") == ["a:1", "b:2"]
 
