@@ -17,6 +17,8 @@ MODULES = (
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
+    "kafka_sidecar.codec.records.batch",
+    "kafka_sidecar.codec.records.batch_header",
     "kafka_sidecar.codec.records.check",
     "kafka_sidecar.codec.records.edit",
     "kafka_sidecar.codec.records.header",

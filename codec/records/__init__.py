@@ -4,7 +4,8 @@ A batch is looked into no deeper than it is asked: its header costs nothing but 
 walked once, and a record's key, value and headers are cut out when somebody reads them.
 """
 
-from kafka_sidecar.codec.records.batch import BATCH_HEADER_SIZE, Batch, BatchHeader, batches
+from kafka_sidecar.codec.records.batch import Batch, batches
+from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, BatchHeader
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
 from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
 from kafka_sidecar.codec.records.header import Header

@@ -1,82 +1,47 @@
-"""A records field cut into batches, and what a batch says about itself before it is opened."""
+"""A records field cut into batches.
+
+This file runs as it is and compiled (batch.pxd holds the C types).
+"""
 
 from __future__ import annotations
 
-import struct
 import zlib
-from typing import NamedTuple
 
 from crc32c import crc32c
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.records.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER_SIZE,
+    CODEC_BITS,
+    LENGTH_AT,
+    LENGTH_FROM,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    NEWEST_MAGIC,
+)
 from kafka_sidecar.codec.records.compression import decompress
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.wire import LENGTH
 
-# baseOffset: int64
-# batchLength: int32          counted from here
-# partitionLeaderEpoch: int32
-# magic: int8
-# crc: uint32                 of all that follows
-# attributes: int16
-# lastOffsetDelta: int32
-# baseTimestamp: int64
-# maxTimestamp: int64
-# producerId: int64
-# producerEpoch: int16
-# baseSequence: int32
-# records: int32 count, then the records, compressed as one where they are
-HEADER = struct.Struct(">qiibIhiqqqhii")
-BATCH_HEADER_SIZE = HEADER.size  # bytes
-LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT = 8, 16, 17, 21, 57
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.records.batch_header import BatchHeader, header_at
+else:
+    from cython.cimports.kafka_sidecar.codec.records.batch_header import (  # type: ignore[no-redef]
+        BatchHeader,
+        header_at,
+    )
+
 OLD_CRC_AT = 12  # magic 0 and 1
-LENGTH_FROM = 12  # batchLength counts what comes after itself
-NEWEST_MAGIC = 2
 # offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
 MIN_BATCH_BYTES = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
-CODEC_BITS = 0x07
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 MAX_RECORDS_BYTES = 100 << 20
-
-
-class BatchHeader(NamedTuple):
-    """The 61 bytes in front of the records (magic 2). Times are milliseconds since 1970.
-
-    A tuple, because a frozen dataclass of so many fields takes 2 µs to make, as long as CRC-32C of 16 KB.
-    """
-
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    count: int  # type: ignore[assignment] # of records; tuple has a method of that name
-
-    @property
-    def codec(self) -> int:
-        """0 to 4 as in `Codec`; more is no codec."""
-        return self.attributes & CODEC_BITS
-
-    @property
-    def has_log_append_time(self) -> bool:
-        """The broker has set the time of all records: it is ``max_timestamp`` (KIP-32)."""
-        return bool(self.attributes & LOG_APPEND_TIME)
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        """Holds a transaction's or the broker's own mark, not records of an application."""
-        return bool(self.attributes & CONTROL)
+_LENGTH_FROM, _MAGIC, _HEADER_SIZE = LENGTH_FROM, NEWEST_MAGIC, BATCH_HEADER_SIZE  # for C
 
 
 class Batch:
@@ -84,10 +49,9 @@ class Batch:
 
     __slots__ = ("_header", "data", "magic")
 
-    def __init__(self, data: memoryview, magic: int, header: BatchHeader | None) -> None:
-        self.data = data
-        self.magic = magic
-        self._header = header
+    data: memoryview
+    magic: int
+    _header: BatchHeader | None
 
     @property
     def header(self) -> BatchHeader:
@@ -137,21 +101,30 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
     found = []
     at, end = 0, len(view)
     while at < end:
-        header = None
-        if end - at >= BATCH_HEADER_SIZE and view[at + MAGIC_AT] == NEWEST_MAGIC:
-            header = BatchHeader._make(HEADER.unpack_from(view, at))
-            magic, size = NEWEST_MAGIC, LENGTH_FROM + header.length
+        header = header_at(view, at)
+        if header is not None:
+            magic, size, smallest = _MAGIC, _LENGTH_FROM + header.length, _HEADER_SIZE
         else:
             magic, size = _measure(view, at, end)
-        if size < MIN_BATCH_BYTES[magic]:
-            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {MIN_BATCH_BYTES[magic]} are needed")
+            smallest = MIN_BATCH_BYTES[magic]
+        if size < smallest:
+            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {smallest} are needed")
         if size > end - at:
             if may_end_early:
                 break
             raise TruncatedError(f"a record batch has {size} bytes, {end - at} left")
-        found.append(Batch(view[at : at + size], magic, header))
+        found.append(_batch(view if size == end else view[at : at + size], magic, header))
         at += size
     return found
+
+
+def _batch(data: memoryview, magic: int, header: BatchHeader | None) -> Batch:
+    """A batch, made without the detour by ``__init__``."""
+    batch = Batch.__new__(Batch)
+    batch.data = data
+    batch.magic = magic
+    batch._header = header
+    return batch
 
 
 def _measure(view: memoryview, at: int, end: int) -> tuple[int, int]:

@@ -8,7 +8,8 @@ from enum import Enum
 
 from crc32c import crc32c
 
-from kafka_sidecar.codec.records.batch import (
+from kafka_sidecar.codec.records.batch import Batch
+from kafka_sidecar.codec.records.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
     CODEC_BITS,
@@ -19,7 +20,6 @@ from kafka_sidecar.codec.records.batch import (
     LENGTH_AT,
     LENGTH_FROM,
     TRANSACTIONAL,
-    Batch,
 )
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.codec.records.header import Header

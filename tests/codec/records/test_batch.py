@@ -1,4 +1,4 @@
-"""A records field is cut into batches, and a batch says about itself what its 61 bytes say."""
+"""A records field is cut into batches."""
 
 from __future__ import annotations
 
@@ -13,25 +13,6 @@ ONE = build_batch([NewRecord(b"value")], base_offset=7)
 
 def patched(batch: bytes, at: int, data: bytes) -> bytes:
     return batch[:at] + data + batch[at + len(data) :]
-
-
-def test_a_batch_gives_back_every_field_of_its_header() -> None:
-    data = build_batch(
-        [NewRecord(b"v"), NewRecord(b"w", timestamp_delta=-5, offset_delta=9)],
-        codec=Codec.GZIP, attributes=0x70, base_offset=2**40, leader_epoch=3, base_timestamp=TIME,
-        max_timestamp=TIME + 1, producer_id=2**33, producer_epoch=11, base_sequence=2**31 - 1,
-    )  # fmt: skip
-
-    (batch,) = batches(data)
-
-    header = batch.header
-    assert (header.base_offset, header.length, header.leader_epoch, header.magic) == (2**40, len(data) - 12, 3, 2)
-    assert (header.last_offset_delta, header.base_timestamp, header.max_timestamp) == (9, TIME, TIME + 1)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (2**33, 11, 2**31 - 1)
-    assert (header.count, header.codec, header.attributes) == (2, Codec.GZIP, 0x71)
-    assert header.is_transactional
-    assert header.is_control
-    assert not header.has_log_append_time
 
 
 def test_batches_come_in_order_as_views_of_the_same_bytes() -> None:

@@ -498,8 +498,8 @@ def test_of_a_batch_only_the_records_and_what_follows_from_them_are_changed(code
     assert isinstance(out, bytes)
     new, old = only(requested(9, out)["orders"][0]), only(records)
     assert isinstance(new, Batch)
-    same = old.header._replace(length=new.header.length, crc=new.header.crc)
-    assert new.header == same
+    resealed = {"length": new.header.length, "crc": new.header.crc}
+    assert new.header.fields() == old.header.fields() | resealed
     assert new.crc_is_right()
     for before, after in zip(old.records(), new.records(), strict=True):
         assert (after.key, after.value, after.attributes) == (before.key, before.value, before.attributes)
