@@ -126,7 +126,7 @@ def steps(data: bytes) -> dict[str, Step]:
         (one,) = batches(data)
         assert one.crc_is_right()
         records = one.records(LIMIT)
-        reseal(one, records.with_payload(with_header(records, b"origin", b"one of several clusters")))
+        reseal(one, with_header(records, b"origin", b"one of several clusters"))
 
     each = (alone, whole, lambda: Records(payload, count), policy, packed, edited)
     return dict(zip(STEPS, each, strict=True))

@@ -3,10 +3,17 @@ cimport cython
 from kafka_sidecar.codec.records.record cimport Record
 from kafka_sidecar.codec.records.records cimport Records
 
-cdef Py_ssize_t NULL, MAX_LENGTH_BYTES
+cdef extern from "Python.h":
+    void Py_SET_SIZE(object, Py_ssize_t)
+
+cdef Py_ssize_t NULL, MAX_LENGTH_BYTES, MAX_LENGTHS_BYTES
 
 @cython.locals(size=Py_ssize_t, room=bytes)
-cdef bytes _edit_headers(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
+cdef Records _edit_headers(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
+
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t _max_size(Records records, bytes key, value, list values) except -1
+cdef Py_ssize_t _size(value) except -1
 
 @cython.locals(
     data=bytes, record=Record, at=Py_ssize_t, copied=Py_ssize_t, index=Py_ssize_t, adds=bint, raw=Py_ssize_t,
@@ -29,3 +36,4 @@ cdef Py_ssize_t _put_varint(bytes room, Py_ssize_t at, Py_ssize_t raw) noexcept
 cdef Py_ssize_t _put_byte(bytes room, Py_ssize_t at, unsigned char byte) noexcept
 cdef Py_ssize_t _put(bytes room, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end) noexcept
 cdef bytes _room(Py_ssize_t size)
+cdef bytes _cut_off(bytes room, Py_ssize_t size)

@@ -1,9 +1,10 @@
 # cython: boundscheck=False
 """The headers of all records of a batch changed in one call: one added to each, all of some names removed (KIP-82).
 
-This file runs as it is and compiled (edit.pxd holds the C types). One loop does both, and is gone through twice: first
-without room, which finds the size of the result, then to write into room of just that size. What is not to change is
-copied, needlessly long varints included: of a changed record only its length and the number of its headers are new.
+This file runs as it is and compiled (edit.pxd holds the C types). One loop does both. It writes into room for the
+largest result that is possible; where that is over the limit it first runs without room, to find the size. What is not
+to change is copied, needlessly long varints included: of a changed record only its length and the number of its headers
+are new.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ else:
     from cython.cimports.libc.string import memcpy
 
 NULL = 1  # -1, zigzag coded
-MAX_LENGTH_BYTES = 2**31 - 1  # bytes: every length on the wire is an int32
+MAX_LENGTH_BYTES = 2**31 - 1  # every length on the wire is an int32
+MAX_LENGTHS_BYTES = 4 * 5  # of a record, its number of headers, a header's key and value, as varints
 
 
 def with_header(
     records: Records, key: bytes, value: bytes | None, *, only_if_absent: bool = False, limit: int = MAX_RECORDS_BYTES
-) -> bytes:
-    """The payload with one more header at the end of each record's; with ``only_if_absent`` not in those that have
-    one of this key. If no record changes it is the payload itself, the same object.
+) -> Records:
+    """The records, each with one more header after its own; with ``only_if_absent`` not those that have one of this
+    key. If no record changes it is ``records`` itself.
 
     Raises:
         BatchTooLargeError: the result would have more than ``limit`` bytes.
@@ -52,7 +54,7 @@ def with_header_each(
     *,
     only_if_absent: bool = False,
     limit: int = MAX_RECORDS_BYTES,
-) -> bytes:
+) -> Records:
     """As `with_header`, with a value for each record; one for which that is `KEEP` stays as it was.
 
     Raises:
@@ -64,8 +66,8 @@ def with_header_each(
     return _edit_headers(records, [], key, KEEP, list(values), only_if_absent, limit)
 
 
-def without_headers(records: Records, keys: Collection[bytes]) -> bytes:
-    """The payload without any header of these keys; if there is none it is the payload itself, the same object."""
+def without_headers(records: Records, keys: Collection[bytes]) -> Records:
+    """The records without any header of these keys; if they have none it is ``records`` itself."""
     if not all(isinstance(key, bytes) for key in keys):  # the loop in C has no way to say so
         raise TypeError("the key of a header is bytes")
     return _edit_headers(records, list(keys), b"", KEEP, None, False, MAX_LENGTH_BYTES)
@@ -79,13 +81,30 @@ def _edit_headers(
     values: list[bytes | Keep | None] | None,
     only_if_absent: bool,
     limit: int,
-) -> bytes:
-    size = _write_records(None, records, without, key, value, values, only_if_absent, min(limit, MAX_LENGTH_BYTES))
-    if not size:
-        return records.payload
+) -> Records:
+    limit = min(limit, MAX_LENGTH_BYTES)
+    size = _max_size(records, key, value, values)
+    if size > limit:
+        size = _write_records(None, records, without, key, value, values, only_if_absent, limit)
     room = _room(size)
-    _write_records(room, records, without, key, value, values, only_if_absent, size)
-    return room if cython.compiled else bytes(room)  # type: ignore[return-value]
+    size = _write_records(room, records, without, key, value, values, only_if_absent, limit)
+    return records._rewritten(_cut_off(room, size), records._count) if size else records
+
+
+def _max_size(
+    records: Records, key: bytes, value: bytes | Keep | None, values: list[bytes | Keep | None] | None
+) -> int:
+    """What the result has at most: one more header in each record, and all lengths that change as long as can be."""
+    size = len(records.payload) + records._count * (MAX_LENGTHS_BYTES + len(key))
+    if values is None:
+        return size + records._count * _size(value)
+    for value in values:
+        size += _size(value)
+    return size
+
+
+def _size(value: bytes | Keep | None) -> int:
+    return 0 if value is None or value is KEEP else len(value)
 
 
 def _write_records(
@@ -199,3 +218,12 @@ def _room(size: int) -> bytearray:
     if cython.compiled:
         return PyBytes_FromStringAndSize(cython.NULL, size)  # type: ignore[no-any-return]
     return bytearray(size)
+
+
+def _cut_off(room: bytearray, size: int) -> bytes:
+    """The first ``size`` bytes of the room, which is used no more."""
+    if cython.compiled:  # as _PyBytes_Resize does; moving them would cost as much as writing them
+        cython.cast(cython.p_char, room)[size] = 0
+        Py_SET_SIZE(room, size)  # type: ignore[name-defined] # noqa: F821 - declared in edit.pxd
+        return room  # type: ignore[return-value]
+    return bytes(room[:size])

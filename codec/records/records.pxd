@@ -13,6 +13,8 @@ cdef class Records:
 
     @cython.locals(record=Record)
     cdef Record _cursor(self)
+    @cython.locals(records=Records)
+    cpdef Records _rewritten(self, bytes payload, Py_ssize_t count)
     @cython.locals(record=Record)
     cdef _found_starts(self)
     @cython.locals(

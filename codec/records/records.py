@@ -69,6 +69,16 @@ class Records:
             return self
         return Records(payload, count, self._base_timestamp, self._append_time)
 
+    def _rewritten(self, payload: bytes, count: int) -> Records:
+        """These records as our own edits have written them: as they came from checked ones, they need no check."""
+        records = Records.__new__(Records)
+        records.payload = payload
+        records._count = count
+        records._base_timestamp = self._base_timestamp
+        records._append_time = self._append_time
+        records._starts = None
+        return records
+
     def missing_header(self, name: bytes, max_results: int = sys.maxsize) -> list[int]:
         """The indexes of the records without a header of that name, at most ``max_results`` of them."""
         return find_missing_header(self.payload, self._count, name, max_results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -27,6 +28,7 @@ from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.records import Records
 
 MAGIC = 2
+INT32, UINT32 = Struct(">i"), Struct(">I")
 COMMIT_KEY = bytes((0, 0, 0, 1))  # version int16, type int16 (KIP-98)
 COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
 
@@ -68,19 +70,20 @@ def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None
     these are the very records that came in.
     """
     payload, copied, left = records.payload, 0, len(records)
-    out = bytearray()
+    parts: list[bytes] = []
     for record, change in changes:
-        begin, *_, end = edges = record.edges()
-        out += payload[copied:begin]
+        edges = record.edges()
+        if copied < edges[0]:
+            parts.append(payload[copied : edges[0]])
         if change is None:
             left -= 1
         else:
-            out += _encode_changed(payload, edges, change)
-        copied = end
+            parts.append(_encode_changed(payload, edges, change))
+        copied = edges[-1]
     if not copied:
         return records
-    out += payload[copied:]
-    return records.with_payload(bytes(out), left)
+    parts.append(payload[copied:])
+    return records.with_payload(b"".join(parts), left)
 
 
 def reseal(batch: Batch, records: Records) -> bytes:
@@ -89,7 +92,7 @@ def reseal(batch: Batch, records: Records) -> bytes:
     Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
     """
     header = bytearray(batch.data[:BATCH_HEADER_SIZE])
-    header[COUNT_AT:] = len(records).to_bytes(4, "big")
+    INT32.pack_into(header, COUNT_AT, len(records))
     return _seal(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
 
 
@@ -150,9 +153,9 @@ def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -
     """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
     checksum."""
     records = compress(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
-    header[LENGTH_AT:LENGTH_FROM] = (BATCH_HEADER_SIZE - LENGTH_FROM + len(records)).to_bytes(4, "big")
+    INT32.pack_into(header, LENGTH_AT, BATCH_HEADER_SIZE - LENGTH_FROM + len(records))
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
-    header[CRC_AT:ATTRIBUTES_AT] = crc.to_bytes(4, "big")
+    UINT32.pack_into(header, CRC_AT, crc)
     return b"".join((header, records))
 
 

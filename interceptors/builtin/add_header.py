@@ -74,7 +74,7 @@ class AddHeader(ProducerInterceptor):
         records, if_absent = batch.records, self.settings.if_absent
         for key, value_for in self._headers:
             if (data := value_for(batch.context)) is not None:
-                records = records.with_payload(with_header(records, key, data, only_if_absent=if_absent))
+                records = with_header(records, key, data, only_if_absent=if_absent)
         return records
 
 

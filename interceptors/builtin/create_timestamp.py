@@ -32,4 +32,4 @@ class CreateTimestamp(ProducerInterceptor):
         records, pack = batch.records, TIME.pack
         now = batch.context.clock()
         values = [pack(now if time == UNKNOWN else time) for time in records.timestamps()]
-        return records.with_payload(with_header_each(records, KEY, values, only_if_absent=True))
+        return with_header_each(records, KEY, values, only_if_absent=True)

@@ -39,4 +39,4 @@ class RemoveHeader(ProducerInterceptor, ConsumerInterceptor):
         return Hints(fail_closed=True)  # a header may be removed because nobody is to see it
 
     def _without(self, batch: RecordBatch) -> Records:
-        return batch.records.with_payload(without_headers(batch.records, self._keys))
+        return without_headers(batch.records, self._keys)

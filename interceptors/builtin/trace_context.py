@@ -73,9 +73,9 @@ class TraceContext(ProducerInterceptor):
             self._spans.sent(batch, made, parents)
         if (has_key and None in made) or (has_state and None in parents):  # not all records are treated alike
             return edit_records(records, _changes(records, parents, made))
-        left = records.with_payload(without_headers(records, (KEY,))) if has_key else records
+        left = without_headers(records, (KEY,)) if has_key else records
         values = [KEEP if one is None else bytes(one) for one in made]
-        return left.with_payload(with_header_each(left, KEY, values))
+        return with_header_each(left, KEY, values)
 
     def _next(self, parents: Sequence[TraceParent | None]) -> list[TraceParent | None]:
         """The spans of the records; None: the record has none."""

@@ -122,10 +122,10 @@ def edited(data: bytes) -> bytes:
     """The batch with a header removed from all its records, one added, and another in every second one."""
     (batch,) = batches(data)
     records = batch.records()
-    records = records.with_payload(without_headers(records, [b"trace"]))
-    records = records.with_payload(with_header(records, "Bücher-Ω".encode(), None))
+    records = without_headers(records, [b"trace"])
+    records = with_header(records, "Bücher-Ω".encode(), None)
     values = [(KEEP, b"", None, b"x" * 9000)[index % 4] for index in range(len(records))]
-    return reseal(batch, records.with_payload(with_header_each(records, b"each", values)))
+    return reseal(batch, with_header_each(records, b"each", values))
 
 
 def _java_can_tell(data: bytes) -> bool:
