@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -54,14 +54,25 @@ class WellFormedJson(RecordValidationPolicy):
     def check(self, text: str) -> None:
         reject_argument(text)
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
+        own, parts = self.settings, PARTS[self.settings.part]
+        if own.unique_keys or own.exact_numbers or len(parts) > 1:
+            return self._in_all_respects(topic.topic, records)
+        unread = self._find_unread(records, parts[0])
+        return [self._fault(topic.topic, parts[0], index, told) for index, told in unread] if unread else ()
+
+    def _find_unread(self, records: Records, part: Part) -> list[tuple[int, str | None]]:
+        own = self.settings
+        return find_not_json(records, part == "key", own.max_depth, not own.allow_null, MAX_REJECTIONS)
+
+    def _in_all_respects(self, topic: str, records: Records) -> Iterator[Fault]:
         own = self.settings
         for part in PARTS[own.part]:
-            unread = find_not_json(records, part == "key", own.max_depth, not own.allow_null, MAX_REJECTIONS)
+            unread = self._find_unread(records, part)
             for index, told in unread:
-                yield self._fault(topic.topic, part, index, told)
+                yield self._fault(topic, part, index, told)
             if own.unique_keys or own.exact_numbers:
-                yield from self._ambiguous(topic.topic, records, part, {index for index, _ in unread})
+                yield from self._ambiguous(topic, records, part, {index for index, _ in unread})
 
     def _fault(self, topic: str, part: Part, index: int, told: str | None) -> Fault:
         if told is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -44,17 +45,23 @@ class Limits(RecordValidationPolicy):
     """No record, key, value or header is too large, no record has too many headers, no batch too many records."""
 
     settings = LimitsSettings()
+    _sizes_in_bytes: Mapping[str, int] = {}
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read_settings(LimitsSettings, configs)
-        if self.settings == LimitsSettings():
+        self.settings = own = read_settings(LimitsSettings, configs)
+        if own == LimitsSettings():
             raise ValueError(f"sets no limit: set one of {', '.join(LimitsSettings.model_fields)}")
+        limits = {
+            "key": own.max_key_bytes,
+            "value": own.max_value_bytes,
+            "record": own.max_record_bytes,
+        }
+        self._sizes_in_bytes = {part: limit for part, limit in limits.items() if limit is not None}
 
     def hints(self) -> Hints:
         own = self.settings
-        sizes = (own.max_record_bytes, own.max_key_bytes, own.max_value_bytes)
         return Hints(
-            access_metadata=any(size is not None for size in sizes),
+            access_metadata=bool(self._sizes_in_bytes),
             access_headers=own.max_headers is not None or own.max_header_bytes is not None,
         )
 
@@ -67,21 +74,21 @@ class Limits(RecordValidationPolicy):
             return ()
         return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", most, "records"), "batch_count")]
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
-        own, needs = self.settings, self.hints()
-        if needs.access_metadata:
-            yield from self._sizes(topic, records)
-        if needs.access_headers:
-            most = -1 if own.max_headers is None else own.max_headers
-            largest = -1 if own.max_header_bytes is None else own.max_header_bytes
-            yield from _headers(topic.topic, records, most, largest)
-
-    def _sizes(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
         own = self.settings
-        limits = {"key": own.max_key_bytes, "value": own.max_value_bytes, "record": own.max_record_bytes}
-        given = {part: limit for part, limit in limits.items() if limit is not None}
-        for index, part in records.larger_than(**given, max_results=MAX_REJECTIONS):
-            yield Fault(index, SIZE % (topic.topic, part, given[part]), f"{part}_size")
+        faults = self._sizes(topic.topic, records) if self._sizes_in_bytes else []
+        if own.max_headers is None and own.max_header_bytes is None:
+            return faults
+        most = -1 if own.max_headers is None else own.max_headers
+        largest = -1 if own.max_header_bytes is None else own.max_header_bytes
+        return chain(faults, _headers(topic.topic, records, most, largest))
+
+    def _sizes(self, topic: str, records: Records) -> list[Fault]:
+        limits = self._sizes_in_bytes
+        return [
+            Fault(index, SIZE % (topic, part, limits[part]), f"{part}_size")
+            for index, part in records.larger_than(**limits, max_results=MAX_REJECTIONS)
+        ]
 
 
 def _headers(topic: str, records: Records, most: int, largest: int) -> Iterator[Fault]:

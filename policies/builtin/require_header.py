@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.plugins.settings import Settings, read_settings
@@ -35,11 +35,10 @@ class RequireHeader(RecordValidationPolicy):
         if not self._key(text):
             raise ValueError("which header? write require_header:trace-id, or set key under policies:")
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> list[Fault]:
         key = self._key(topic.validation_policy)
         message = MESSAGE % (topic.topic, key)
-        for index in records.missing_header(key.encode(), MAX_REJECTIONS):
-            yield Fault(index, message, "no_header")
+        return [Fault(index, message, "no_header") for index in records.missing_header(key.encode(), MAX_REJECTIONS)]
 
     def _key(self, text: str) -> str:
         return text or self.settings.key or ""
