@@ -73,7 +73,7 @@ programs: install ## the tests that run whole programs, demo and benches among t
 WITH_KAFKA := tests/integration tests/codec/records
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
-	bash tests/kafka/fetch.sh
+	bash tests/jvm/fetch.sh
 
 .PHONY: integration-core
 integration-core: install kafka ## real clients through the sidecar, newest broker

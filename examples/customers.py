@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from ledger import Finding
@@ -30,7 +31,7 @@ class Seen:
 
     @classmethod
     def of(cls, message: Message) -> Seen:
-        return cls(message.value(), message.headers() or [])
+        return cls(message.value(), cast(Headers, message.headers() or []))
 
 
 class Customers:

@@ -51,7 +51,7 @@ class Payments:
     def send(self) -> None:
         for _ in range(BATCHES):
             for kind, value, headers in KINDS:
-                self._producer.produce(TOPIC, value, kind, headers=headers, on_delivery=self._delivered)
+                self._producer.produce(TOPIC, value, kind, headers={**headers}, on_delivery=self._delivered)
             self._producer.flush(10)
         self._producer.close()
 

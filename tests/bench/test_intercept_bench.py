@@ -74,11 +74,11 @@ def _batches(load: Workload) -> Iterator[Batch]:
         data = frames.response(frames.fetch_response(load.fetch_bytes)).one(7)
         _, header_size = entity_reader(FetchResponse.__header_schema__)(data, 4)
         response, _ = entity_reader(FetchResponse)(data, 4 + header_size)
-        partitions = [one for topic in response.responses for one in topic.partitions]
+        records = [one.records for topic in response.responses for one in topic.partitions]
     else:
         data = load.request().one(7)
         _, header_size = entity_reader(ProduceRequest.__header_schema__)(data, 4)
         request, _ = entity_reader(ProduceRequest)(data, 4 + header_size)
-        partitions = [one for topic in request.topic_data for one in topic.partition_data]
-    for one in partitions:
-        yield from batches(one.records)
+        records = [one.records for topic in request.topic_data for one in topic.partition_data]
+    for one in records:
+        yield from batches(one or b"")

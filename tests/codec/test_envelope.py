@@ -39,7 +39,8 @@ PRODUCE_VERSIONS = versions(ProduceRequest)
 
 def header_bytes(key: int, version: int, client_id: str | None, tags: tuple[tuple[int, bytes], ...]) -> bytes:
     header = RequestHeader(api_key=key, api_version=version, correlation_id=-7, client_id=client_id, unknown_tags=tags)
-    return encode(header, 2 if APIS[key].flexible_from is not None and version >= APIS[key].flexible_from else 1)
+    flexible_from = APIS[key].flexible_from
+    return encode(header, 2 if flexible_from is not None and version >= flexible_from else 1)
 
 
 @pytest.mark.parametrize("client_id", [None, "", "app", "\udcff"])

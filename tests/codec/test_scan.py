@@ -46,8 +46,11 @@ def agree(cls: type[Struct], version: int, data: bytes, at: int = 0) -> bool:
         return False
     spans = SCANS[cls](data, at, version)
     assert spans.end == end
-    compare = compare_produce if isinstance(message, ProduceRequest) else compare_fetch
-    compare(data, at, version, message, spans)  # type: ignore[operator]
+    if isinstance(message, ProduceRequest):
+        compare_produce(data, at, version, message, spans)
+    else:
+        assert isinstance(message, FetchResponse)
+        compare_fetch(data, at, version, message, spans)
     return True
 
 

@@ -68,7 +68,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
         brokers = cluster.output().strip()
         ports = free_ports(6)
         listen, admin = f"127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[-1]}"
-        flags = ["--config", config, "--bootstrap-servers", brokers, "--listen", listen, "--admin", admin]
+        flags = ["--config", str(config), "--bootstrap-servers", brokers, "--listen", listen, "--admin", admin]
         sidecar = Program([BIN / "kafka-sidecar", "run", *flags], folder / "sidecar.log")
         try:
             sidecar.wait_for(lambda: "broker listener opened" in sidecar.output(), "ready", 20)
@@ -86,7 +86,7 @@ def test_on_send_every_record_says_whose_it_is(example: Example) -> None:
     with_consumer = example.consumer("anybody")
     records = read(with_consumer, 3)
     with_consumer.close()
-    assert [(record.value(), (record.headers() or [])[-1]) for record in records] == [
+    assert [(record.value(), list(record.headers() or ())[-1]) for record in records] == [
         (b"one", ("tenant", b"acme")), (b"two", ("tenant", b"acme")), (b"other", ("tenant", b"globex")),
     ]  # fmt: skip
     assert all(len(record.headers() or []) == 2 for record in records)

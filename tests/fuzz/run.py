@@ -49,7 +49,7 @@ HEADER_SIZE = 15  # of a request, with the length before it, an empty client id 
 
 SCANS: dict[type[Struct], Callable[[bytes, int, int], Any]] = {ProduceRequest: scan_produce, FetchResponse: scan_fetch}
 
-Decoder = Callable[[Buffer, int], Any]
+Decoder = Callable[[bytes, int], Any]
 
 
 class FuzzError(Exception):

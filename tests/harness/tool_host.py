@@ -1,4 +1,4 @@
-"""Kafka's own Java tools and clients, run inside one JVM per version (tests/kafka/java)."""
+"""Kafka's own Java tools and clients, run inside one JVM per version (tests/jvm/java)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from types import TracebackType
 from harness.processes import spawn
 from harness.versions import CACHE, ROOT, as_numbers, jars
 
-SOURCES = ROOT / "tests" / "kafka" / "java"
+SOURCES = ROOT / "tests" / "jvm" / "java"
 _JVM = ("-Xms64m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 # For the shutdown hooks that tools register: see ToolHost.java.
 _OPENS = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")

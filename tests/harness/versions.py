@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "kafka"
-_LISTED = (ROOT / "tests" / "kafka" / "versions.txt").read_text()
+_LISTED = (ROOT / "tests" / "jvm" / "versions.txt").read_text()
 
 # Newest first.
 BROKERS: tuple[str, ...] = tuple(line for line in _LISTED.splitlines() if re.match(r"\d", line))

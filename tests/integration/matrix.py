@@ -78,7 +78,7 @@ _TOOLS_OF_KAFKA_4: tuple[tuple[str, Callable[[java_tools.Tools], None], Mapping[
     ("share groups, groups and streams groups tools", java_tools.share_groups, _NO_SHARE_GROUPS),
 )
 
-# name, class and method in tests/kafka/java
+# name, class and method in tests/jvm/java
 _JAVA = (
     ("producer, every codec", "ProducerScenarios", "codecs"),
     ("producer, acks 0, 1 and all", "ProducerScenarios", "acks"),

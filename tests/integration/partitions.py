@@ -6,17 +6,16 @@ import json
 import tempfile
 from collections.abc import Sequence
 
-from confluent_kafka.admin import AdminClient
 from harness.cluster import Cluster
 from harness.tool_host import ToolHost
-from integration.scenarios.target import LIMIT_S, SILENT, eventually
+from integration.scenarios.target import LIMIT_S, admin_client, eventually
 
 TOOLS = "org.apache.kafka.tools"
 
 
 def leaders(cluster: Cluster, topic: str) -> list[int]:
     """The node that leads each partition."""
-    admin = AdminClient({"bootstrap.servers": cluster.direct, "logger": SILENT})
+    admin = admin_client(cluster.direct)
     found = admin.list_topics(topic, LIMIT_S).topics[topic].partitions
     return [found[partition].leader for partition in sorted(found)]
 

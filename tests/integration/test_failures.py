@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.partitions import leaders
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
+from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_topic, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -92,7 +91,7 @@ class LibrdkafkaTraffic:
         while not 0 < self.sent <= len(self.seen) and time.monotonic() < self._deadline:
             for message in consumer.consume(5000, timeout=0.2):
                 if not message.error():
-                    self.seen[message.value()] += 1
+                    self.seen[message.value() or b""] += 1
         consumer.close()
 
 
@@ -105,7 +104,7 @@ def _log(cluster: Cluster, topic: str) -> Counter[int]:
     found: Counter[int] = Counter()
 
     def read() -> int:
-        found.update(int(message.value()) for message in consumer.consume(20_000, timeout=0.5))
+        found.update(int(message.value() or b"") for message in consumer.consume(20_000, timeout=0.5))
         return found.total()
 
     eventually(read, lambda total: total >= sum(ends), f"{topic} is read", 60)
@@ -168,7 +167,7 @@ def test_nothing_is_lost_or_doubled_when_brokers_and_the_sidecar_fail(
 
 def test_a_sidecar_starts_with_the_first_bootstrap_server_down(fragile: Cluster, tmp_path: Path) -> None:
     fragile.node(1).kill()
-    admin = AdminClient({"bootstrap.servers": fragile.direct, "logger": SILENT})
+    admin = admin_client(fragile.direct)
     eventually(lambda: len(admin.list_topics(timeout=LIMIT_S).brokers), lambda count: count == 2, "the loss is noticed")
     try:
         with Sidecar.start(fragile.bootstrap, tmp_path / "sidecar.log") as sidecar:
@@ -181,7 +180,7 @@ def test_a_sidecar_outlives_the_time_in_which_no_broker_is_there(tmp_path: Path)
     with Cluster.start(NEWEST) as cluster:
         cluster.node(1).kill()
         with Sidecar(cluster.bootstrap, tmp_path / "sidecar.log") as sidecar:
-            admin = AdminClient({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT})
+            admin = admin_client(sidecar.bootstrap)
             with pytest.raises(KafkaException):
                 admin.list_topics(timeout=2)
             assert sidecar.program.is_running

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from harness.cluster import SIDECAR_HOST, Cluster, Node
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.partitions import move
 from integration.runs import Arena
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
+from integration.scenarios.target import LIMIT_S, admin_client, create_topic, eventually
 
 pytestmark = pytest.mark.integration
 three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")
@@ -65,7 +64,7 @@ def lonely(tmp_path: Path) -> Iterator[tuple[Cluster, Sidecar]]:
 
 
 def _list_topics(bootstrap: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap, "logger": SILENT}).list_topics(timeout=LIMIT_S)
+    admin_client(bootstrap).list_topics(timeout=LIMIT_S)
 
 
 def test_the_count_sees_a_client_that_goes_past_the_sidecar(lonely: tuple[Cluster, Sidecar]) -> None:

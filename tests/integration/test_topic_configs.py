@@ -9,12 +9,12 @@ from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import ConfigResource, NewTopic
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolError, ToolHost
 from harness.versions import JAVA_CLIENTS, as_numbers
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
+from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_topic, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -74,7 +74,7 @@ def site(
         assert cluster.leaks() == []
 
 
-def send(sidecar: Sidecar, topic: str, headers: dict[str, str | bytes] | None = None) -> KafkaError | None:
+def send(sidecar: Sidecar, topic: str, headers: dict[str, str | bytes | None] | None = None) -> KafkaError | None:
     """What a client is told of one record."""
     errors: list[KafkaError | None] = []
     client = Producer({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT, "retries": 0})
@@ -94,7 +94,7 @@ def is_guarded(sidecar: Sidecar, topic: str) -> bool:
 def shown(sidecar: Sidecar, topic: str) -> str | None:
     """The topic's policy as an AdminClient is told it."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = AdminClient({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT})
+    admin = admin_client(sidecar.bootstrap)
     value: str | None = admin.describe_configs([resource])[resource].result(LIMIT_S)[POLICY].value
     return value
 
@@ -120,7 +120,7 @@ def test_a_policy_is_set_shown_and_deleted_with_kafka_configs(site: Site) -> Non
 
 def test_every_sidecar_knows_within_a_second(site: Site) -> None:
     topic = site.topic("everywhere")
-    admin = AdminClient({"bootstrap.servers": site.other.bootstrap, "logger": SILENT})
+    admin = admin_client(site.other.bootstrap)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     assert POLICY in admin.describe_configs([resource])[resource].result(LIMIT_S)
     site.alter(site.one, topic, "--add-config", f"{POLICY}={NEEDS_HEADER}")
@@ -130,7 +130,7 @@ def test_every_sidecar_knows_within_a_second(site: Site) -> None:
 
 
 def test_a_topic_is_made_with_its_policy_by_an_admin_client(site: Site) -> None:
-    admin = AdminClient({"bootstrap.servers": site.one.bootstrap, "logger": SILENT})
+    admin = admin_client(site.one.bootstrap)
     wanted = [
         NewTopic("made", 1, config={POLICY: NEEDS_HEADER, "retention.ms": "3600000"}),
         NewTopic("not-made", 1, config={POLICY: "no-such-policy"}),

@@ -12,6 +12,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import (
     ALL,
+    MAX_REJECTIONS,
     WHOLE_BATCH,
     Fault,
     Hints,
@@ -21,7 +22,6 @@ from kafka_sidecar.policies.contract import (
     Unresolved,
 )
 from kafka_sidecar.policies.plans import (
-    MAX_REJECTIONS,
     MAX_RESOLVES,
     Plan,
     PolicyFailedError,

@@ -82,7 +82,7 @@ async def connected(port: int) -> AsyncIterator[Client]:
         client.close()
 
 
-def config(*brokers: FakeBroker | str, listen: int = 0, **settings: dict[str, Any]) -> Config:
+def config(*brokers: FakeBroker | str, listen: int = 0, **settings: Any) -> Config:
     """Settings for these brokers; ``listen`` and the ports of nodes behind it are free ones."""
     port = listen or free_ports(1 + NODE_PORTS)[0]
     servers = [broker if isinstance(broker, str) else broker.address for broker in brokers]

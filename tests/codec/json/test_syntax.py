@@ -225,7 +225,7 @@ pieces = st.sampled_from([single[at : at + 1] for at in range(len(single))] + lo
 @st.composite
 def mutated(draw: Any) -> bytes:
     """A document with pieces put in, taken out and put in place of others."""
-    text = draw(documents)
+    text: bytes = draw(documents)
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
         text = text[:at] + draw(pieces | st.just(b"")) + text[at + draw(st.integers(0, 2)) :]

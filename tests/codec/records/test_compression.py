@@ -35,8 +35,9 @@ def inflated(codec: int, data: bytes, limit: int = LIMIT) -> bytes:
     return decompress(codec, memoryview(data), limit)
 
 
-def zstd(data: bytes, **options: bool) -> bytes:
-    return zstandard.ZstdCompressor(**options).compress(data)
+def zstd(data: bytes, *, write_checksum: bool = False, write_content_size: bool = True) -> bytes:
+    compressor = zstandard.ZstdCompressor(write_checksum=write_checksum, write_content_size=write_content_size)
+    return compressor.compress(data)
 
 
 def snappy_blocks(*blocks: bytes) -> bytes:

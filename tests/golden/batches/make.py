@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("java.jsonl")
 
 
 def made() -> str:
-    """One JSON object per line: name, hex and batches as tests/kafka/java/Kafka4BatchJudge.java describes them."""
+    """One JSON object per line: name, hex and batches as tests/jvm/java/Kafka4BatchJudge.java describes them."""
     with ToolHost(NEWEST) as java:
         return java.run("Kafka4BatchJudge", "write")
 

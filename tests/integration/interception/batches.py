@@ -26,7 +26,7 @@ class Sender:
 
     def batch(self, *values: bytes, partition: int = 0) -> None:
         for value in values:
-            self._producer.produce(self._topic, value, KEY, partition, headers=HEADERS)
+            self._producer.produce(self._topic, value, KEY, partition, headers=[*HEADERS])
         assert self._producer.flush(LIMIT_S) == 0
 
     def begin(self) -> None:

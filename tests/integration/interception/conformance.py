@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
+from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually, headers_of
 
 CHAIN = ("first", "second", "third")
 WAYS = DIRECT, THROUGH = ("direct", "through")
-CLIENT = "InterceptedClient"  # tests/kafka/java
+CLIENT = "InterceptedClient"  # tests/jvm/java
 NOW = 10**12  # ms: application's times are made up and smaller
 HALF = ["half", "done"]  # the header that the second one adds before it fails
 
@@ -150,6 +150,6 @@ def stored(bootstrap: str, topic: str) -> list[Mapping[str, Any]]:
     return [
         {
             "offset": one.offset(), "timestamp": one.timestamp(), "key": one.key(), "value": one.value(),
-            "headers": [[key, value] for key, value in one.headers() or ()],
+            "headers": [[key, value] for key, value in headers_of(one)],
         } for one in found
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The chain of tests/kafka/java/RecordingInterceptor.java for the sidecar, call by call the same.
+"""The chain of tests/jvm/java/RecordingInterceptor.java for the sidecar, call by call the same.
 
 Each call is a line of JSON in the file of the setting ``file``: the names in it are those of Java's file.
 """

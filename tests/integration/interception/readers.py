@@ -12,11 +12,11 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
 from aiokafka.structs import OffsetAndMetadata as AiokafkaOffset
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.interception.reads import OWN, How, Partition, Read, Reader, Seen
-from integration.scenarios.target import LIMIT_S, SILENT
+from integration.scenarios.target import LIMIT_S, SILENT, headers_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the way in which it reads its schemas
@@ -34,7 +34,7 @@ def readers(java_hosts: Mapping[str, ToolHost]) -> Mapping[str, Reader]:
 
 def java(hosts: Mapping[str, ToolHost], version: str = NEWEST) -> Reader:
     def run(bootstrap: str, topics: Sequence[str], group: str, how: How) -> Read:
-        settings = {
+        settings: dict[str, str | int] = {
             "isolation.level": how.isolation, "group.protocol": how.protocol,
             "max.partition.fetch.bytes": how.fetch_bytes, "max.poll.records": 50,
         }  # fmt: skip
@@ -60,6 +60,14 @@ def _bytes(text: str) -> bytes | None:
     return None if text == "null" else bytes.fromhex(text)
 
 
+def _place(message: Message) -> tuple[str, int, int]:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
 def librdkafka(
     bootstrap: str, topics: Sequence[str], group: str, how: How, logger: logging.Logger = SILENT, debug: str = ""
 ) -> Read:
@@ -79,15 +87,15 @@ def librdkafka(
         while ended != {*places}:
             assert time.monotonic() < deadline, f"{group}: no end in time, {len(read.records)} records"
             for message in consumer.consume(500, timeout=0.1):
-                error, place = message.error(), (message.topic(), message.partition())
+                error = message.error()
+                assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+                topic, number, offset = _place(message)
                 if error is None:
-                    headers = tuple(message.headers() or ())
-                    read.records.append(Seen(*place, message.offset(), message.key(), message.value(), headers))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(place)
-                    read.positions[place] = message.offset()
+                    key, value = message.key(), message.value()
+                    read.records.append(Seen(topic, number, offset, key, value, headers_of(message)))
                 else:
-                    raise AssertionError(error)
+                    ended.add((topic, number))
+                    read.positions[topic, number] = offset
         asked = [TopicPartition(*place) for place in places]
         # What it calls its position is behind the last thing that it has seen, and nothing where it has seen nothing.
         for one in consumer.position(asked):

@@ -133,7 +133,7 @@ def acknowledged(stage: Stage) -> Transcripts:
     java = stage.run("acknowledged").java
 
     def is_all_sent(seen: list[Event]) -> bool:
-        return sum(event["hook"] == "on_acknowledgement" for event in seen) >= 3 * 4 * 6
+        return len([event for event in seen if event["hook"] == "on_acknowledgement"]) >= 3 * 4 * 6
 
     # With acks=0 the application waits for nobody.
     return Transcripts(java, eventually(lambda: stage.seen("acknowledged"), is_all_sent, "all records"))
@@ -222,7 +222,7 @@ def fill(stage: Stage, topic: str) -> None:
     for is_committed, values in BATCHES:
         producer.begin_transaction()
         for value in values:
-            headers = [("h", b"1"), ("h", None), ("", b"")]
+            headers: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", None), ("", b"")]
             producer.produce(topic, value, None if value is None else b"k", 0, headers=headers, timestamp=1000)
         producer.flush(LIMIT_S)
         producer.commit_transaction(LIMIT_S) if is_committed else producer.abort_transaction(LIMIT_S)
@@ -313,7 +313,7 @@ def test_of_a_commit_interceptors_are_told_before_the_application(commits: tuple
 def test_of_a_commit_of_nothing_no_proxy_hears(commits: tuple[Transcripts, str]) -> None:
     java, ours = ([event for event in events if not event["offsets"]] for events in commits[0].each("on_commit"))
     # The classic consumer tells of commitAsync({}) alone, the new one of commitSync({}) as well, and gives null.
-    told = [[]] * 3 if commits[1] == "commits-classic" else [None] * 6
+    told: list[list[Event] | None] = [[]] * 3 if commits[1] == "commits-classic" else [None] * 6
     assert ([event["offsets"] for event in java], ours) == (told, [])
 
 

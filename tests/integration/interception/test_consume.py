@@ -214,7 +214,9 @@ def test_librdkafka_at_the_live_end_goes_on_behind_each_dropped_batch(
                 values.append(message.value())
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                ends.append(message.offset())
+                offset = message.offset()
+                assert offset is not None
+                ends.append(offset)
         return ends[-1]
 
     try:

@@ -21,7 +21,7 @@ from integration.front import Front
 from integration.interception.intercepted import RULES, rules
 from integration.interception.outages import Relay, outages
 from integration.interception.test_send import HEADER, JAVAS_HEADER, added
-from integration.scenarios.target import LIMIT_S, SILENT
+from integration.scenarios.target import LIMIT_S, SILENT, headers_of
 from integration.validation.waves import STORED, Client, Kind, wave
 
 FLOOD = wave("flood", 8000, filler=100)
@@ -120,4 +120,4 @@ def test_each_record_is_there_once_and_in_order_whatever_happens_on_its_way(
     values = [sent.value.encode() for sent in FLOOD]
     assert [record.value() for record in log] == values
     own = JAVAS_HEADER if cell.client == "java" else HEADER
-    assert all(tuple(record.headers()) == (own, *added(record.value())) for record in log)
+    assert all(headers_of(record) == (own, *added(record.value())) for record in log)

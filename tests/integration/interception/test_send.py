@@ -12,7 +12,7 @@ from integration.cells import CELLS, Cell, parameters
 from integration.interception.intercepted import Intercepted
 from integration.interception.reads import Header
 from integration.interception.wire import codecs_of
-from integration.scenarios.target import LIMIT_S, SILENT, eventually
+from integration.scenarios.target import LIMIT_S, SILENT, eventually, headers_of
 from integration.validation.waves import STORED, Client, wave
 
 FIRST, FLOOD, LAST = WAVES = (wave("first", 10), wave("flood", 300, filler=100), wave("last", 10))
@@ -42,7 +42,7 @@ def test_added_headers_arrive_and_every_record_is_there_once_and_in_order(
     assert [record.value() for record in log] == values
     assert {record.key() for record in log} == {b"k"}
     own = JAVAS_HEADER if cell.client == "java" else HEADER
-    assert [tuple(record.headers()) for record in log] == [(own, *added(value)) for value in values]
+    assert [headers_of(record) for record in log] == [(own, *added(value)) for value in values]
     assert codecs_of(intercepted.cluster.direct, topic) == {cell.codec}
 
 
@@ -67,4 +67,4 @@ def test_compaction_keeps_the_latest_record_of_each_key_with_its_headers(interce
     latest = {record.key(): record for record in intercepted.log(topic)}
     assert {*latest} == {b"key %d" % key for key in range(keys)}
     assert {record.value() for record in latest.values()} == {b"%d" % (rounds - 1)}
-    assert {tuple(record.headers()) for record in latest.values()} == {added(b"%d" % (rounds - 1))}
+    assert {headers_of(record) for record in latest.values()} == {added(b"%d" % (rounds - 1))}

@@ -14,8 +14,8 @@ from confluent_kafka import (
     TopicPartition,
     admin,
 )
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
-from integration.scenarios.target import LIMIT_S, SILENT, Target, eventually, numbered
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from integration.scenarios.target import LIMIT_S, SILENT, Target, admin_client, eventually, headers_of, latest, numbered
 
 
 def producer(target: Target, **settings: object) -> Producer:
@@ -85,7 +85,7 @@ def codecs(target: Target) -> None:
         assert sender.flush(LIMIT_S) == 0
         messages = read(target, topic, 100)
         assert [message.value() for message in messages] == sent
-        assert {(m.key(), m.headers()[0], m.timestamp()[1]) for m in messages} == {
+        assert {(m.key(), headers_of(m)[0], m.timestamp()[1]) for m in messages} == {
             (b"key", ("h", codec.encode()), 1234)
         }
 
@@ -169,12 +169,8 @@ def _group(target: Target, **settings: object) -> None:
     assert [partition.offset for partition in committed] == [100] * 4
 
 
-def admin_client(target: Target) -> AdminClient:
-    return AdminClient({"bootstrap.servers": target.bootstrap, "logger": SILENT})
-
-
 def admin_topics(target: Target) -> None:
-    client = admin_client(target)
+    client = admin_client(target.bootstrap)
     name = target.named("topic")
     client.create_topics([NewTopic(name, 2, config={"retention.ms": "1234567"})])[name].result(LIMIT_S)
     eventually(lambda: client.list_topics(timeout=LIMIT_S).topics, lambda topics: name in topics, "listed")
@@ -183,7 +179,7 @@ def admin_topics(target: Target) -> None:
         lambda: len(client.list_topics(name, LIMIT_S).topics[name].partitions), lambda n: n == 4, "four partitions"
     )
     send(target, name, numbered(40))
-    ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(4)}
+    ends = latest(name, 4)
     eventually(
         lambda: sum(end.result(LIMIT_S).offset for end in client.list_offsets(ends).values()),
         lambda n: n == 40,
@@ -196,7 +192,7 @@ def admin_topics(target: Target) -> None:
 
 
 def admin_configs(target: Target) -> None:
-    client = admin_client(target)
+    client = admin_client(target.bootstrap)
     name = target.topic("configs")
     change = ConfigEntry("max.message.bytes", "65536", incremental_operation=admin.AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[change])
@@ -216,7 +212,7 @@ def admin_configs(target: Target) -> None:
 
 
 def admin_groups(target: Target) -> None:
-    client = admin_client(target)
+    client = admin_client(target.bootstrap)
     cluster = client.describe_cluster().result(LIMIT_S)
     assert {node.host for node in cluster.nodes} == {"127.0.0.1"}
     assert len(cluster.nodes) == target.nodes

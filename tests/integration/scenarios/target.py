@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from harness.tool_host import ToolHost
 
@@ -19,6 +19,7 @@ SILENT.propagate = False
 SILENT.addHandler(logging.NullHandler())
 
 T = TypeVar("T")
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,25 @@ class Target:
         return name
 
 
+def admin_client(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=SILENT)
+
+
+def latest(topic: str, partitions: int) -> dict[TopicPartition, OffsetSpec]:
+    """What `AdminClient.list_offsets` is asked for the ends of a topic's partitions."""
+    end: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # confluent-kafka leaves it without types
+    return {TopicPartition(topic, partition): end for partition in range(partitions)}
+
+
+def headers_of(message: Message) -> Headers:
+    return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+
+
 def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
     """Creates a topic and waits until its leaders know that they are, a little after the answer to CreateTopics."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "logger": SILENT})
+    admin = admin_client(bootstrap)
     admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(LIMIT_S)
-    questions = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+    questions = latest(name, partitions)
 
     def serves_all() -> bool:
         try:

@@ -31,7 +31,7 @@ with warnings.catch_warnings():
     from kafka import KafkaProducer
     from kafka.errors import KafkaError as KafkaPythonError
 
-HEADERS = [("h", b"1")]
+HEADERS: list[tuple[str, str | bytes | None]] = [("h", b"1")]
 KEY = b"k"
 
 

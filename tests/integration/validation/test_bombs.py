@@ -38,7 +38,8 @@ def xerial_of_zeros() -> bytes:
 
 def lz4_of_zeros() -> bytes:
     frame = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False)
-    return frame.begin() + b"".join(frame.compress(CHUNK) for _ in range(GIB // len(CHUNK))) + frame.flush()
+    parts = [frame.begin(), *(frame.compress(CHUNK) for _ in range(GIB // len(CHUNK))), frame.flush()]
+    return b"".join(parts)
 
 
 def zstd_of_zeros() -> bytes:

@@ -142,7 +142,7 @@ def answered(bootstrap: str, topic: str, data: bytes) -> Answer | None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_broken_batch_gets_the_code_that_the_broker_gives(guarded: Guarded, case: Case) -> None:
     slug = "".join(part[0] for part in case.name.split()) + str(CASES.index(case))
-    topic = guarded.topic(f"header-broken-{slug}", **case.config)
+    topic = guarded.topic(f"header-broken-{slug}", partitions=1, **case.config)
     data = case.made()
     direct = answered(guarded.cluster.direct, topic, data)
     through = answered(guarded.sidecar.bootstrap, topic, data)

@@ -59,7 +59,9 @@ class Sending(threading.Thread):
         })  # fmt: skip
 
     def run(self) -> None:
-        headers = [[(f"h{version}", b"") for version in VERSIONS if version != lacking] for lacking in VERSIONS]
+        headers: list[list[tuple[str, str | bytes | None]]] = [
+            [(f"h{version}", b"") for version in VERSIONS if version != lacking] for lacking in VERSIONS
+        ]
         while not self.stopping.is_set():
             at = len(self.errors)
             self.errors.append("?")

@@ -56,7 +56,7 @@ class Asking(RecordValidationPolicy):
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(sys.modules, "policies_on_trial", SimpleNamespace(Buggy=Buggy, Asking=Asking))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "policies_on_trial", SimpleNamespace(Buggy=Buggy, Asking=Asking))
     path = tmp_path / "sidecar.yaml"
     path.write_text(CONFIG)
     return str(path)

@@ -14,7 +14,8 @@ async def test_whoever_has_judged_long_enough_rests_and_the_others_have_their_tu
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(loop_budget, "LONGEST_TURN_S", 0.01)
-    one, turns = Pace(), []
+    one = Pace()
+    turns: list[int] = []
     one.spent_s += 0.009
     assert not one.must_rest
     one.spent_s += 0.002

@@ -38,8 +38,13 @@ async def test_draining_waits_for_all_submitted_work() -> None:
 async def test_draining_waits_no_longer_than_its_limit_and_drops_no_work() -> None:
     go_on = threading.Event()
     done: list[int] = []
+
+    def work(number: int) -> None:
+        go_on.wait(5.0)
+        done.append(number)
+
     for number in range(2 * THREADS):  # half of them are still queued when the limit is reached
-        submit(lambda number=number: (go_on.wait(5.0), done.append(number)))
+        submit(partial(work, number))
     await drain(0.01)
     assert not done
     go_on.set()
@@ -49,7 +54,13 @@ async def test_draining_waits_no_longer_than_its_limit_and_drops_no_work() -> No
 
 async def test_draining_waits_for_work_whose_caller_was_cancelled() -> None:
     started, go_on, done = threading.Event(), threading.Event(), threading.Event()
-    waiter = asyncio.ensure_future(in_thread(lambda: (started.set(), go_on.wait(5.0), done.set())))
+
+    def work() -> None:
+        started.set()
+        go_on.wait(5.0)
+        done.set()
+
+    waiter = asyncio.ensure_future(in_thread(work))
     await asyncio.to_thread(started.wait, 5.0)
     waiter.cancel()
     draining = asyncio.ensure_future(drain(5.0))

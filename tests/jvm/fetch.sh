@@ -2,7 +2,7 @@
 # Brings Kafka's brokers and tools into .cache/kafka/VERSION by Maven. What is there already costs nothing;
 # several calls at once are safe.
 #
-#   tests/kafka/fetch.sh [VERSION...]      (default: every version of the compatibility matrix)
+#   tests/jvm/fetch.sh [VERSION...]      (default: every version of the compatibility matrix)
 set -euo pipefail
 
 cd "$(dirname "$0")"
