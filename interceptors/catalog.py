@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
 from kafka_sidecar.interceptors.committing import Committers
@@ -17,10 +16,6 @@ from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
 MAX_CACHED_TOPICS = 10_000  # of which is kept at hand which interceptors they have
-HOOKS = (
-    "on_send", "on_send_batch", "on_acknowledgement", "on_acknowledgement_with_headers", "on_acknowledgement_batch",
-    "on_consume", "on_consume_batch", "pre_commit", "on_commit",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +121,6 @@ def _find_fault(interceptor: Interceptor, hints: object) -> str | None:
     """What is wrong with an interceptor that would show only with the first record, or never."""
     if not isinstance(interceptor, ProducerInterceptor | ConsumerInterceptor):
         return "is neither a ProducerInterceptor nor a ConsumerInterceptor"
-    if any(iscoroutinefunction(getattr(interceptor, hook, None)) for hook in HOOKS):
-        return "has a hook that is a coroutine: an interceptor must not wait"
     if not isinstance(hints, Hints):
         return "hints() gave no Hints"
     if not isinstance(hints.topics, tuple | list) or not all(isinstance(name, str) for name in hints.topics):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.interceptors.values import (
     UNKNOWN,
@@ -175,20 +175,17 @@ class ConsumerInterceptor(Interceptor):
 # a method is not asked record by record.
 
 
-@runtime_checkable
 class SendsBatches(Protocol):
     def on_send_batch(self, batch: RecordBatch) -> Records:
-        """The records, or `Records.changed` of them: as many as there were."""
+        """The records, or `Records.with_payload` of them: as many as there were."""
         ...
 
 
-@runtime_checkable
 class ConsumesBatches(Protocol):
     def on_consume_batch(self, batch: RecordBatch) -> Records:
-        """The records, or `Records.changed` of them: as many as there were."""
+        """The records, or `Records.with_payload` of them: as many as there were."""
         ...
 
 
-@runtime_checkable
 class AcknowledgesBatches(Protocol):
     def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None: ...

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.interceptors.contract import Interceptor
+from kafka_sidecar.interceptors.contract import (
+    AcknowledgesBatches,
+    ConsumerInterceptor,
+    ConsumesBatches,
+    Interceptor,
+    ProducerInterceptor,
+    SendsBatches,
+)
+from kafka_sidecar.plugins.hooks import hooks_of
 from kafka_sidecar.plugins.registry import Kind
 
 INTERCEPTORS = Kind(
@@ -21,4 +29,7 @@ INTERCEPTORS = Kind(
         "trace_context": "kafka_sidecar.interceptors.builtin.trace_context:TraceContext",
     },
     "acme.interceptors:Tenant",
+    hooks_of(Interceptor)
+    | hooks_of(ProducerInterceptor, SendsBatches, AcknowledgesBatches)
+    | hooks_of(ConsumerInterceptor, ConsumesBatches),
 )

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_sidecar.plugins.class_path import ClassPath
+from kafka_sidecar.plugins.hooks import Hook, class_problem, object_problem
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -35,6 +36,7 @@ class Kind(Generic[P]):
     entry_points: str  # the group in which other distributions offer theirs
     built_in: Mapping[str, str]  # name -> module:Class, imported when first used: some bring libraries along
     example: str  # "acme.policies:Orders"
+    hooks: Mapping[str, Hook]  # the methods that its contract has
 
     def installed(self) -> dict[str, EntryPoint]:
         """What other distributions offer, by name."""
@@ -55,7 +57,8 @@ class Kind(Generic[P]):
                 searched here before the program's own modules.
 
         Raises:
-            ValueError: there is none, or it is of another kind; one line that names what was looked for and where.
+            ValueError: there is none, it is of another kind, or one of its hooks is misspelt or cannot be called; one
+                line that names what was looked for and where.
         """
         if class_path is not None:
             return self._load(name, ClassPath(class_path).load, f"on the class path {class_path}")
@@ -72,6 +75,8 @@ class Kind(Generic[P]):
         try:
             plug_in = self.find(type_, class_path)()
             plug_in.configure(settings)
+            if problem := object_problem(plug_in, self.hooks):
+                raise ValueError(f"{type_}: {problem}")
             return plug_in, plug_in.hints()
         except ValueError as error:
             raise ValueError(f"{self.noun} {name}: {error}") from error
@@ -109,4 +114,6 @@ class Kind(Generic[P]):
             raise ValueError(f"{sought}: the module has no such class")
         if not (isinstance(found, type) and issubclass(found, self.base)):
             raise ValueError(f"{sought}: is no subclass of {self.base.__module__}.{self.base.__name__}")
+        if problem := class_problem(found, self.hooks):
+            raise ValueError(f"{sought}: {problem}")
         return found

@@ -11,7 +11,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import Any
 
 from kafka_sidecar.plugins.settings import quote
@@ -163,11 +162,9 @@ def _open(name: str, setting: PolicySettings) -> _Member:
 
 def _find_fault(policy: RecordValidationPolicy, hints: object) -> str | None:
     """What is missing in a policy that would show only with the first record, or never."""
-    judging = [getattr(policy, form, None) for form in ("validate_batch", "validate_header")]
-    if type(policy).validate is RecordValidationPolicy.validate and not any(judging):
+    others = [getattr(policy, form, None) for form in ("validate_batch", "validate_header")]
+    if type(policy).validate is RecordValidationPolicy.validate and not any(others):
         return "has no validate()"
-    if any(map(iscoroutinefunction, (policy.validate, *judging))):
-        return "judges in a coroutine: a policy must not wait, it raises Unresolved"
     if not isinstance(hints, Hints):
         return "hints() gave no Hints"
     if min(hints.access_key_bytes, hints.access_value_bytes) < ALL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records
@@ -129,7 +129,6 @@ class RecordValidationPolicy:
         """Let go of what `configure` took."""
 
 
-@runtime_checkable
 class BatchPolicy(Protocol):
     """The second form, for policies whose loop over the records is compiled: a whole batch in one call.
 
@@ -141,7 +140,6 @@ class BatchPolicy(Protocol):
         ...
 
 
-@runtime_checkable
 class HeaderPolicy(Protocol):
     """A third form, beside or instead of the others: what the batch's own header says is enough to refuse it.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kafka_sidecar.plugins.hooks import hooks_of
 from kafka_sidecar.plugins.registry import Kind
-from kafka_sidecar.policies.contract import RecordValidationPolicy
+from kafka_sidecar.policies.contract import BatchPolicy, HeaderPolicy, RecordValidationPolicy
 
 POLICIES = Kind(
     "policy",
@@ -19,4 +20,5 @@ POLICIES = Kind(
         "timestamp": "kafka_sidecar.policies.builtin.timestamp:Timestamp",
     },
     "acme.policies:Orders",
+    hooks_of(RecordValidationPolicy, BatchPolicy, HeaderPolicy),
 )

@@ -71,7 +71,7 @@ FRONT_DOORS = {
         "scan",
         "wire",
     },
-    "plugins": {"registry", "settings", "units"},
+    "plugins": {"hooks", "registry", "settings", "units"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

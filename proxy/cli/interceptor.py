@@ -61,17 +61,18 @@ class NoReport:
 
 
 def _hooks(guard: Guard) -> Iterable[str]:
-    from kafka_sidecar.interceptors import contract
-    from kafka_sidecar.interceptors.catalog import HOOKS
+    """The hooks that the interceptor overrides, or has set on itself."""
+    from kafka_sidecar.interceptors.contract import Interceptor
     from kafka_sidecar.interceptors.guard import has_override
+    from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
-    bases = (contract.ProducerInterceptor, contract.ConsumerInterceptor)
-    kinds = [base for base in bases if isinstance(guard.interceptor, base)]
     one = guard.interceptor
     return [
-        hook
-        for hook in HOOKS
-        if hook in vars(one) or (hasattr(one, hook) and all(has_override(one, kind, hook) for kind in kinds))
+        name
+        for name, hook in INTERCEPTORS.hooks.items()
+        if hook.base is not Interceptor
+        and isinstance(one, hook.base)
+        and (name in vars(one) or (hasattr(one, name) and has_override(one, hook.base, name)))
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.interceptors import catalog as catalog_module
-from kafka_sidecar.interceptors.catalog import HOOKS, InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import (
     ConsumerInterceptor,
     Hints,
@@ -124,6 +124,22 @@ class Waits(Sends):
 class WaitsForBatches(Sends):
     async def on_send_batch(self, batch: RecordBatch) -> Any:
         return batch.records
+
+
+class Misspells(Sends):
+    def on_sent(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+
+class SetsMisspelt(Sends):
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        super().configure(configs)
+        self.on_sent_batch = lambda batch: batch.records
+
+
+class ConsumesOnly(Remembering, ConsumerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
 
 
 class NoInterceptor:
@@ -264,8 +280,11 @@ def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None
         (one("HintsAtText"), r"it: .*:HintsAtText: hints\(\) gave topics that are no tuple of names"),
         (one("HintsAtNoTopics"), r"it: .*:HintsAtNoTopics: hints\(\) gave topics that are no tuple of names"),
         (one("Neither"), "is neither a ProducerInterceptor nor a ConsumerInterceptor"),
-        (one("Waits"), "has a hook that is a coroutine: an interceptor must not wait"),
-        (one("WaitsForBatches"), "has a hook that is a coroutine: an interceptor must not wait"),
+        (one("Waits"), r"Waits .*: on_send\(\) is async: hooks are not awaited"),
+        (one("WaitsForBatches"), r"on_send_batch\(\) is async: hooks are not awaited"),
+        (one("Misspells"), r"Misspells .*: on_sent\(\) is not a hook: did you mean on_send\(\)\?"),
+        (one("SetsMisspelt"), r"SetsMisspelt: on_sent_batch\(\) is not a hook: did you mean on_send_batch\(\)\?"),
+        (one("ConsumesOnly"), r"ConsumesOnly .*: on_send\(\) is never called: extend ProducerInterceptor"),
         (one("NoInterceptor"), r"is no subclass of .*\.Interceptor"),
         (one("Missing"), "the module has no such class"),
         (InterceptorSettings("missing", "it"), "interceptor it: there is no interceptor 'missing'"),
@@ -277,13 +296,6 @@ def test_a_wrong_interceptor_is_named_with_the_remedy(setting: InterceptorSettin
         catalog(one("Sends", "good"), setting)
     gc.collect()
     assert opened[0][-1] == "close"  # the good one, which nobody will use
-
-
-def test_every_hook_is_held_against_waiting() -> None:
-    hooks = {
-        name for kind in (ProducerInterceptor, ConsumerInterceptor) for name in vars(kind) if name[:3] in ("on_", "pre")
-    }
-    assert hooks <= set(HOOKS)
 
 
 def test_after_a_reload_one_whose_settings_have_not_changed_goes_on_with_all_that_it_knows(catalog: Any) -> None:

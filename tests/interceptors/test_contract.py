@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_sidecar.interceptors.contract import (
-    AcknowledgesBatches,
     ConsumerInterceptor,
-    ConsumesBatches,
     Context,
     Hints,
     Interceptor,
@@ -16,7 +14,6 @@ from kafka_sidecar.interceptors.contract import (
     ProducerInterceptor,
     RecordMetadata,
     SendError,
-    SendsBatches,
     TopicPartition,
 )
 from kafka_sidecar.interceptors.headers import Headers
@@ -57,15 +54,6 @@ def test_settings_and_figures_and_an_end_are_optional() -> None:
     assert interceptor.hints() == Hints(topics=("*",), wants_records=True, fail_closed=False)
     assert list(interceptor.metrics()) == []
     interceptor.close()
-
-
-def test_the_second_form_is_known_by_its_method() -> None:
-    class Whole:
-        on_send_batch = on_consume_batch = on_acknowledgement_batch = lambda self: None
-
-    for form in (SendsBatches, ConsumesBatches, AcknowledgesBatches):
-        assert isinstance(Whole(), form)
-        assert not isinstance(ProducerInterceptor(), form)
 
 
 def test_an_error_tells_kafkas_code_and_whether_the_record_may_come_again() -> None:

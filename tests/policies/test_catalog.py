@@ -85,6 +85,11 @@ class WaitsForBatches(Remembering):
         return []
 
 
+class Misspells(Remembering):
+    def validate_bach(self, topic: TopicMetadata, records: Any) -> list[Any]:
+        return []
+
+
 class HintsBelowNothing(Remembering):
     def hints(self) -> Hints:
         return Hints(access_key_bytes=-2)
@@ -213,8 +218,9 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
         (PolicySettings(f"{HERE}HintsAtNothing"), r"policy p: .*HintsAtNothing: hints\(\) gave no Hints"),
         (PolicySettings(f"{HERE}HintsBelowNothing"), r"policy p: .*: hints\(\) asks for a negative number"),
         (PolicySettings(f"{HERE}Closed"), r"policy p: .*Closed: has no validate\(\)"),
-        (PolicySettings(f"{HERE}Waits"), "policy p: .*Waits: judges in a coroutine"),
-        (PolicySettings(f"{HERE}WaitsForBatches"), "policy p: .*WaitsForBatches: judges in a coroutine"),
+        (PolicySettings(f"{HERE}Waits"), r"policy p: .*Waits .*: validate\(\) is async: hooks are not awaited"),
+        (PolicySettings(f"{HERE}WaitsForBatches"), r"policy p: .*: validate_batch\(\) is async: hooks are not awaited"),
+        (PolicySettings(f"{HERE}Misspells"), r"validate_bach\(\) is not a hook: did you mean validate_batch\(\)\?"),
         (PolicySettings(f"{HERE}NoPolicy"), "policy p: .*NoPolicy.*is no subclass"),
     ],
 )

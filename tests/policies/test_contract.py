@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.policies.builtin.limits import Limits
-from kafka_sidecar.policies.builtin.require_header import RequireHeader
 from kafka_sidecar.policies.contract import (
     ALL,
-    BatchPolicy,
-    HeaderPolicy,
     Hints,
     InvalidRecordError,
     RecordValidationPolicy,
@@ -38,12 +34,6 @@ def test_contents_are_needed_by_whoever_needs_anything_of_a_record() -> None:
 def test_a_policy_that_says_nothing_sees_all_of_a_record() -> None:
     hints = RecordValidationPolicy().hints()
     assert (hints.access_headers, hints.access_key_bytes, hints.access_value_bytes) == (True, ALL, ALL)
-
-
-def test_the_three_forms_of_a_policy_are_told_apart_by_their_methods() -> None:
-    assert not isinstance(RecordValidationPolicy(), BatchPolicy | HeaderPolicy)
-    assert isinstance(RequireHeader(), BatchPolicy)
-    assert isinstance(Limits(), HeaderPolicy)
 
 
 def test_a_refusal_carries_its_reason_beside_its_message() -> None:
