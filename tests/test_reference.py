@@ -1,4 +1,4 @@
-"""The reference is complete: every setting, metric, log key, log message and cause, and none that is not there."""
+"""The reference has exactly the settings, metrics, log keys, log messages and causes of the program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 from support.pages import Page, all_pages, modules, page, settings, tree
 
-from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.interception.exposition import exposed as interception
@@ -44,18 +44,18 @@ def written(value: object) -> str:
     return str(value)
 
 
-def test_every_setting_has_its_heading_and_no_other_is_there() -> None:
+def test_the_headings_are_exactly_the_settings() -> None:
     headings = [title for title in page("docs/reference/configuration.md").titles(2) if re.fullmatch("[a-z_.]+", title)]
     assert sorted(headings) == sorted(settings())
 
 
 @pytest.mark.parametrize(("section", "kind"), [("policies", Policy), ("topics", Topic), ("interceptors", Interceptor)])
-def test_every_key_of_an_entry_has_its_row_and_no_other_is_there(section: str, kind: type[BaseModel]) -> None:
+def test_the_rows_are_exactly_the_keys_of_an_entry(section: str, kind: type[BaseModel]) -> None:
     assert set(page("docs/reference/configuration.md").first_column(section)) == set(kind.model_fields)
 
 
 @pytest.mark.parametrize(("setting", "default"), list(defaults()))
-def test_every_default_is_told(setting: str, default: str) -> None:
+def test_every_default_is_documented(setting: str, default: str) -> None:
     section = page("docs/reference/configuration.md").section(setting)
     assert re.search(rf"[Dd]efault:? `?{re.escape(default)}\b", section)
 
@@ -65,11 +65,11 @@ def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = Observed(time.time), Interceptions(time.time)
     metrics = Metrics(features=[lambda: validation(about_validation), lambda: interception(about_interception)])
-    families = text_string_to_metric_families(exposed(metrics).decode())
+    families = text_string_to_metric_families(render(metrics).decode())
     return frozenset(family.name + ("_total" if family.type == "counter" else "") for family in families)
 
 
-def test_every_metric_has_its_heading_and_no_other_is_there() -> None:
+def test_the_headings_are_exactly_the_metrics() -> None:
     reference, names = page("docs/reference/metrics.md"), metric_names()
     own = {name for name in names if name.startswith("kafka_sidecar_")}
     assert {title for title in reference.titles(3) if title.startswith("kafka_sidecar_")} == own
@@ -77,7 +77,7 @@ def test_every_metric_has_its_heading_and_no_other_is_there() -> None:
 
 
 @pytest.mark.parametrize("a_page", all_pages(), ids=lambda a_page: a_page.name)
-def test_every_metric_that_is_named_exists(a_page: Page) -> None:
+def test_every_metric_in_the_documentation_exists(a_page: Page) -> None:
     words = set(re.findall(r"\bkafka_sidecar_[a-z_]+[a-z]\b", a_page.text))
     assert {word.removesuffix("_bucket") for word in words} - metric_names() <= {"kafka_sidecar"}
 
@@ -103,11 +103,11 @@ def message_of(where: str, call: ast.Call) -> str:
     raise AssertionError(f"{where}: a message says what happened, keys say to whom")
 
 
-def test_every_log_key_has_its_heading_and_no_other_is_there() -> None:
+def test_the_headings_are_exactly_the_log_keys() -> None:
     assert set(page("docs/reference/log-lines.md").titles(3)) == KEYS | KEYS_OF_EVERY_LINE
 
 
-def test_every_log_message_is_listed_and_no_other_is() -> None:
+def test_the_rows_are_exactly_the_log_messages() -> None:
     listed = page("docs/reference/log-lines.md").section("Messages")
     messages = re.findall(r"^\| `([^`]+)` \|", listed, re.MULTILINE)
     assert sorted(messages) == sorted({message_of(where, call) for where, call in log_calls()})
@@ -115,8 +115,8 @@ def test_every_log_message_is_listed_and_no_other_is() -> None:
 
 def test_a_warning_or_error_has_its_line_in_the_runbook() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| (\w+)", page("docs/reference/log-lines.md").section("Messages"), re.MULTILINE)
-    told = page("docs/how-to/runbook.md").first_column("Log messages")
-    assert [message for message, level in rows if level in ("warning", "error") and message not in told] == []
+    listed = page("docs/how-to/runbook.md").first_column("Log messages")
+    assert [message for message, level in rows if level in ("warning", "error") and message not in listed] == []
 
 
 def causes() -> set[str]:

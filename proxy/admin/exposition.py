@@ -24,8 +24,8 @@ from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, buckets, counter_by
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def exposed(metrics: Metrics) -> bytes:
-    """The figures of the process in Prometheus' text format."""
+def render(metrics: Metrics) -> bytes:
+    """All metrics of the process in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(_Collector(metrics))
     ProcessCollector(registry=registry)
@@ -65,11 +65,11 @@ class _Collector:
         yield build
 
 
-Figures = Callable[[ApiCounts], tuple[int, int]]  # number and bytes
+Counts = Callable[[ApiCounts], tuple[int, int]]  # number and bytes
 
 
 def _four_points(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
-    points: dict[str, tuple[str, Figures]] = {
+    points: dict[str, tuple[str, Counts]] = {
         "client_to_proxy_request": (
             "Requests read from clients", lambda api: (api.requests, api.request_bytes)),
         "proxy_to_broker_request": (
@@ -82,11 +82,11 @@ def _four_points(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
             lambda api: (api.responses + api.answered, api.response_bytes + api.rewritten_bytes)),
     }  # fmt: skip
     apis = [api for api in apis if api.requests]
-    for name, (about, figures) in points.items():
+    for name, (about, counts) in points.items():
         count = CounterMetricFamily(PREFIX + name, about, labels=["api_key"])
         size = CounterMetricFamily(PREFIX + name + "_size_bytes", about + ", in bytes", labels=["api_key"])
         for api in apis:
-            number, octets = figures(api)
+            number, octets = counts(api)
             count.add_metric([api.name], number)
             size.add_metric([api.name], octets)
         yield count

@@ -17,7 +17,7 @@ from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 JSON = "application/json"
-MAX_REQUEST = 16 << 10
+MAX_REQUEST_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Admin:
         return _json(200, {"rejections": [_with_timestamp(asdict(batch)) for batch in recent]})
 
     def _metrics(self) -> Page:
-        from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, exposed
+        from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, render
 
-        return Page(200, CONTENT_TYPE, exposed(self._server.metrics))
+        return Page(200, CONTENT_TYPE, render(self._server.metrics))
 
 
 def _with_timestamp(batch: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class AdminProtocol(asyncio.Protocol):
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
         self._request: h11.Request | None = None
 
@@ -110,18 +110,18 @@ class AdminProtocol(asyncio.Protocol):
                 if isinstance(event, h11.Request):
                     self._request = event
                 elif isinstance(event, h11.EndOfMessage) and self._request is not None:
-                    self._answer(self._request)
+                    self._respond(self._request)
                 elif isinstance(event, h11.ConnectionClosed):
                     self._transport.close()
                     return
         except h11.RemoteProtocolError:
             self._transport.close()
 
-    def _answer(self, request: h11.Request) -> None:
+    def _respond(self, request: h11.Request) -> None:
         assert self._transport is not None
         page = self._admin.page(request.target.decode("ascii"))
         if request.method not in (b"GET", b"HEAD"):
-            page = _json(405, {"error": "only GET is answered here"})
+            page = _json(405, {"error": "only GET and HEAD are supported"})
         headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
         out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""
         out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""

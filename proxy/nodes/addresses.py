@@ -1,7 +1,7 @@
-"""Which local port stands for which broker (design D5).
+"""The local port of each broker (design D5).
 
-Node N is reached at ``first_port + N``; a node id outside the range gets a port from the range's far end. The same node
-gets the same port after a restart, so that a client which still knows the port finds the node again.
+Node N has the port ``first_port + N``; a node id outside the range gets a port from the end of the range. A node gets
+the same port after a restart, so a client that still has the port reaches the same node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class NoPortError(RouteError):
-    """Every port of the range is taken: the broker cannot be told to the client."""
+    """All ports of the range are in use: the broker cannot be named to the client."""
 
     def __init__(self, message: str) -> None:
         super().__init__("no_port", message)
@@ -24,7 +24,7 @@ class NoPortError(RouteError):
 
 @dataclass(slots=True)
 class Node:
-    """One broker: where it really is, and the port that stands for it."""
+    """One broker: its own address, and its local port."""
 
     node_id: int
     host: str
@@ -34,9 +34,9 @@ class Node:
 
 
 class Addresses:
-    """The brokers that clients have been told of, or are about to be.
+    """The brokers that have a local port, by node id.
 
-    ``listen(node id, port)`` must make the port accept connections before it returns; OSError: it is taken.
+    ``listen(node id, port)`` must make the port accept connections before it returns; OSError: it is in use.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Addresses:
         self._listen = listen
         self._clock = clock
         self.nodes: dict[int, Node] = {}
-        self.changed: Callable[[], None] = lambda: None  # called whenever a broker came, moved or left
+        self.changed: Callable[[], None] = lambda: None  # called after a broker was added, moved or removed
 
     def brokers(self) -> list[tuple[int, str, int]]:
-        """(node id, host, port) of every broker, as the brokers name themselves."""
+        """(node id, host, port) of every broker, with the brokers' own addresses."""
         return [(node.node_id, node.host, node.port) for node in self.nodes.values()]
 
     def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
-        """What a client is told in place of a broker's own host and port. Raises NoPortError."""
+        """The sidecar's host and port for a broker; opens its listener if there is none. Raises NoPortError."""
         node = self.nodes.get(node_id)
         if node is None:
             node = self.nodes[node_id] = Node(node_id, host, port, self._open(node_id), self._clock())
@@ -78,7 +78,7 @@ class Addresses:
         return self._advertised_host, node.local_port
 
     def seen(self, present: Iterable[tuple[int, str, int]]) -> None:
-        """The cluster itself was asked: these brokers are there now. One that gets no port is told by a log line."""
+        """Update from a metadata response: these brokers exist now. One that gets no port is logged."""
         now = self._clock()
         for node_id, host, port in sorted(present):
             try:
@@ -89,7 +89,7 @@ class Addresses:
                 self.nodes[node_id].seen_at = now
 
     def forget(self, older_than: float) -> list[Node]:
-        """Drop the brokers not seen for ``older_than`` seconds; to close their listeners is left to the caller."""
+        """Remove the brokers not seen for ``older_than`` seconds; the caller closes their listeners."""
         limit = self._clock() - older_than
         gone = [node for node in self.nodes.values() if node.seen_at < limit]
         for node in gone:
@@ -100,9 +100,9 @@ class Addresses:
         return gone
 
     def _open(self, node_id: int) -> int:
-        taken = {node.local_port for node in self.nodes.values()}
+        used = {node.local_port for node in self.nodes.values()}
         for port in self._candidates(node_id):
-            if port in taken:
+            if port in used:
                 continue
             try:
                 self._listen(node_id, port)
@@ -114,7 +114,7 @@ class Addresses:
             else:
                 return port
         raise NoPortError(
-            f"no port for node {node_id}: all of {self._first_port} to {self._first_port + self._ports - 1} are taken; "
+            f"no port for node {node_id}: {self._first_port} to {self._first_port + self._ports - 1} are all in use; "
             "raise nodes.ports or move nodes.first_port"
         )
 

@@ -1,9 +1,9 @@
-"""Keep broker addresses out of Fetch and ShareFetch responses without holding the records back.
+"""Rewrites broker addresses in Fetch and ShareFetch responses without buffering the records.
 
-NodeEndpoints stand at the very end of these responses (KIP-951), megabytes behind a length prefix that has long been
-passed on. So everything up to that tail passes as it comes, the tail alone is held, and what replaces it is exactly as
-long: what is left over is filled with unknown tagged fields, which every reader skips (KIP-482). Where the sidecar's
-addresses do not fit, NodeEndpoints are left out: the client then asks for metadata, as it did before KIP-951.
+NodeEndpoints are the last field of these responses (KIP-951), megabytes after a length prefix that was forwarded long
+before. So everything up to that tail is forwarded as it arrives, only the tail is buffered, and its replacement has the
+same length: the rest is filled with unknown tagged fields, which every reader skips (KIP-482). If the sidecar's
+addresses do not fit, NodeEndpoints are removed: the client then requests metadata, as it did before KIP-951.
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ from kafka_sidecar.proxy.nodes.endpoints import Nodes
 
 HEADER = 8  # length, correlation id
 FIRST_PAD_TAG = 100
-FIRST_LONG_TAG = 128  # its number takes two bytes
-SMALLEST_PAD = 2  # a tag's number and its length
-MAX_STRUCT = 16 << 20  # the longest piece between two runs of records, such as a list of aborted transactions
+FIRST_LONG_TAG = 128  # the first whose number takes two bytes
+MIN_PAD_BYTES = 2  # a tag's number and its length
+MAX_STRUCT_BYTES = 16 << 20  # of a piece between two runs of records, such as a list of aborted transactions
 
 
-class Shape(NamedTuple):
-    """The structs of a response: itself, its topics, their partitions."""
+class StreamedResponse(NamedTuple):
+    """The structs of a response, its topics, their partitions."""
 
-    response: type[Any]
+    message: type[Any]
     topic: type[Any]
     partition: type[Any]
     tag: int | None  # NodeEndpoints are this tagged field; None: the last field before the tags
 
 
-SHAPES: dict[int, Shape] = {
-    ApiKey.FETCH: Shape(fetch.FetchResponse, fetch.FetchableTopicResponse, fetch.PartitionData, tag=0),
-    ApiKey.SHARE_FETCH: Shape(
+STREAMED: dict[int, StreamedResponse] = {
+    ApiKey.FETCH: StreamedResponse(fetch.FetchResponse, fetch.FetchableTopicResponse, fetch.PartitionData, tag=0),
+    ApiKey.SHARE_FETCH: StreamedResponse(
         share_fetch.ShareFetchResponse, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData, tag=None
     ),
 }
 
-Needs = Generator[None, None, int]  # yields when it needs more bytes; returns where it is, or a number that it read
+Needs = Generator[None, None, int]  # yields if it needs more bytes; returns its position, or a number that it read
 Step = Callable[[bytes, int], int]
 
 
 class EndpointStream:
-    """The edit of one such response."""
+    """The rewrite of one such response."""
 
-    def __init__(self, key: int, version: int, told: Callable[[Nodes], Nodes]) -> None:
-        self._tail = _Tail(SHAPES[key], version, told)
-        self._walk: Iterator[None] | None = self._to_tail(SHAPES[key], version)
-        self._data = b""  # what is being read
+    def __init__(self, key: int, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> None:
+        self._tail = _Tail(STREAMED[key], version, rewrite_nodes)
+        self._walk: Iterator[None] | None = self._to_tail(STREAMED[key], version)
+        self._data = b""  # the chunk that is parsed
         self._at = 0
         self.skip = 0  # bytes of records that are still to come
-        self._held: list[bytes] = []  # what has come of the tail
+        self._buffered: list[bytes] = []  # of the tail
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
-        """What leaves in place of data[start:end]; the tail leaves with the ``last`` piece. Raises CodecError."""
+        """The bytes that replace data[start:end]; those of the tail come with the ``last`` chunk. Raises CodecError."""
         tail_at = start if self._walk is None else self._advance(data, start, end)
         if not last:
             if tail_at == end:
                 return None
-            self._held.append(data[tail_at:end])
+            self._buffered.append(data[tail_at:end])
             return data[start:tail_at]
         if self._walk is not None or tail_at > end:
             raise TruncatedError("a response ends before its fields do")
-        old = b"".join((*self._held, data[tail_at:end]))
-        new = self._tail.fitted(old)
-        return None if new is old and not self._held else data[start:tail_at] + new
+        old = b"".join((*self._buffered, data[tail_at:end]))
+        new = self._tail.rewrite(old)
+        return None if new is old and not self._buffered else data[start:tail_at] + new
 
     def _advance(self, data: bytes, start: int, end: int) -> int:
-        """Read on; where in ``data`` the tail begins, or ``end``."""
-        left_over = self._data[self._at :]
-        if len(left_over) > MAX_STRUCT:
-            raise FrameSizeError(f"{len(left_over)} bytes without an end between records")
-        # A struct that was cut is read again from its start. What follows records needs no copy.
-        self._data, self._at = (left_over + data[start:end], 0) if left_over else (data, start)
-        before = start - len(left_over) if left_over else 0
+        """Parse further; the position in ``data`` where the tail begins, or ``end``."""
+        unread = self._data[self._at :]
+        if len(unread) > MAX_STRUCT_BYTES:
+            raise FrameSizeError(f"{len(unread)} bytes between records without the end of a struct")
+        # An incomplete struct is read again from its start. Bytes after records need no copy.
+        self._data, self._at = (unread + data[start:end], 0) if unread else (data, start)
+        before = start - len(unread) if unread else 0
         try:
             next(cast(Iterator[None], self._walk))
         except StopIteration:
@@ -86,20 +86,20 @@ class EndpointStream:
             return tail_at
         return end
 
-    def _to_tail(self, shape: Shape, version: int) -> Iterator[None]:
-        """Step over everything before NodeEndpoints; yields whenever more bytes are needed."""
+    def _to_tail(self, response: StreamedResponse, version: int) -> Iterator[None]:
+        """Skip everything before NodeEndpoints; yields whenever more bytes are needed."""
         yield from self._step(_header)
-        yield from self._step(skipper(shape.response, version, before="responses"))
+        yield from self._step(skipper(response.message, version, before="responses"))
         for _ in range((yield from self._count())):
-            yield from self._step(skipper(shape.topic, version, before="partitions"))
+            yield from self._step(skipper(response.topic, version, before="partitions"))
             for _ in range((yield from self._count())):
-                yield from self._step(skipper(shape.partition, version, before="records"))
+                yield from self._step(skipper(response.partition, version, before="records"))
                 yield from self._records((yield from self._count()))
-                yield from self._step(skipper(shape.partition, version, after="records"))
-            yield from self._step(skipper(shape.topic, version, after="partitions"))
+                yield from self._step(skipper(response.partition, version, after="records"))
+            yield from self._step(skipper(response.topic, version, after="partitions"))
 
     def _step(self, step: Step) -> Needs:
-        """Take one step, which is taken again from its start when more bytes have come."""
+        """Skip one struct; after more bytes it is read again from its start."""
         while True:
             try:
                 self._at = step(self._data, self._at)
@@ -135,30 +135,30 @@ def _header(data: bytes, at: int) -> int:
 
 
 class _Tail:
-    """The end of a response, from NodeEndpoints on."""
+    """Rewrites the end of a response, from NodeEndpoints on."""
 
-    def __init__(self, shape: Shape, version: int, told: Callable[[Nodes], Nodes]) -> None:
-        self._tag = shape.tag
-        self._told = told
-        self._read = field_reader(shape.response, "node_endpoints", version)
-        self._write = field_writer(shape.response, "node_endpoints", version)
+    def __init__(self, response: StreamedResponse, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> None:
+        self._tag = response.tag
+        self._rewrite_nodes = rewrite_nodes
+        self._read = field_reader(response.message, "node_endpoints", version)
+        self._write = field_writer(response.message, "node_endpoints", version)
 
-    def fitted(self, tail: bytes) -> bytes:
-        """The tail with the sidecar's addresses, or with none where these do not fit; as long as before."""
+    def rewrite(self, tail: bytes) -> bytes:
+        """The tail with the sidecar's addresses, or without any if they do not fit; its length stays the same."""
         nodes, tags = self._parse(tail)
         if not nodes:
             return tail
-        told = self._built(self._told(nodes), tags)
-        if told == tail:
+        new = self._build(self._rewrite_nodes(nodes), tags)
+        if new == tail:
             return tail
-        room = len(tail) - len(told)
-        if room and room < SMALLEST_PAD:
-            told, nodes = self._built((), tags), ()
-            room = len(tail) - len(told)
-        fitted = self._built(self._told(nodes), tags, room)
-        if len(fitted) != len(tail):
+        room = len(tail) - len(new)
+        if room and room < MIN_PAD_BYTES:
+            nodes = ()
+            room = len(tail) - len(self._build(nodes, tags))
+        padded = self._build(self._rewrite_nodes(nodes), tags, room)
+        if len(padded) != len(tail):
             raise CodecError("the end of a response cannot be rewritten in its length")
-        return fitted
+        return padded
 
     def _parse(self, tail: bytes) -> tuple[Nodes, list[tuple[int, bytes]]]:
         at = 0
@@ -167,13 +167,13 @@ class _Tail:
             nodes, at = self._read(tail, 0)
         tags, end = read_tags(tail, at)
         if end != len(tail):
-            raise CodecError(f"{len(tail) - end} bytes behind the last field of a response")
+            raise CodecError(f"{len(tail) - end} bytes after the last field of a response")
         for tag, payload in tags:
             if tag == self._tag:
                 nodes, _ = self._read(payload, 0)
         return nodes, [(tag, payload) for tag, payload in tags if tag != self._tag]
 
-    def _built(self, nodes: Nodes, tags: list[tuple[int, bytes]], room: int = 0) -> bytes:
+    def _build(self, nodes: Nodes, tags: list[tuple[int, bytes]], room: int = 0) -> bytes:
         padded = [*tags, *padding(room, {tag for tag, _ in tags})]
         if self._tag is None:
             return self._write(nodes) + write_tags(padded)
@@ -181,9 +181,9 @@ class _Tail:
 
 
 def padding(room: int, used: set[int]) -> list[tuple[int, bytes]]:
-    """Unknown tagged fields, none numbered as in ``used``, that take ``room`` bytes in all: none or at least 2.
+    """Unknown tagged fields, with numbers not in ``used``, that take ``room`` bytes in all: 0, or at least 2.
 
-    One field nearly always; where its length would need one byte more than there is, a short one goes first.
+    Nearly always one field; a short one is added before it if its length would need one byte more than there is.
 
     >>> [(tag, len(payload)) for tag, payload in padding(129, {100})]
     [(101, 127)]

@@ -1,7 +1,7 @@
-"""Where responses name brokers, and how each such place is found, read and written.
+"""The fields of responses that have broker addresses, and how each is found and rewritten.
 
-A broker is named in a list of structs with a node id, a host and a port: a field of the response, or (KIP-951) a tagged
-field at its end.
+Brokers are a list of structs with node id, host and port: a field of the response, or (KIP-951) a tagged field at its
+end.
 """
 
 from __future__ import annotations
@@ -30,98 +30,98 @@ from kafka_sidecar.codec.messages.produce import ProduceResponse
 from kafka_sidecar.codec.messages.share_acknowledge import ShareAcknowledgeResponse
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
 
-# The structs of a list of brokers.
+# The structs of such a list.
 Nodes = tuple[Any, ...]
-# (node id, host, port as a broker names them) -> host, port that the client is told. May open a listener.
+# (node id, host, port of a broker) -> the sidecar's host and port for it. May open a listener.
 Local = Callable[[int, str, int], tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the responses of one API name brokers."""
+class BrokersField:
+    """The field of one API's responses that has brokers."""
 
     message: type[Any]
     field: str
     node_id: str = "node_id"
     tag: int | None = None  # the list is this tagged field
-    since: int = 0  # earlier versions name none
+    since: int = 0  # earlier versions do not have it
 
 
-PLACES: dict[int, Place] = {
-    ApiKey.METADATA: Place(MetadataResponse, "brokers"),
-    ApiKey.FIND_COORDINATOR: Place(FindCoordinatorResponse, "coordinators", since=4),
-    ApiKey.DESCRIBE_CLUSTER: Place(DescribeClusterResponse, "brokers", node_id="broker_id"),
-    # KIP-951: who leads now, told with the error that says that the asked one does not.
-    ApiKey.PRODUCE: Place(ProduceResponse, "node_endpoints", tag=0, since=10),
-    ApiKey.FETCH: Place(FetchResponse, "node_endpoints", tag=0, since=16),
-    ApiKey.SHARE_FETCH: Place(ShareFetchResponse, "node_endpoints"),
-    ApiKey.SHARE_ACKNOWLEDGE: Place(ShareAcknowledgeResponse, "node_endpoints"),
-    # KIP-853: where the controllers listen. They have no listener here, so the client is told of none.
-    ApiKey.DESCRIBE_QUORUM: Place(DescribeQuorumResponse, "nodes", since=2),
+BROKERS_FIELDS: dict[int, BrokersField] = {
+    ApiKey.METADATA: BrokersField(MetadataResponse, "brokers"),
+    ApiKey.FIND_COORDINATOR: BrokersField(FindCoordinatorResponse, "coordinators", since=4),
+    ApiKey.DESCRIBE_CLUSTER: BrokersField(DescribeClusterResponse, "brokers", node_id="broker_id"),
+    # KIP-951: the current leaders, beside the error NOT_LEADER_OR_FOLLOWER.
+    ApiKey.PRODUCE: BrokersField(ProduceResponse, "node_endpoints", tag=0, since=10),
+    ApiKey.FETCH: BrokersField(FetchResponse, "node_endpoints", tag=0, since=16),
+    ApiKey.SHARE_FETCH: BrokersField(ShareFetchResponse, "node_endpoints"),
+    ApiKey.SHARE_ACKNOWLEDGE: BrokersField(ShareAcknowledgeResponse, "node_endpoints"),
+    # KIP-853: the listeners of controllers. The sidecar has no listener for them, so they are removed.
+    ApiKey.DESCRIBE_QUORUM: BrokersField(DescribeQuorumResponse, "nodes", since=2),
 }
 
 
-class Listed:
-    """Brokers in a field of the response."""
+class OrdinaryField:
+    """Brokers in an ordinary field of the response."""
 
     empty = 1  # first byte of an empty list in a flexible version: its length plus one
 
-    def __init__(self, place: Place, version: int) -> None:
-        self.find = span(place.message, place.field, version)  # (data, start of body) -> start, end of the list
-        self.before = skipper(place.message, version, before=place.field)  # (data, start of body) -> start
-        self._read = field_reader(place.message, place.field, version)
-        self._write = field_writer(place.message, place.field, version)
+    def __init__(self, field: BrokersField, version: int) -> None:
+        self.find = span(field.message, field.field, version)  # (data, start of body) -> start, end of the list
+        self.before = skipper(field.message, version, before=field.field)  # (data, start of body) -> start
+        self._read = field_reader(field.message, field.field, version)
+        self._write = field_writer(field.message, field.field, version)
 
-    def edited(self, data: bytes, start: int, told: Callable[[Nodes], Nodes]) -> bytes:
-        """What stands in place of the list at data[start]."""
-        return self._write(told(self._read(data, start)[0]))
+    def edit(self, data: bytes, start: int, rewrite: Callable[[Nodes], Nodes]) -> bytes:
+        """The bytes that replace the list at data[start]."""
+        return self._write(rewrite(self._read(data, start)[0]))
 
 
-class Tagged:
-    """Brokers in a tagged field at the end of the response; other tags stay."""
+class TaggedField:
+    """Brokers in a tagged field at the end of the response; other tagged fields are kept."""
 
     empty = 0  # first byte of a section without tags: their number
 
-    def __init__(self, place: Place, version: int) -> None:
-        self.find = span(place.message, TAGS, version)
-        self.before = skipper(place.message, version, before=TAGS)
-        self._tag = place.tag
-        self._read = field_reader(place.message, place.field, version)
-        self._write = field_writer(place.message, place.field, version)
+    def __init__(self, field: BrokersField, version: int) -> None:
+        self.find = span(field.message, TAGS, version)
+        self.before = skipper(field.message, version, before=TAGS)
+        self._tag = field.tag
+        self._read = field_reader(field.message, field.field, version)
+        self._write = field_writer(field.message, field.field, version)
 
-    def edited(self, data: bytes, start: int, told: Callable[[Nodes], Nodes]) -> bytes:
-        """What stands in place of the tag section at data[start]."""
+    def edit(self, data: bytes, start: int, rewrite: Callable[[Nodes], Nodes]) -> bytes:
+        """The bytes that replace the tag section at data[start]."""
         tags, _ = read_tags(data, start)
         return write_tags(
             [
-                (tag, self._write(told(self._read(payload, 0)[0])) if tag == self._tag else payload)
+                (tag, self._write(rewrite(self._read(payload, 0)[0])) if tag == self._tag else payload)
                 for tag, payload in tags
             ]
         )
 
 
-def nodes_of(key: int, version: int) -> Listed | Tagged | None:
-    """How the brokers in a response of (api, version) are found and edited; None: it names none in this form."""
-    place = PLACES.get(key)
-    if place is None or version < place.since:
+def brokers_field(key: int, version: int) -> OrdinaryField | TaggedField | None:
+    """The field of a response of (api, version) that has brokers; None: it has no such field."""
+    field = BROKERS_FIELDS.get(key)
+    if field is None or version < field.since:
         return None
-    return Listed(place, version) if place.tag is None else Tagged(place, version)
+    return OrdinaryField(field, version) if field.tag is None else TaggedField(field, version)
 
 
-def teller(key: int, local: Local) -> Callable[[Nodes], Nodes]:
-    """A function from the structs that a broker sent to those that the client is told."""
+def nodes_rewriter(key: int, local: Local) -> Callable[[Nodes], Nodes]:
+    """A function that replaces the addresses in the structs of a list of brokers."""
     if key == ApiKey.DESCRIBE_QUORUM:
         return lambda nodes: tuple(replace_fields(node, listeners=()) for node in nodes)
-    node_id = PLACES[key].node_id
+    node_id = BROKERS_FIELDS[key].node_id
 
-    def told(nodes: Nodes) -> Nodes:
-        return tuple(tell(node, getattr(node, node_id), local) for node in nodes)
+    def rewrite(nodes: Nodes) -> Nodes:
+        return tuple(rewrite_node(node, getattr(node, node_id), local) for node in nodes)
 
-    return told
+    return rewrite
 
 
-def tell(node: Any, node_id: int, local: Local) -> Any:
-    """The struct with the sidecar's host and port. One without a host (none was found) stays as it is."""
+def rewrite_node(node: Any, node_id: int, local: Local) -> Any:
+    """The struct with the sidecar's host and port; unchanged without a host, as if no coordinator was found."""
     if node_id < 0 or not node.host:
         return node
     host, port = local(node_id, node.host, node.port)

@@ -1,5 +1,5 @@
-"""The responses that a proxy must change: broker addresses become the sidecar's own (design D5), ApiVersions is cut
-to what the sidecar can read (D4). One field is decoded and spliced; every other byte of the frame stays (D1).
+"""Rewrites of responses: broker addresses become the sidecar's own (design D5), ApiVersions is reduced to the versions
+that the sidecar relays (D4). One field is decoded and replaced; every other byte of the frame is kept (D1).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsRes
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
-from kafka_sidecar.proxy.nodes.endpoints import Local, nodes_of, tell, teller
+from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
 from kafka_sidecar.proxy.relay.frames import Collected
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
 
@@ -29,10 +29,10 @@ def body_of(key: int, version: int) -> Callable[[bytes, int], int]:
     """A function (data, start of a response frame) -> start of its body."""
     if response_header_version(key, version) == 0:
         return lambda data, start: start + HEADER
-    return _behind_tags
+    return _after_tags
 
 
-def _behind_tags(data: bytes, start: int) -> int:
+def _after_tags(data: bytes, start: int) -> int:
     try:
         return start + HEADER + 1 if not data[start + HEADER] else read_tags(data, start + HEADER)[1]
     except IndexError:
@@ -40,39 +40,39 @@ def _behind_tags(data: bytes, start: int) -> int:
 
 
 def splice(frame: bytes, start: int, end: int, new: bytes) -> bytes:
-    """The frame with frame[start:end] replaced and its length corrected; the frame itself where nothing changes."""
+    """The frame with frame[start:end] replaced and its length corrected; the frame itself if nothing changes."""
     if frame[start:end] == new:
         return frame
     return b"".join((LENGTH.pack(len(frame) - 4 + len(new) - (end - start)), frame[4:start], new, frame[end:]))
 
 
 class Rewrites:
-    """What is rewritten in one process; `response` is asked once per (api, version)."""
+    """The rewrites of one process; `response` is called once per (api, version)."""
 
     def __init__(self, local: Local, learn: Callable[[bytes, int, int], None]) -> None:
         self._local = local
-        self._learn = learn  # is shown each Metadata response: the frame, start of its body, version
+        self._learn = learn  # called for each Metadata response with its frame, start of its body, version
 
     def response(self, key: int, version: int) -> Rewrite | None:
-        """How the response of one (api, version) is edited; None: not at all."""
+        """The rewrite of responses of one (api, version); None: they are relayed unchanged."""
         if key == ApiKey.API_VERSIONS:
-            return Rewrite(partial(Collected, partial(intersected, version)))
-        nodes = nodes_of(key, version)
-        if nodes is None:
+            return Rewrite(partial(Collected, partial(reduce_versions, version)))
+        field = brokers_field(key, version)
+        if field is None:
             single = key == ApiKey.FIND_COORDINATOR
-            return Rewrite(partial(Collected, partial(self._single_coordinator, version))) if single else None
+            return Rewrite(partial(Collected, partial(self._rewrite_coordinator, version))) if single else None
         body = body_of(key, version)
-        told = teller(key, self._local)
-        before, empty = nodes.before, nodes.empty
+        rewrite_nodes = nodes_rewriter(key, self._local)
+        before, empty = field.before, field.empty
 
         def rewrite(frame: bytes) -> bytes:
             at = body(frame, 0)
             if key == ApiKey.METADATA:
                 self._learn(frame, at, version)
-            start, end = nodes.find(frame, at)
-            return splice(frame, start, end, nodes.edited(frame, start, told))
+            start, end = field.find(frame, at)
+            return splice(frame, start, end, field.edit(frame, start, rewrite_nodes))
 
-        def wanted(data: bytes, start: int, end: int) -> bool:
+        def has_brokers(data: bytes, start: int, end: int) -> bool:
             at = before(data, body(data, start))
             if at >= end:
                 raise CodecError("a response is shorter than its fields")
@@ -80,20 +80,20 @@ class Rewrites:
 
         edit = partial(Collected, rewrite)
         if key in STREAMED:
-            return Rewrite(edit, wanted, partial(EndpointStream, key, version, told))
-        return Rewrite(edit, wanted if key == ApiKey.PRODUCE else None)
+            return Rewrite(edit, has_brokers, partial(EndpointStream, key, version, rewrite_nodes))
+        return Rewrite(edit, has_brokers if key == ApiKey.PRODUCE else None)
 
-    def _single_coordinator(self, version: int, frame: bytes) -> bytes:
+    def _rewrite_coordinator(self, version: int, frame: bytes) -> bytes:
         """FindCoordinator before v4: the response itself is the broker."""
         at = body_of(ApiKey.FIND_COORDINATOR, version)(frame, 0)
         response, end = decode(FindCoordinatorResponse, frame, version, at)
-        return splice(frame, at, end, encode(tell(response, response.node_id, self._local), version))
+        return splice(frame, at, end, encode(rewrite_node(response, response.node_id, self._local), version))
 
 
-def intersected(version: int, frame: bytes) -> bytes:
-    """An ApiVersions response cut to what is relayed here, API by API. Its header never has tags."""
+def reduce_versions(version: int, frame: bytes) -> bytes:
+    """An ApiVersions response with only the APIs and versions that are relayed. Its header never has tags."""
     error = int.from_bytes(frame[HEADER : HEADER + 2], "big", signed=True)
-    # A broker that does not know the version asked for says so in version 0 and offers nothing to cut (KIP-511).
+    # A broker that does not support the requested version responds in version 0, without a list of APIs (KIP-511).
     if error == ErrorCode.UNSUPPORTED_VERSION:
         return frame
     response, end = decode(ApiVersionsResponse, frame, version, HEADER)
@@ -103,7 +103,7 @@ def intersected(version: int, frame: bytes) -> bytes:
 
 
 def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:
-    """The APIs that both the broker and the sidecar speak, in the broker's order."""
+    """The APIs and versions that both the broker and the sidecar support, in the broker's order."""
     both: list[ApiVersion] = []
     for api in offered:
         served = versions(api.api_key)

@@ -1,7 +1,7 @@
-"""Where each broker was, kept in a file across restarts (setting nodes.state_file).
+"""The addresses of brokers in a file, across restarts (setting nodes.state_file).
 
-A sidecar that may not ask the cluster, because brokers demand SASL, learns of brokers only from what clients ask. After
-a restart a client that still knows node N's port would find nobody there, and old clients never ask anew.
+If brokers require SASL, the sidecar cannot request metadata and learns of brokers only from the responses to clients.
+After a restart, a client that still has node N's port could not connect, and old clients never request metadata again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Broker = tuple[int, str, int]  # node id, host, port
 
 
 def load(path: Path) -> list[Broker]:
-    """The brokers in the file; none where there is no file yet, or one that cannot be used, which is logged."""
+    """The brokers in the file; none if it does not exist yet or is unreadable, which is logged."""
     try:
         brokers = json.loads(path.read_text(encoding="utf-8"))["brokers"]
         return [(int(node), str(host), int(port)) for node, host, port in brokers]
@@ -29,7 +29,7 @@ def load(path: Path) -> list[Broker]:
 
 
 def save(path: Path, brokers: Iterable[Broker]) -> None:
-    """Replace the file in one step; a failure is logged, the sidecar goes on without."""
+    """Replace the file atomically; a failure is logged only."""
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(json.dumps({"brokers": sorted(brokers)}), encoding="utf-8")

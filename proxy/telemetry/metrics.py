@@ -1,4 +1,4 @@
-"""What the sidecar counts, in plain integers; exposition.py turns them into Prometheus' form when somebody asks."""
+"""The sidecar's counters, as plain integers; admin/exposition.py renders them for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-LATENCY_BUCKETS = 64  # powers of two of a microsecond, more than any clock can count
+LATENCY_BUCKETS = 64  # powers of two of a microsecond; more than any duration needs
 
 
 class ApiCounts:
-    """What passed of one API. The hot path adds to these fields directly."""
+    """Counters of one API. The hot path adds to these fields directly."""
 
     __slots__ = (
         "answered",
@@ -35,17 +35,17 @@ class ApiCounts:
         self.name = name
         self.requests = self.request_bytes = 0  # read from clients
         self.responses = self.response_bytes = 0  # read from brokers
-        self.answered = 0  # requests that the sidecar answered itself
-        self.answered_bytes = 0  # what came and did not go to brokers: these requests, and refused parts of others
-        self.rewritten_bytes = 0  # by how much rewriting made responses longer
+        self.answered = 0  # requests with a local response
+        self.answered_bytes = 0  # not forwarded to brokers: these requests, and rejected partitions of others
+        self.rewritten_bytes = 0  # difference in length that rewriting made to responses
         self.latency = [0] * LATENCY_BUCKETS  # index: bits of the microseconds
         self.latency_us = 0
-        self.held = self.held_us = 0  # responses that were read whole before they went on
+        self.held = self.held_us = 0  # responses buffered whole before they were forwarded
 
 
 @dataclass(slots=True)
 class Metrics:
-    """The figures of one process."""
+    """The counters of one process."""
 
     apis: dict[int, ApiCounts] = field(default_factory=dict)
     connections: Counter[str] = field(default_factory=Counter)  # by listener: "bootstrap" or "node"
@@ -56,7 +56,7 @@ class Metrics:
     loop_delay_s: float = 0.0
     nodes: int = 0
     cluster_reached: bool = False
-    features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # what each of them shows on /metrics
+    features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
 
     def api(self, key: int, name: str) -> ApiCounts:
         counts = self.apis.get(key)

@@ -14,7 +14,7 @@ from golden import talks
 from golden.tee import BROKER, CLIENT, Conversation, Tee, addresses
 from harness.sidecar import NODE_PORTS, Sidecar
 from support import oracle
-from support.broker_responses import as_told
+from support.broker_responses import as_rewritten
 from support.dialogue import HOST, Dialogue, pieces
 from support.oracle import frames_of
 
@@ -120,7 +120,7 @@ def retold(exchange: Exchange, said: bytes, *to: Any) -> bytes:
     for broker in [*getattr(entity, "brokers", ()), *getattr(entity, "coordinators", ())] or [entity]:
         plain = oracle.encoded(broker)
         assert said.count(plain) == 1
-        said = said.replace(plain, oracle.encoded(as_told(broker, *to)))
+        said = said.replace(plain, oracle.encoded(as_rewritten(broker, *to)))
     return oracle.framed(said[4:])
 
 

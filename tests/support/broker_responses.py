@@ -1,4 +1,4 @@
-"""Responses of every kind that names brokers, in all versions, and what a client must get in their place."""
+"""Responses of every API that names brokers, in all versions, and what a client must get instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def broker(node_id: int, **more: Any) -> dict[str, Any]:
-    """A broker as it names itself, under every name that its fields have in some API."""
+    """A broker with its own address, under every name that its fields have in some API."""
     where = {"host": f"broker-{node_id}.internal", "port": 9000 + node_id}
     return {"node_id": node_id, "broker_id": node_id, **where, **more}
 
@@ -93,18 +93,18 @@ def named(key: ApiKey, version: int, **values: Any) -> Any:
 
 
 def asked(key: ApiKey, version: int, correlation_id: int = 1) -> bytes:
-    """A request that this response can answer."""
+    """A request for this response."""
     acks = {"acks": 1} if key == ApiKey.PRODUCE else {}
     return oracle.request_frame(oracle.request(key, version, **acks), correlation_id)
 
 
-def as_told(value: Any, host: str = HOST, first_port: int = FIRST_PORT) -> Any:
+def as_rewritten(value: Any, host: str = HOST, first_port: int = FIRST_PORT) -> Any:
     """kio's message with every broker's address replaced by the one that `Dialogue` gives it."""
     if isinstance(value, tuple):
-        return tuple(as_told(item, host, first_port) for item in value)
+        return tuple(as_rewritten(item, host, first_port) for item in value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    changed = {field.name: as_told(getattr(value, field.name), host, first_port) for field in fields(value)}
+    changed = {field.name: as_rewritten(getattr(value, field.name), host, first_port) for field in fields(value)}
     if changed.get("host"):
         node_id = changed["node_id"] if "node_id" in changed else changed["broker_id"]
         changed |= {"host": host, "port": first_port + node_id} if node_id >= 0 else {}

@@ -11,7 +11,7 @@ from support.produce_requests import BAD, GOOD, Judging, stored
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 Samples = dict[tuple[str, str], float]
@@ -38,7 +38,7 @@ def dialogue() -> Dialogue:
 def read(metrics: Metrics) -> Samples:
     """(name without prefix, value of the only label but a bucket's) -> value."""
     found = {}
-    for family in text_string_to_metric_families(exposed(metrics).decode()):
+    for family in text_string_to_metric_families(render(metrics).decode()):
         for sample in family.samples:
             labels = {key: value for key, value in sample.labels.items() if key != "le"}
             found[sample.name.removeprefix("kafka_sidecar_"), "".join(labels.values())] = sample.value
@@ -50,7 +50,7 @@ def total(samples: Samples, name: str) -> float:
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_those_that_pass(acks: int) -> None:
+def test_the_bytes_of_changed_requests_and_responses_are_counted_on_each_side(acks: int) -> None:
     judge = Judging()
     talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: judge.exchange(9))
     frames = [
@@ -68,7 +68,7 @@ def test_the_bytes_of_requests_and_answers_that_are_changed_on_their_way_are_tho
         assert total(samples, "proxy_to_client_response_size_bytes_total") == len(talk.to_client)
 
 
-def test_the_bytes_at_each_of_the_four_points_are_the_bytes_that_passed_there() -> None:
+def test_the_bytes_are_counted_at_each_of_the_four_points() -> None:
     talk = dialogue()
     samples = read(talk.metrics)
     assert talk.session.closing is None
@@ -90,7 +90,7 @@ def test_requests_and_responses_are_counted_by_api_at_each_of_the_four_points() 
     assert counted == {"ApiVersions": [2, 1, 1, 2], "Produce": [3, 3, 1, 1], "Fetch": [1, 1, 1, 1]}
 
 
-def test_the_latency_of_a_request_is_the_time_between_its_first_bytes_and_those_of_its_answer() -> None:
+def test_the_latency_is_the_time_from_the_first_bytes_of_a_request_to_those_of_its_response() -> None:
     talk = Dialogue()
     for seconds in (0.000_001, 0.003, 0.003, 70.0, 10_000.0):
         talk.client(request(ApiKey.HEARTBEAT, 3, 1, b"x" * 100)[:50])
@@ -110,13 +110,13 @@ def test_the_latency_of_a_request_is_the_time_between_its_first_bytes_and_those_
 def histogram(metrics: Metrics, name: str) -> dict[float, float]:
     return {
         float(sample.labels["le"]): sample.value
-        for family in text_string_to_metric_families(exposed(metrics).decode())
+        for family in text_string_to_metric_families(render(metrics).decode())
         for sample in family.samples
         if sample.name == f"kafka_sidecar_{name}_bucket"
     }
 
 
-def test_only_responses_that_were_waited_for_count_as_held() -> None:
+def test_only_rewritten_responses_count_as_buffered() -> None:
     talk = Dialogue().client(asked(ApiKey.METADATA, 12, 3), asked(ApiKey.FETCH, 17, 7))
     for frame in BROKER[1], BROKER[3]:
         for chunk in pieces(frame, [20]):
@@ -128,7 +128,7 @@ def test_only_responses_that_were_waited_for_count_as_held() -> None:
     assert ("buffered_responses_total", "Fetch") not in samples
 
 
-def test_connections_and_their_ends_are_counted_by_what_they_were() -> None:
+def test_connections_are_counted_by_listener_and_their_ends_by_cause() -> None:
     metrics = Metrics()
     metrics.connections.update(["bootstrap", "node", "node"])
     metrics.active["node"] += 1
@@ -143,7 +143,7 @@ def test_connections_and_their_ends_are_counted_by_what_they_were() -> None:
     assert (samples["broker_listeners", ""], samples["cluster_reached", ""]) == (3, 1)
 
 
-def test_late_timers_are_counted_and_early_ones_are_not_late() -> None:
+def test_late_timers_are_counted_and_early_ones_have_no_delay() -> None:
     metrics = Metrics()
     for seconds in (-0.001, 0.0, 0.25, 1e6):
         metrics.loop_was_late(seconds)
@@ -152,12 +152,12 @@ def test_late_timers_are_counted_and_early_ones_are_not_late() -> None:
     assert [buckets[min(le for le in buckets if le > 0.25)], buckets[float("inf")]] == [3, 4]
 
 
-def test_the_build_and_the_process_are_told() -> None:
-    text = exposed(Metrics()).decode()
+def test_the_build_and_the_process_have_metrics() -> None:
+    text = render(Metrics()).decode()
     assert 'kafka_sidecar_build_info{python="' in text
     assert f'version="{__version__}"}} 1.0' in text
     assert "process_resident_memory_bytes " in text
 
 
 def test_a_sidecar_that_nobody_has_used_shows_no_apis() -> None:
-    assert b"api_key=" not in exposed(Metrics())
+    assert b"api_key=" not in render(Metrics())

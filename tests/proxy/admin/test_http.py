@@ -18,7 +18,7 @@ from support.in_process import Client, connected, port_of, serving, until
 from support.produce_requests import asked, batch
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.admin.http import MAX_REQUEST, Admin, AdminProtocol
+from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, Admin, AdminProtocol
 from kafka_sidecar.proxy.server import Server
 
 
@@ -41,7 +41,7 @@ async def pages(*brokers: FakeBroker | str, **settings: Any) -> AsyncIterator[tu
 
 
 async def ask(port: int, raw: bytes) -> bytes:
-    """All that is answered to these bytes; the request must ask for the connection to be closed."""
+    """All bytes of the response; the request must ask for the connection to be closed."""
     async with connected(port) as client:
         client.send(raw)
         return await client.rest()
@@ -55,7 +55,7 @@ async def get(port: int, target: str, method: str = "GET") -> tuple[int, dict[st
     return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
 
 
-async def test_it_lives_though_the_cluster_is_gone_but_it_is_not_ready() -> None:
+async def test_without_a_cluster_it_is_live_but_not_ready() -> None:
     async with pages("127.0.0.1:1") as (_, port):
         assert (await get(port, "/livez"))[0] == 200
         status, _, body = await get(port, "/readyz")
@@ -63,7 +63,7 @@ async def test_it_lives_though_the_cluster_is_gone_but_it_is_not_ready() -> None
         assert (status, state["ready"], state["listening"], state["cluster_reached"]) == (503, False, True, False)
 
 
-async def test_it_is_ready_once_the_cluster_was_reached_and_says_what_it_knows() -> None:
+async def test_it_is_ready_once_the_cluster_was_reached_and_lists_its_brokers() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         await until(lambda: server.addresses.nodes)
         async with connected(port_of(server)) as client:
@@ -76,14 +76,14 @@ async def test_it_is_ready_once_the_cluster_was_reached_and_says_what_it_knows()
         }  # fmt: skip
 
 
-async def test_a_cluster_that_went_away_leaves_it_ready() -> None:
+async def test_it_stays_ready_after_the_cluster_went_away() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         await until(lambda: server.metrics.cluster_reached)
         await broker.stop()
         assert (await get(port, "/readyz"))[0] == 200
 
 
-async def test_while_it_drains_it_lives_and_is_not_ready() -> None:
+async def test_a_draining_sidecar_is_live_but_not_ready() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port), connected(port_of(server)) as client:
         await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
         draining = asyncio.ensure_future(server.drain(asyncio.Event()))
@@ -117,7 +117,7 @@ async def test_without_validation_no_rejected_batches_are_listed() -> None:
         assert json.loads((await get(port, "/rejections"))[2]) == {"rejections": []}
 
 
-async def test_prometheus_can_read_the_metrics() -> None:
+async def test_prometheus_parses_the_metrics() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         async with connected(port_of(server)) as client:
             await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
@@ -129,14 +129,14 @@ async def test_prometheus_can_read_the_metrics() -> None:
 
 
 @pytest.mark.parametrize("target", ["/", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"])
-async def test_another_page_is_not_found_and_the_answer_lists_those_that_are(target: str) -> None:
+async def test_an_unknown_page_is_404_with_a_list_of_pages(target: str) -> None:
     async with pages("127.0.0.1:1") as (_, port):
         status, _, body = await get(port, target)
         assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/rejections"])
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])
-async def test_only_get_and_head_are_answered(method: str) -> None:
+async def test_other_methods_than_get_and_head_are_405(method: str) -> None:
     async with pages("127.0.0.1:1") as (_, port):
         assert (await get(port, "/livez", method))[0] == 405
 
@@ -149,7 +149,7 @@ async def test_head_gets_the_headers_without_the_body() -> None:
         assert int(headers["content-length"]) == len(body)
 
 
-async def test_one_connection_serves_many_requests_also_in_one_piece_or_in_bytes() -> None:
+async def test_one_connection_serves_many_requests_in_one_chunk_or_byte_by_byte() -> None:
     raw = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 3 + b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     async with pages("127.0.0.1:1") as (_, port):
         whole = await ask(port, raw)
@@ -161,7 +161,7 @@ async def test_one_connection_serves_many_requests_also_in_one_piece_or_in_bytes
             assert await client.rest() == whole
 
 
-async def test_a_body_is_read_over_and_the_next_request_answered() -> None:
+async def test_a_request_body_is_skipped() -> None:
     raw = (
         b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
         b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -171,7 +171,7 @@ async def test_a_body_is_read_over_and_the_next_request_answered() -> None:
         assert [answer[:3] for answer in answers] == [b"405", b"200"]
 
 
-async def test_old_http_is_answered_and_closed() -> None:
+async def test_http_1_0_gets_a_response_and_a_close() -> None:
     async with pages("127.0.0.1:1") as (_, port):
         assert b"200" in await ask(port, b"GET /livez HTTP/1.0\r\n\r\n")
 
@@ -181,14 +181,14 @@ NOT_HTTP = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
     "half a line": b"GET\r\n\r\n",
     "empty lines": b"\r\n" * 20_000,
-    "an endless header": b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_REQUEST),
+    "an endless header": b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_REQUEST_BYTES),
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nmore",
 }
 
 
 @pytest.mark.parametrize("name", NOT_HTTP)
-async def test_bytes_that_are_no_good_http_break_nothing(name: str) -> None:
+async def test_invalid_http_breaks_nothing(name: str) -> None:
     errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
     async with pages("127.0.0.1:1") as (_, port):

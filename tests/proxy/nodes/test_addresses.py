@@ -1,4 +1,4 @@
-"""Which local port stands for which broker: stable, one each, never a broker's own."""
+"""The local port of each broker: stable, one each, never a broker's own."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kafka_sidecar.proxy.nodes.addresses import Addresses, NoPortError
 
 
 class Ports:
-    """The operating system's view: which ports are taken, which listeners were asked for, and the time."""
+    """The operating system's view: ports in use, open listeners, and the time."""
 
-    def __init__(self, taken: Iterable[int] = ()) -> None:
-        self.taken = set(taken)
+    def __init__(self, used: Iterable[int] = ()) -> None:
+        self.used = set(used)
         self.listeners: dict[int, int] = {}
         self.now = 0.0
 
     def listen(self, node_id: int, port: int) -> None:
-        if port in self.taken:
+        if port in self.used:
             raise OSError(98, "Address already in use")
-        self.taken.add(port)
+        self.used.add(port)
         self.listeners[node_id] = port
 
     def addresses(self, ports: int = 10) -> Addresses:
@@ -34,13 +34,13 @@ def brokers(*node_ids: int) -> list[tuple[int, str, int]]:
     return [(node_id, f"broker-{node_id}.internal", 9092) for node_id in node_ids]
 
 
-def test_a_node_in_the_range_is_reached_at_the_first_port_plus_its_id() -> None:
+def test_a_node_in_the_range_has_the_first_port_plus_its_id() -> None:
     addresses = Ports().addresses()
     assert addresses.local(0, "broker-0.internal", 9092) == ("sidecar", 20000)
     assert addresses.local(7, "broker-7.internal", 9092) == ("sidecar", 20007)
 
 
-def test_the_listener_is_opened_once_and_before_the_port_is_told() -> None:
+def test_the_listener_is_opened_once_before_the_port_is_returned() -> None:
     ports = Ports()
     addresses = ports.addresses()
     first = addresses.local(3, "broker-3.internal", 9092)
@@ -48,7 +48,7 @@ def test_the_listener_is_opened_once_and_before_the_port_is_told() -> None:
     assert addresses.local(3, "broker-3.internal", 9092) == first
 
 
-def test_a_node_outside_the_range_gets_a_port_from_its_far_end() -> None:
+def test_a_node_outside_the_range_gets_a_port_from_its_end() -> None:
     addresses = Ports().addresses()
     assert addresses.local(10, "broker-10.internal", 9092) == ("sidecar", 20009)
     assert addresses.local(1001, "broker-1001.internal", 9092) == ("sidecar", 20008)
@@ -59,19 +59,19 @@ def test_the_same_cluster_gets_the_same_ports_after_a_restart(node_ids: set[int]
     before, after = Ports().addresses(), Ports().addresses()
     before.seen(brokers(*node_ids))
     after.seen(reversed(brokers(*sorted(node_ids))))
-    told = [addresses.nodes[node_id].local_port for node_id in node_ids for addresses in (before, after)]
-    assert told[::2] == told[1::2]
-    assert len(set(told)) == len(node_ids)
-    assert set(told) <= set(range(20000, 20010))
+    ports = [addresses.nodes[node_id].local_port for node_id in node_ids for addresses in (before, after)]
+    assert ports[::2] == ports[1::2]
+    assert len(set(ports)) == len(node_ids)
+    assert set(ports) <= set(range(20000, 20010))
 
 
-def test_a_port_that_another_program_has_is_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    ports = Ports(taken=[20003])
+def test_a_port_in_use_is_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    ports = Ports(used=[20003])
     assert ports.addresses().local(3, "broker-3.internal", 9092) == ("sidecar", 20006)
     assert [record.message for record in caplog.records] == ["broker port in use"]
 
 
-def test_a_full_range_is_an_error_that_says_what_to_change() -> None:
+def test_a_full_range_is_an_error_with_the_remedy() -> None:
     addresses = Ports().addresses(ports=2)
     addresses.seen(brokers(1, 2))
     with pytest.raises(NoPortError, match=r"no port for node 3.*raise nodes.ports or move nodes.first_port") as error:
@@ -81,7 +81,7 @@ def test_a_full_range_is_an_error_that_says_what_to_change() -> None:
 
 
 def test_a_broker_without_a_port_does_not_hide_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    ports = Ports(taken=[20000, 20002])
+    ports = Ports(used=[20000, 20002])
     addresses = ports.addresses(ports=3)
     addresses.seen(brokers(0, 1))
     ports.now = 100.0
@@ -91,13 +91,13 @@ def test_a_broker_without_a_port_does_not_hide_the_others(caplog: pytest.LogCapt
     assert [record.levelno for record in caplog.records].count(logging.ERROR) == 2
 
 
-def test_brokers_that_all_were_replaced_free_the_range_for_their_successors() -> None:
+def test_replaced_brokers_free_their_ports_for_new_ones() -> None:
     ports = Ports()
     addresses = ports.addresses(ports=3)
     addresses.seen(brokers(1, 2, 3))
     ports.now = 100.0
     addresses.seen(brokers(4, 5, 6))
-    ports.taken -= {node.local_port for node in addresses.forget(older_than=60)}
+    ports.used -= {node.local_port for node in addresses.forget(older_than=60)}
     addresses.seen(brokers(4, 5, 6))
     assert sorted(addresses.nodes) == [4, 5, 6]
 
@@ -109,7 +109,7 @@ def test_a_broker_that_moved_keeps_its_port() -> None:
     assert (addresses.nodes[1].host, addresses.nodes[1].port) == ("elsewhere.internal", 9093)
 
 
-def test_a_broker_that_was_not_seen_for_long_enough_is_forgotten() -> None:
+def test_a_broker_not_seen_for_the_time_limit_is_forgotten() -> None:
     ports = Ports()
     addresses = ports.addresses()
     addresses.seen(brokers(1, 2))
@@ -126,5 +126,5 @@ def test_a_broker_that_comes_back_gets_its_port_again() -> None:
     addresses = ports.addresses()
     addresses.seen(brokers(1))
     ports.now = 100.0
-    ports.taken -= {node.local_port for node in addresses.forget(older_than=60)}
+    ports.used -= {node.local_port for node in addresses.forget(older_than=60)}
     assert addresses.local(1, "broker-1.internal", 9092) == ("sidecar", 20001)

@@ -1,4 +1,4 @@
-"""ApiVersions is an intersection: what the client is told is what both the broker and the sidecar speak."""
+"""ApiVersions is an intersection: the client gets the versions that both the broker and the sidecar support."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def asked(version: int, correlation_id: int = 1) -> bytes:
     return oracle.request_frame(entity, correlation_id)
 
 
-def told(version: int, *offered: dict[str, int], **values: Any) -> tuple[Any, Any]:
-    """What the broker said and what the client got, as kio reads it."""
-    said = oracle.response(18, version, api_keys=offered, **values)
-    dialogue = Dialogue().client(asked(version)).broker(oracle.response_frame(said, 1))
+def exchanged(version: int, *offered: dict[str, int], **values: Any) -> tuple[Any, Any]:
+    """The response that the broker sent and the one that the client got, as kio reads it."""
+    sent = oracle.response(18, version, api_keys=offered, **values)
+    dialogue = Dialogue().client(asked(version)).broker(oracle.response_frame(sent, 1))
     assert dialogue.session.closing is None, dialogue.detail
-    return said, oracle.read_response(18, version, dialogue.to_client)[1]
+    return sent, oracle.read_response(18, version, dialogue.to_client)[1]
 
 
 def ranges(entity: Any) -> dict[int, tuple[int, int]]:
@@ -43,30 +43,30 @@ def ranges(entity: Any) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_broker_of_the_future_is_cut_to_what_is_relayed(version: int) -> None:
-    _, got = told(version, *OFFERED)
+def test_the_versions_of_a_newer_broker_are_reduced_to_what_is_relayed(version: int) -> None:
+    _, got = exchanged(version, *OFFERED)
     assert ranges(got) == {key: served for key in APIS if (served := versions(key)) is not None}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_older_broker_keeps_its_own_versions(version: int) -> None:
-    said, got = told(version, api(0, 3, 9), api(1, 4, 11), api(3, 0, 9), api(18, 0, 2))
-    assert got == said
+    sent, got = exchanged(version, api(0, 3, 9), api(1, 4, 11), api(3, 0, 9), api(18, 0, 2))
+    assert got == sent
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_answer_that_needs_no_cut_is_the_same_bytes(version: int) -> None:
-    said = oracle.response_frame(oracle.response(18, version, api_keys=[api(0, 0, 9)]), 1)
-    assert Dialogue().client(asked(version)).broker(said).to_client == said
+def test_a_response_within_the_relayed_versions_is_the_same_bytes(version: int) -> None:
+    sent = oracle.response_frame(oracle.response(18, version, api_keys=[api(0, 0, 9)]), 1)
+    assert Dialogue().client(asked(version)).broker(sent).to_client == sent
 
 
 def test_the_order_of_the_broker_is_kept() -> None:
-    _, got = told(3, api(18, 0, 4), api(999, 0, 1), api(3, 0, 12), api(0, 0, 11))
+    _, got = exchanged(3, api(18, 0, 4), api(999, 0, 1), api(3, 0, 12), api(0, 0, 11))
     assert [api.api_key for api in got.api_keys] == [18, 3, 0]
 
 
-def test_produce_keeps_its_minimum_because_librdkafka_looks_at_it() -> None:
-    assert ranges(told(3, api(ApiKey.PRODUCE, 0, 13))[1]) == {0: (0, 13)}
+def test_produce_keeps_its_minimum_which_librdkafka_checks() -> None:
+    assert ranges(exchanged(3, api(ApiKey.PRODUCE, 0, 13))[1]) == {0: (0, 13)}
 
 
 HIDDEN_VERSIONS = {
@@ -78,55 +78,55 @@ HIDDEN_VERSIONS = {
 
 
 @pytest.mark.parametrize("key", HIDDEN_VERSIONS)
-def test_versions_that_a_proxy_cannot_keep_its_promises_in_are_hidden(key: ApiKey) -> None:
-    assert ranges(told(3, api(key, 0, 99))[1]) == {key: HIDDEN_VERSIONS[key]}
+def test_versions_that_a_proxy_cannot_relay_correctly_are_hidden(key: ApiKey) -> None:
+    assert ranges(exchanged(3, api(key, 0, 99))[1]) == {key: HIDDEN_VERSIONS[key]}
 
 
 @pytest.mark.parametrize("key", sorted(HIDDEN))
 def test_apis_between_brokers_and_controllers_are_hidden(key: int) -> None:
-    assert ranges(told(3, api(key, 0, 99))[1]) == {}
+    assert ranges(exchanged(3, api(key, 0, 99))[1]) == {}
 
 
 def test_an_api_whose_versions_do_not_overlap_is_hidden() -> None:
-    assert ranges(told(3, api(ApiKey.SASL_HANDSHAKE, 0, 0), api(ApiKey.PRODUCE, 90, 99))[1]) == {}
+    assert ranges(exchanged(3, api(ApiKey.SASL_HANDSHAKE, 0, 0), api(ApiKey.PRODUCE, 90, 99))[1]) == {}
 
 
 def test_an_early_access_share_fetch_is_hidden() -> None:
-    assert ranges(told(3, api(ApiKey.SHARE_FETCH, 0, 0), api(ApiKey.SHARE_ACKNOWLEDGE, 0, 0))[1]) == {}
+    assert ranges(exchanged(3, api(ApiKey.SHARE_FETCH, 0, 0), api(ApiKey.SHARE_ACKNOWLEDGE, 0, 0))[1]) == {}
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_and_throttling_pass(version: int) -> None:
+def test_features_are_forwarded(version: int) -> None:
     feature = {"name": "metadata.version", "min_version": 1, "max_version": 29}
     final = {"name": "metadata.version", "min_version_level": 7, "max_version_level": 29}
-    said, got = told(
+    sent, got = exchanged(
         version, api(0, 0, 13), api(999, 0, 0), supported_features=[feature], finalized_features=[final],
         finalized_features_epoch=4711, zk_migration_ready=True,
     )  # fmt: skip
-    assert got.supported_features == said.supported_features
-    assert got.finalized_features == said.finalized_features
+    assert got.supported_features == sent.supported_features
+    assert got.finalized_features == sent.finalized_features
     assert (got.finalized_features_epoch, got.zk_migration_ready) == (4711, True)
 
 
-def test_unknown_tagged_fields_pass() -> None:
+def test_unknown_tagged_fields_are_kept() -> None:
     plain = oracle.encoded(oracle.response(18, 3, api_keys=[api(999, 0, 1), api(0, 0, 13)]))
     assert plain.endswith(b"\x00")
-    said = response(1, plain[:-1] + b"\x01\x63\x07unknown")
-    got = Dialogue().client(asked(3)).broker(said).to_client
+    sent = response(1, plain[:-1] + b"\x01\x63\x07unknown")
+    got = Dialogue().client(asked(3)).broker(sent).to_client
     assert got.endswith(b"\x01\x63\x07unknown")
     assert b"\x03\xe7" not in got
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_broker_that_does_not_know_the_version_is_understood(version: int) -> None:
-    said = oracle.response_frame(oracle.response(18, 0, error_code=UNSUPPORTED_VERSION, api_keys=[api(18, 0, 2)]), 1)
-    dialogue = Dialogue().client(asked(version)).broker(said)
+def test_a_broker_that_does_not_support_the_version_is_forwarded(version: int) -> None:
+    sent = oracle.response_frame(oracle.response(18, 0, error_code=UNSUPPORTED_VERSION, api_keys=[api(18, 0, 2)]), 1)
+    dialogue = Dialogue().client(asked(version)).broker(sent)
     assert dialogue.session.closing is None
-    assert dialogue.to_client == said
+    assert dialogue.to_client == sent
 
 
 @pytest.mark.parametrize("version", [5, 6, 100, 32767])
-def test_a_version_newer_than_is_relayed_is_answered_here_as_a_broker_would(version: int) -> None:
+def test_a_version_newer_than_relayed_gets_a_local_response_like_a_brokers(version: int) -> None:
     dialogue = Dialogue().client(request(18, version, 5, b"whatever the future has"))
     assert dialogue.to_broker == b""
     correlation_id, got = oracle.read_response(18, 0, dialogue.to_client)
@@ -134,7 +134,7 @@ def test_a_version_newer_than_is_relayed_is_answered_here_as_a_broker_would(vers
     assert ranges(got) == {18: (0, 4)}
 
 
-def test_the_answer_given_here_waits_for_its_turn() -> None:
+def test_a_local_response_is_sent_in_request_order() -> None:
     dialogue = Dialogue().client(HEARTBEAT, request(18, 5, 5, b"x"), HEARTBEAT, request(18, 5, 6, b"x"))
     assert (dialogue.to_broker, dialogue.to_client) == (HEARTBEAT * 2, b"")
     dialogue.broker(response(77, bytes(50))[:20])
@@ -146,7 +146,7 @@ def test_the_answer_given_here_waits_for_its_turn() -> None:
     assert (dialogue.session.in_flight, dialogue.session.due) == (0, 0)
 
 
-def test_the_answer_given_here_waits_behind_an_edited_response() -> None:
+def test_a_local_response_is_sent_after_an_earlier_rewritten_one() -> None:
     brokers = [{"node_id": 1, "host": "broker-1.internal", "port": 9092}]
     metadata = oracle.response_frame(oracle.response(3, 12, brokers=brokers), 1)
     dialogue = Dialogue().client(oracle.request_frame(oracle.request(3, 12), 1) + request(18, 9, 5, b"x"))
@@ -156,7 +156,7 @@ def test_the_answer_given_here_waits_behind_an_edited_response() -> None:
     assert [frame[7] for frame in frames_of(dialogue.to_client)] == [1, 5]
 
 
-def test_a_client_that_falls_back_is_served() -> None:
+def test_a_client_that_falls_back_to_an_older_version_is_served() -> None:
     dialogue = Dialogue().client(request(18, 5, 0, b"x"))
     falls_back_to = max(newest for _, newest in ranges(oracle.read_response(18, 0, dialogue.to_client)[1]).values())
     dialogue.client(asked(falls_back_to, 1))

@@ -1,4 +1,4 @@
-"""Controllers have no listener here: DescribeQuorum tells all about the quorum but where they listen (KIP-853)."""
+"""DescribeQuorum responses without the listeners of controllers, which the sidecar does not relay (KIP-853)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch and ShareFetch responses that pass while their brokers are kept back: same length, same records, no address."""
+"""Fetch and ShareFetch responses forwarded with rewritten brokers: same length, same records, no broker address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
-from support.broker_responses import DOMAIN, TOPIC_ID, as_told, asked, broker, named
+from support.broker_responses import DOMAIN, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -32,12 +32,12 @@ all_pairs = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].n
 
 
 @pytest.fixture(autouse=True)
-def _small_responses_are_streamed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def _stream_small_responses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "LARGEST_COLLECTED", 0)
 
 
-def passed(pair: Pair, frame: bytes, cuts: list[int], host: str = HOST) -> bytes:
-    """What the client gets; the response is never whole in one chunk."""
+def rewritten(pair: Pair, frame: bytes, cuts: list[int], host: str = HOST) -> bytes:
+    """The bytes that the client gets; the response never arrives in one chunk."""
     dialogue = Dialogue(host=host).client(asked(*pair)).broker(*pieces(frame, [len(frame) - 1, *cuts]))
     assert dialogue.session.closing is None, dialogue.detail
     return dialogue.to_client
@@ -66,9 +66,9 @@ def partition(random: Random, index: int, size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def without_padding(pair: Pair, said: Any, got: bytes) -> bytes:
+def without_padding(pair: Pair, sent: Any, got: bytes) -> bytes:
     """The frame without the tagged fields that fill the gap, as a broker would have written it."""
-    bare = oracle.response_frame(replace(said, node_endpoints=()), 1)
+    bare = oracle.response_frame(replace(sent, node_endpoints=()), 1)
     tail_at = len(bare) - (1 if pair[0] == ApiKey.FETCH else 2)
     tags_at = tail_at if pair[0] == ApiKey.FETCH else tail_at + endpoints_length(pair, got[tail_at:])
     tags, end = read_tags(got, tags_at)
@@ -82,40 +82,40 @@ def endpoints_length(pair: Pair, tail: bytes) -> int:
     return end - len(empty) + 2 - len(write_tags(value.unknown_tags))
 
 
-def check(pair: Pair, said: Any, cuts: list[int], host: str = HOST) -> Any:
+def check(pair: Pair, sent: Any, cuts: list[int], host: str = HOST) -> Any:
     """Length, addresses and all else; returns what the client reads."""
-    frame = oracle.response_frame(said, 1)
-    got = passed(pair, frame, cuts, host)
+    frame = oracle.response_frame(sent, 1)
+    got = rewritten(pair, frame, cuts, host)
     assert len(got) == len(frame)
     assert got[:4] == frame[:4]
     assert DOMAIN not in got
-    _, read = oracle.read_response(*pair, without_padding(pair, said, got))
-    assert read in (as_told(said, host), replace(said, node_endpoints=()))
+    _, read = oracle.read_response(*pair, without_padding(pair, sent, got))
+    assert read in (as_rewritten(sent, host), replace(sent, node_endpoints=()))
     return read
 
 
 @all_pairs
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("nodes", [0, 1, 3])
-def test_wherever_it_is_cut_the_client_reads_the_same(pair: Pair, host: str, nodes: int) -> None:
-    said = contents(pair, [[40, 0], [], [7]], nodes)
-    frame = oracle.response_frame(said, 1)
-    check(pair, said, [], host)
-    whole = passed(pair, frame, [], host)
+def test_the_client_reads_the_same_wherever_the_chunks_end(pair: Pair, host: str, nodes: int) -> None:
+    sent = contents(pair, [[40, 0], [], [7]], nodes)
+    frame = oracle.response_frame(sent, 1)
+    check(pair, sent, [], host)
+    whole = rewritten(pair, frame, [], host)
     for cuts in (range(len(frame)), *([cut] for cut in range(1 + HOSTS.index(host), len(frame), len(HOSTS)))):
-        assert passed(pair, frame, list(cuts), host) == whole
+        assert rewritten(pair, frame, list(cuts), host) == whole
 
 
 @all_pairs
-@pytest.mark.parametrize(("host", "told"), list(zip(HOSTS, [1, 0, 1, 0, 0], strict=True)))
-def test_addresses_are_told_where_they_fit_and_left_out_where_not(pair: Pair, host: str, told: int) -> None:
+@pytest.mark.parametrize(("host", "kept"), list(zip(HOSTS, [1, 0, 1, 0, 0], strict=True)))
+def test_addresses_are_rewritten_if_they_fit_and_removed_if_not(pair: Pair, host: str, kept: int) -> None:
     """One byte less cannot be filled: the smallest tagged field takes two."""
-    assert len(read_nodes := check(pair, contents(pair, [[40]], 1), [9], host).node_endpoints) == told
+    assert len(read_nodes := check(pair, contents(pair, [[40]], 1), [9], host).node_endpoints) == kept
     assert all(node.host == host for node in read_nodes)
 
 
 @all_pairs
-def test_as_many_brokers_as_there_are_bytes_to_fill(pair: Pair) -> None:
+def test_padding_for_any_number_of_brokers(pair: Pair) -> None:
     for nodes in (2, 20, 300):
         for host in HOSTS:
             check(pair, contents(pair, [[40]], nodes), [50], host)
@@ -126,7 +126,7 @@ records = st.lists(st.lists(st.sampled_from([0, 0, 1, 100, 127, 128, 20_000, 900
 
 
 @given(st.sampled_from(PAIRS), records, st.integers(0, 4), cuts, st.sampled_from(HOSTS))
-def test_responses_of_all_sizes_pass_in_any_chunks(
+def test_responses_of_all_sizes_are_rewritten_in_any_chunks(
     pair: Pair, sizes: list[list[int]], nodes: int, where: list[int], host: str
 ) -> None:
     check(pair, contents(pair, sizes, nodes), where, host)
@@ -134,10 +134,10 @@ def test_responses_of_all_sizes_pass_in_any_chunks(
 
 @pytest.mark.parametrize("pair", FETCH)
 def test_another_client_library_reads_it_too(pair: Pair) -> None:
-    said = contents(pair, [[40, 3], [9]], 3)
-    records = [[partition.records for partition in topic.partitions] for topic in said.responses]
+    sent = contents(pair, [[40, 3], [9]], 3)
+    records = [[partition.records for partition in topic.partitions] for topic in sent.responses]
     for host in HOSTS:
-        read = kafka_python_reads(pair[1], passed(pair, oracle.response_frame(said, 1), [100], host)[9:])
+        read = kafka_python_reads(pair[1], rewritten(pair, oracle.response_frame(sent, 1), [100], host)[9:])
         nodes = [(node.node_id, node.host) for node in read.node_endpoints or ()]
         assert [[bytes(partition.records) for partition in topic.partitions] for topic in read.responses] == records
         assert nodes in ([], [(10, host), (11, host), (12, host)])
@@ -152,7 +152,7 @@ def kafka_python_reads(version: int, body: bytes) -> Any:
 
 @all_pairs
 @pytest.mark.parametrize("tag", [40, FIRST_PAD_TAG, 127, 128, 16_384, 2**21, 2**31 - 1])
-def test_unknown_tagged_fields_survive_wherever_they_are(pair: Pair, tag: int) -> None:
+def test_unknown_tagged_fields_are_kept_wherever_they_are(pair: Pair, tag: int) -> None:
     unknown = ((tag, b"unknown"),)
     entity, _ = decode(OURS[pair[0]], oracle.encoded(contents(pair, [[40], [3]], 2)), pair[1])
     topics = tuple(
@@ -166,7 +166,7 @@ def test_unknown_tagged_fields_survive_wherever_they_are(pair: Pair, tag: int) -
     entity = replace_fields(entity, responses=topics, unknown_tags=unknown)
     body = encode(entity, pair[1])
     for host in HOSTS:
-        got = passed(pair, response(1, write_tags(unknown) + body), [60, 90], host)
+        got = rewritten(pair, response(1, write_tags(unknown) + body), [60, 90], host)
         assert got[8 : 8 + len(write_tags(unknown))] == write_tags(unknown)
         assert len(got) == 8 + len(write_tags(unknown)) + len(body)
         read, end = decode(OURS[pair[0]], got, pair[1], 8 + len(write_tags(unknown)))
@@ -177,7 +177,7 @@ def test_unknown_tagged_fields_survive_wherever_they_are(pair: Pair, tag: int) -
 
 
 @all_pairs
-def test_records_leave_as_soon_as_they_come(pair: Pair) -> None:
+def test_records_are_forwarded_as_they_arrive(pair: Pair) -> None:
     frame = oracle.response_frame(contents(pair, [[100_000, 100_000]], 2), 1)
     dialogue, sent = Dialogue().client(asked(*pair)), 0
     for piece in pieces(frame, list(range(0, len(frame), 1000))):
@@ -188,7 +188,7 @@ def test_records_leave_as_soon_as_they_come(pair: Pair) -> None:
 
 
 @all_pairs
-def test_what_passes_is_not_copied(pair: Pair) -> None:
+def test_forwarded_chunks_are_not_copied(pair: Pair) -> None:
     frame = oracle.response_frame(contents(pair, [[500_000]], 1), 1)
     session = Dialogue().client(asked(*pair)).session
     chunks = pieces(frame, list(range(0, len(frame), 100_000)))
@@ -196,16 +196,16 @@ def test_what_passes_is_not_copied(pair: Pair) -> None:
 
 
 @all_pairs
-def test_the_next_response_in_the_same_chunk_is_not_part_of_it(pair: Pair) -> None:
-    said = oracle.response_frame(contents(pair, [[50]], 1), 1)
+def test_the_next_response_in_the_same_chunk_is_separate(pair: Pair) -> None:
+    sent = oracle.response_frame(contents(pair, [[50]], 1), 1)
     after = oracle.response_frame(oracle.response(ApiKey.HEARTBEAT, 4), 2)
     dialogue = Dialogue().client(asked(*pair), oracle.request_frame(oracle.request(ApiKey.HEARTBEAT, 4), 2))
-    dialogue.broker(said[:70], said[70:] + after)
-    assert dialogue.to_client == passed(pair, said, [70]) + after
+    dialogue.broker(sent[:70], sent[70:] + after)
+    assert dialogue.to_client == rewritten(pair, sent, [70]) + after
 
 
 @all_pairs
-def test_a_response_that_ends_before_its_fields_ends_the_session_and_tells_no_address(pair: Pair) -> None:
+def test_a_truncated_response_ends_the_session_and_leaks_no_address(pair: Pair) -> None:
     frame = oracle.response_frame(contents(pair, [[50], [9]], 2), 1)
     for length in range(16, len(frame) - 1, 3):
         short = oracle.framed(frame[4:length])

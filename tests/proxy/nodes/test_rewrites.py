@@ -1,4 +1,4 @@
-"""No broker's address reaches a client, and nothing else in the response changes. Judge: kio's bytes."""
+"""No broker's address reaches a client, and nothing else in the response changes. Reference: kio's bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from support import oracle
-from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_told, asked, broker, named
+from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -30,23 +30,23 @@ flexible_pairs = pytest.mark.parametrize(
 )  # fmt: skip
 
 
-def heard(pair: Pair, frame: bytes, cuts: list[int] | None = None, host: str = HOST) -> Dialogue:
+def relayed(pair: Pair, frame: bytes, cuts: list[int] | None = None, host: str = HOST) -> Dialogue:
     return Dialogue(host=host).client(asked(*pair)).broker(*pieces(frame, cuts or []))
 
 
 @all_pairs
 @pytest.mark.parametrize("host", ["s", "broker-7.internaL", "a-much-longer-host-than-any-broker.local"])
 def test_the_client_gets_the_sidecars_addresses_and_all_other_bytes_unchanged(pair: Pair, host: str) -> None:
-    said = named(*pair)
-    dialogue = heard(pair, oracle.response_frame(said, 1), host=host)
+    sent = named(*pair)
+    dialogue = relayed(pair, oracle.response_frame(sent, 1), host=host)
     assert dialogue.session.closing is None
-    assert dialogue.to_client == oracle.response_frame(as_told(said, host), 1)
+    assert dialogue.to_client == oracle.response_frame(as_rewritten(sent, host), 1)
     assert DOMAIN not in dialogue.to_client
 
 
 @naming_pairs
-def test_the_sidecar_learns_every_broker_before_the_client_is_told(pair: Pair) -> None:
-    dialogue = heard(pair, oracle.response_frame(named(*pair), 1))
+def test_the_sidecar_learns_every_broker_before_the_client_does(pair: Pair) -> None:
+    dialogue = relayed(pair, oracle.response_frame(named(*pair), 1))
     single = pair[0] == ApiKey.FIND_COORDINATOR and pair[1] < 4
     expected = {8} if single else {7, 8} if pair[0] == ApiKey.FIND_COORDINATOR else {7, 8, 12}
     assert dialogue.nodes == {node: (f"broker-{node}.internal", 9000 + node) for node in expected}
@@ -55,37 +55,37 @@ def test_the_sidecar_learns_every_broker_before_the_client_is_told(pair: Pair) -
 @naming_pairs
 def test_a_response_in_many_chunks_is_the_same(pair: Pair) -> None:
     frame = oracle.response_frame(named(*pair), 1)
-    whole = heard(pair, frame).to_client
-    assert heard(pair, frame, list(range(len(frame)))).to_client == whole
-    assert heard(pair, frame, [9, 30, len(frame) - 2]).to_client == whole
+    whole = relayed(pair, frame).to_client
+    assert relayed(pair, frame, list(range(len(frame)))).to_client == whole
+    assert relayed(pair, frame, [9, 30, len(frame) - 2]).to_client == whole
 
 
 @naming_pairs
-def test_what_follows_in_the_same_chunk_is_untouched(pair: Pair) -> None:
+def test_following_frames_in_the_same_chunk_are_unchanged(pair: Pair) -> None:
     frame = oracle.response_frame(named(*pair), 1)
     dialogue = Dialogue().client(asked(*pair), asked(*pair, 2), asked(ApiKey.PRODUCE, 5, 3))
     dialogue.broker(frame + frame[:4] + b"\0\0\0\2" + frame[8:] + response(3, b"tail"))
-    told = heard(pair, frame).to_client
-    assert dialogue.to_client == told + told[:4] + b"\0\0\0\2" + told[8:] + response(3, b"tail")
+    got = relayed(pair, frame).to_client
+    assert dialogue.to_client == got + got[:4] + b"\0\0\0\2" + got[8:] + response(3, b"tail")
 
 
 @naming_pairs
-def test_a_broker_without_an_address_stays_as_it_is(pair: Pair) -> None:
-    nobody = [broker(-1, host="", port=-1), broker(5, host="", port=0), broker(-1, host="none", port=-1)]
-    for nodes in (nobody, []):
-        values: dict[str, Any] = {"brokers": nodes, "node_endpoints": nodes, **nobody[0]}
+def test_a_broker_without_an_address_is_unchanged(pair: Pair) -> None:
+    unknown_nodes = [broker(-1, host="", port=-1), broker(5, host="", port=0), broker(-1, host="none", port=-1)]
+    for nodes in (unknown_nodes, []):
+        values: dict[str, Any] = {"brokers": nodes, "node_endpoints": nodes, **unknown_nodes[0]}
         values["coordinators"] = [{"key": "k", **node} for node in nodes]
         frame = oracle.response_frame(named(pair[0], pair[1], **values), 1)
-        dialogue = heard(pair, frame)
+        dialogue = relayed(pair, frame)
         assert dialogue.to_client == frame
         assert dialogue.nodes == {}
 
 
 @flexible_pairs
-def test_unknown_tagged_fields_of_the_response_and_its_header_survive(pair: Pair) -> None:
-    said = named(*pair)
+def test_unknown_tagged_fields_of_the_response_and_its_header_are_kept(pair: Pair) -> None:
+    sent = named(*pair)
     for where in (tagged_at_the_end, tagged_in_the_header):
-        assert heard(pair, where(said)).to_client == where(as_told(said))
+        assert relayed(pair, where(sent)).to_client == where(as_rewritten(sent))
 
 
 def tagged_at_the_end(entity: Any) -> bytes:
@@ -108,9 +108,9 @@ def tagged_in_the_header(entity: Any) -> bytes:
 
 
 @flexible_pairs
-def test_unknown_tagged_fields_of_a_broker_survive(pair: Pair) -> None:
-    said = named(*pair)
-    assert heard(pair, with_tagged_brokers(said)).to_client == with_tagged_brokers(as_told(said))
+def test_unknown_tagged_fields_of_a_broker_are_kept(pair: Pair) -> None:
+    sent = named(*pair)
+    assert relayed(pair, with_tagged_brokers(sent)).to_client == with_tagged_brokers(as_rewritten(sent))
 
 
 def with_tagged_brokers(entity: Any) -> bytes:
@@ -127,19 +127,19 @@ def with_tagged_brokers(entity: Any) -> bytes:
 
 
 @naming_pairs
-def test_a_response_that_is_cut_short_tells_no_address(pair: Pair) -> None:
+def test_a_truncated_response_leaks_no_address(pair: Pair) -> None:
     frame = oracle.response_frame(named(*pair), 1)
     for length in range(8, len(frame), 1 if len(frame) < 500 else 7):
-        assert DOMAIN not in heard(pair, oracle.framed(frame[4:length])).to_client
+        assert DOMAIN not in relayed(pair, oracle.framed(frame[4:length])).to_client
 
 
 def test_the_names_of_topics_are_learned_from_metadata() -> None:
     for version in range(14):
-        topics = heard((ApiKey.METADATA, version), oracle.response_frame(named(ApiKey.METADATA, version), 1)).topics
+        topics = relayed((ApiKey.METADATA, version), oracle.response_frame(named(ApiKey.METADATA, version), 1)).topics
         assert topics.known(TOPIC_ID) == ("orders" if version >= 10 else None)
 
 
-def test_a_broker_that_gets_no_port_ends_the_session_and_is_not_told() -> None:
+def test_a_broker_without_a_port_ends_the_session_and_is_not_named() -> None:
     class Full(Dialogue):
         def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
             raise NoPortError("no port for node 7")
@@ -149,7 +149,7 @@ def test_a_broker_that_gets_no_port_ends_the_session_and_is_not_told() -> None:
     assert (dialogue.cause, dialogue.detail, dialogue.to_client) == ("no_port", "no port for node 7", b"")
 
 
-def test_an_error_response_passes() -> None:
+def test_an_error_response_is_forwarded_unchanged() -> None:
     pair = (ApiKey.METADATA, 13)
     frame = oracle.response_frame(oracle.response(3, 13, error_code=ErrorCode.rebootstrap_required), 1)
-    assert heard(pair, frame).to_client == frame
+    assert relayed(pair, frame).to_client == frame

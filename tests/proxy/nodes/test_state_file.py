@@ -1,4 +1,4 @@
-"""The state file: brokers come back after a restart, and a file that is broken costs nothing but a log line."""
+"""The state file: brokers are known after a restart, and an invalid file is only a log line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_sidecar.proxy.nodes.state_file import load, save
 BROKERS = [(2, "broker-2.internal", 9092), (1, "lone\udcffsurrogate", 9093)]
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_saved_brokers_are_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "state.json", BROKERS)
     assert load(tmp_path / "state.json") == sorted(BROKERS)
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
@@ -24,7 +24,7 @@ def test_a_later_state_replaces_an_earlier_one(tmp_path: Path) -> None:
     assert load(tmp_path / "state.json") == BROKERS[:1]
 
 
-def test_no_file_is_no_brokers_and_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_file_has_no_brokers_and_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert load(tmp_path / "state.json") == []
     assert caplog.records == []
 
@@ -34,7 +34,7 @@ def test_no_file_is_no_brokers_and_no_news(tmp_path: Path, caplog: pytest.LogCap
     ["", "{", "[]", "7", "null", "{}", '{"brokers": 7}', '{"brokers": [[1, "a"]]}', '{"brokers": [["x", "a", 1]]}',
      '{"brokers": [[1, "a", null]]}', '{"brokers": [[Infinity, "a", 1]]}'],
 )  # fmt: skip
-def test_a_file_that_is_no_state_is_no_brokers_and_one_warning(
+def test_an_invalid_file_has_no_brokers_and_logs_one_warning(
     text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state.json").write_text(text)
@@ -42,11 +42,11 @@ def test_a_file_that_is_no_state_is_no_brokers_and_one_warning(
     assert [record.message for record in caplog.records] == ["state file unreadable"]
 
 
-def test_bytes_that_are_no_text_are_no_state(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_has_no_brokers(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_bytes(b"\xff\xfe\x00")
     assert load(tmp_path / "state.json") == []
 
 
-def test_a_state_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_write_logs_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "no such folder" / "state.json", BROKERS)
     assert [record.message for record in caplog.records] == ["state file not written"]

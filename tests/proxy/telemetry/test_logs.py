@@ -50,37 +50,37 @@ def keys_of(literal: ast.Dict) -> Iterator[str]:
         yield str(key.value)
 
 
-def test_every_key_that_the_sources_pass_is_in_the_list_and_every_key_of_the_list_is_passed() -> None:
+def test_the_list_has_exactly_the_keys_that_the_sources_pass() -> None:
     assert {key for path in SOURCES for key in keys_passed(ast.parse(path.read_text()))} == KEYS
 
 
-def test_every_extra_can_be_read_by_the_test_above() -> None:
+def test_every_extra_is_a_literal_that_the_test_above_can_read() -> None:
     for path in SOURCES:
         for extra in extras(ast.parse(path.read_text())):
             assert isinstance(extra, ast.Dict) or ast.unparse(extra) == "connection.summary(closing)"
 
 
-def test_a_line_says_when_how_bad_who_and_what() -> None:
-    record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "told %s", ("twice",), None)
+def test_a_line_has_timestamp_level_logger_and_message() -> None:
+    record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "retried %s", ("twice",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLines().format(record)) == {
         "timestamp": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "kafka_sidecar.proxy.server",
-        "message": "told twice",
+        "message": "retried twice",
     }  # fmt: skip
 
 
-def test_keys_come_with_their_values_and_without_them_where_there_is_none() -> None:
+def test_keys_without_a_value_are_omitted() -> None:
     read = line(node=7, client_id=None, bootstrap_servers=["a:1"], cause="drain")
     assert (read["node"], read["bootstrap_servers"], read["cause"]) == (7, ["a:1"], "drain")
     assert "client_id" not in read
 
 
-def test_a_key_that_is_not_in_the_list_is_left_out() -> None:
+def test_keys_that_are_not_in_the_list_are_omitted() -> None:
     assert "payload" not in line(payload="secret")
 
 
 @pytest.mark.parametrize("value", ["two\nlines", "\udcff", "\x00", b"bytes", Path("x"), {1: 2}, float("inf")])
-def test_odd_values_do_not_break_a_line(value: object) -> None:
+def test_unusual_values_do_not_break_a_line(value: object) -> None:
     assert "detail" in line(detail=value)
 
 
@@ -94,7 +94,7 @@ def test_a_traceback_is_part_of_the_line() -> None:
     assert "ValueError: two\nlines" in json.loads(text)["traceback"]
 
 
-def test_only_lines_of_the_level_and_above_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_lines_of_the_configured_level_and_above_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     before = root.level, root.handlers[:]
     try:
