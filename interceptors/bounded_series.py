@@ -29,6 +29,8 @@ class Series(Generic[T]):
 
     def of(self, labels: Labels) -> T:
         """The value of these labels, or of those that stand for them."""
+        if (found := self.values.get(labels)) is not None:
+            return found
         for hidden in range(len(labels) + 1):  # room for as many again whose last label is OTHER
             shown = tuple(label[:MAX_LABEL_CHARS] for label in labels[: len(labels) - hidden])
             own = shown + (OTHER,) * hidden

@@ -15,7 +15,7 @@ from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Co
 from kafka_sidecar.interceptors.guard import Guard, GuardGroup, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
-from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords
+from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, record_of
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
 MAX_RECORDS_PER_CALL = 10_000  # records in one call: a batch of a megabyte can hold millions
@@ -51,14 +51,12 @@ class Consumers:
         for run in self._runs:
             if not len(records):
                 break
-            if run.by_batch:
-                for guard in run.guards:
-                    batch = RecordBatch(topic, partition, records, context)
-                    hook = partial(call_batch_hook, run.hook(guard))
-                    answer = guard.call(ON_CONSUME, hook, batch, records=len(records))
-                    _check_hidden(guard, answer)
-                    records = records if answer is None else answer
-            else:
+            for guard, hook in run.batch_hooks:
+                batch = RecordBatch(topic, partition, records, context)
+                answer = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records))
+                _check_hidden(guard, answer)
+                records = records if answer is None else answer
+            if not run.by_batch:
                 place = BatchInfo(
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
@@ -79,7 +77,7 @@ def _edit_as_lists(
     reading = iter(records)
     calls = [(guard, partial(_call_on_consume, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
     while some := list(islice(reading, MAX_RECORDS_PER_CALL)):
-        left = ConsumerRecords((ConsumerRecord.of(place, record) for record in some), place.context)
+        left = ConsumerRecords([record_of(ConsumerRecord, place, record) for record in some], place.context)
         for guard, call in calls:
             answer = guard.call(ON_CONSUME, call, left, records=len(left))
             _check_hidden(guard, answer)
@@ -96,16 +94,20 @@ def _edit_as_lists(
 def _changes(
     records: Sequence[Record], left: ConsumerRecords, place: BatchInfo
 ) -> Iterator[tuple[Record, Change | None]]:
+    if len(left) == len(records):  # none can be added or moved: these are all
+        for record, after in zip(records, left, strict=True):
+            if (change := after.close(place)) is not None:
+                yield record, change
+        return
     remaining = iter(left)
-    after = next(remaining, None)
+    following = next(remaining, None)
     for record in records:
-        if after is None or after.index != record.index:
+        if following is None or following.index != record.index:
             yield record, None
             continue
-        if (change := after.change()) is not None:
+        if (change := following.close(place)) is not None:
             yield record, change
-        after.seal(place)
-        after = next(remaining, None)
+        following = next(remaining, None)
 
 
 def _call_on_consume(on_consume: OnConsume, records: ConsumerRecords) -> ConsumerRecords:

@@ -27,7 +27,7 @@ class Histogram:
 
     def add(self, microseconds: int, times: int = 1) -> None:
         """Count a duration; one below zero, as of clocks that differ, counts as zero."""
-        us = max(microseconds, 0)
+        us = microseconds if microseconds > 0 else 0
         self.counts[us.bit_length()] += times
         self.total_us += us * times
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import repeat
+from typing import NamedTuple
 
 from kafka_sidecar.codec.records import Change, Header, Record, Records, edit_records
 from kafka_sidecar.interceptors.contract import (
@@ -21,9 +21,9 @@ from kafka_sidecar.interceptors.contract import (
     RecordMetadata,
     SendError,
 )
-from kafka_sidecar.interceptors.guard import Guard, GuardGroup, group_guards, has_override
+from kafka_sidecar.interceptors.guard import Guard, GuardGroup, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
-from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord
+from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord, record_of
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
 ON_SEND_BATCH, ON_ACKNOWLEDGEMENT_BATCH = "on_send_batch", "on_acknowledgement_batch"
@@ -31,8 +31,7 @@ WITH_HEADERS = "on_acknowledgement_with_headers"
 MAX_DETAILED_RECORDS = 1_000_000  # records of a batch: what is remembered of each takes 16 bytes, a record perhaps 7
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(NamedTuple):
     """What is remembered of each record of a batch until it is acknowledged."""
 
     timestamps: Sequence[int]  # ms since 1970
@@ -75,12 +74,10 @@ class Producers:
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
         """The records as the interceptors leave them; the very same where they change nothing."""
         for run in self._sending:
-            if run.by_batch:
-                for guard in run.guards:
-                    batch = RecordBatch(topic, partition, records, context)
-                    hook = partial(call_batch_hook, run.hook(guard))
-                    records = guard.call(ON_SEND, hook, batch, records=len(records)) or records
-            else:
+            for guard, hook in run.batch_hooks:
+                batch = RecordBatch(topic, partition, records, context)
+                records = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records)) or records
+            if not run.by_batch:
                 place = BatchInfo(topic, partition, context, [])
                 records = edit_records(records, _edit_one_by_one(run.guards, place, records))
         return records
@@ -95,42 +92,43 @@ class Producers:
     def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
         """Tell what became of a batch; ``details``: as they were when it was sent."""
         for run in self._answered:
-            if run.by_batch:
-                for guard in run.guards:
-                    guard.call(ON_ACKNOWLEDGEMENT, run.hook(guard), batch, error, records=batch.count)
-            else:
+            for guard, hook in run.batch_hooks:
+                guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count)
+            if not run.by_batch:
                 _acknowledge_records(run.guards, batch, details, error)
 
 
 def _edit_one_by_one(guards: Sequence[Guard], place: BatchInfo, records: Records) -> Iterator[tuple[Record, Change]]:
     """What those change that look at records one by one."""
     journal: Journal = place.journal if place.journal is not None else []
-    calls = [(guard, partial(_call_on_send, guard.interceptor.on_send)) for guard in guards]  # type: ignore[attr-defined]
     closed = place._replace(journal=None)
-    for record in records:
-        sent = ProducerRecord.of(place, record)
-        for guard, call in calls:
-            answer = guard.call(ON_SEND, call, sent)
-            if answer is None:
-                undo(journal)
-            else:
-                sent = answer
-                journal.clear()
-        if (change := sent.change()) is not None:
-            yield record, change
-        sent.seal(closed)
+    calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent) for guard in guards]  # type: ignore[attr-defined]
+    try:
+        for record in records:
+            sent = record_of(ProducerRecord, place, record)
+            for one in calls:
+                answer = one.call(sent)
+                if answer is None:
+                    undo(journal)
+                else:
+                    sent = answer
+                    if journal:
+                        journal.clear()
+            change = sent.close(closed)
+            if change is not None:
+                yield record, change
+    finally:
+        for one in calls:
+            one.end()
 
 
-def _call_on_send(on_send: Callable[[ProducerRecord], ProducerRecord], record: ProducerRecord) -> ProducerRecord:
-    answer = on_send(record)
-    if answer is record:
-        return record
+def _check_sent(answer: object, record: ProducerRecord) -> None:
+    """Let another record than the given one take its place; whatever else an interceptor gives back is its failure."""
     if not isinstance(answer, ProducerRecord):
         raise TypeError(f"on_send() gave {type(answer).__name__} back: a record cannot be left out, nor become several")
     if (answer.topic, answer.partition) != (record.topic, record.partition):
         raise ValueError("on_send() changed topic or partition: the client has chosen them")
     answer.adopt(record)
-    return answer
 
 
 def call_batch_hook(hook: Callable[[RecordBatch], Records], batch: RecordBatch) -> Records:

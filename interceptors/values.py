@@ -31,8 +31,7 @@ class OffsetAndMetadata:
     leader_epoch: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Context:
+class Context(NamedTuple):  # one is made for each request: a third of what a frozen dataclass costs
     """Who is being intercepted, as far as a proxy can know. Not the KIPs'."""
 
     clock: Callable[[], int]  # ms since 1970

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -42,8 +43,7 @@ class Keep(Enum):
 KEEP = Keep.KEEP
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What to write in place of a record's key, value and headers."""
 
     key: bytes | Keep | None = KEEP
@@ -161,12 +161,16 @@ def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -
 
 def _encode_changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:
     _, start, keys_at, values_at, headers_at, end = edges
-    return _with_length(
-        payload[start:keys_at]
-        + (payload[keys_at:values_at] if change.key is KEEP else _encode_nullable(change.key))
-        + (payload[values_at:headers_at] if change.value is KEEP else _encode_nullable(change.value))
-        + (payload[headers_at:end] if change.headers is KEEP else _encode_headers(change.headers))
-    )
+    key, value, headers = change
+    if key is KEEP and value is KEEP:
+        body = payload[start:headers_at]
+    else:
+        body = (
+            payload[start:keys_at]
+            + (payload[keys_at:values_at] if key is KEEP else _encode_nullable(key))
+            + (payload[values_at:headers_at] if value is KEEP else _encode_nullable(value))
+        )
+    return _with_length(body + (payload[headers_at:end] if headers is KEEP else _encode_headers(headers)))
 
 
 def _encode_new(record: NewRecord, offset_delta: int) -> bytes:

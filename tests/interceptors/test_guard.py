@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata
-from kafka_sidecar.interceptors.guard import Guard, Limits, group_guards, has_override
+from kafka_sidecar.interceptors.guard import Guard, Limits, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.records import ProducerRecord
 
 LIMITS = Limits(budget_s=0.5, failures=3, pause_s=60)
@@ -203,3 +203,65 @@ def test_a_call_about_many_records_may_take_longer_accordingly(told: Any) -> Non
     assert guard.over_budget == {}
     guard.call("on_send", slow, records=2000)
     assert guard.over_budget == {"on_send": 1}
+
+
+class CallsForRecords(Works):
+    """The same for calls about the records of a batch, each of which takes some seconds or raises."""
+
+    def __init__(self, report: Any, limits: Limits = LIMITS) -> None:
+        super().__init__(report, limits)
+        self.calls = RecordCalls(self.guard, "on_send", self._answer, self._check)
+
+    def _answer(self, record: Any) -> Any:
+        self.asked += 1
+        if isinstance(record, BaseException):
+            raise record
+        self.now += record if isinstance(record, float) else 0
+        return "another" if record == "other" else record
+
+    def _check(self, answer: Any, record: Any) -> None:
+        raise TypeError(f"{answer} for {record}")
+
+    def histogram(self) -> tuple[list[int], int]:
+        self.calls.end()
+        calls = self.guard.calls["on_send"]
+        return [*calls.counts[:3], sum(calls.counts[3:])], calls.total_us
+
+
+def test_calls_for_records_are_all_counted_and_those_below_a_microsecond_at_the_end(told: Any) -> None:
+    works = CallsForRecords(told)
+
+    assert [works.calls.call(record) for record in (0.0, 1e-7, 1.5e-6, 0.25)] == [0.0, 1e-7, 1.5e-6, 0.25]
+
+    assert works.histogram() == ([2, 1, 0, 1], 250_001)
+    assert told.slow_calls == []
+
+
+def test_calls_for_records_count_alike_whether_they_fail_or_take_long_or_answer_what_they_must_not(told: Any) -> None:
+    works = CallsForRecords(told)
+    for record in (ValueError("bug"), 0.6, "other"):
+        assert not works.guard.is_disabled
+        works.calls.call(record)
+
+    assert told.out == [("it", 3)]
+    assert told.failures == [("it", "on_send", "ValueError: bug"), ("it", "on_send", "TypeError: another for other")]
+    assert told.slow_calls == [("it", "on_send")]
+    assert works.calls.call(0.0) is None
+    assert works.asked == 3
+
+
+def test_a_quick_success_ends_a_row_of_failures(told: Any) -> None:
+    works = CallsForRecords(told)
+    for record in [ValueError(), ValueError(), 0.0] * 5:
+        works.calls.call(record)
+
+    assert told.out == []
+    assert works.histogram() == ([5, 0, 0, 0], 0)
+
+
+def test_a_call_for_a_record_may_not_take_longer_than_a_budget_below_a_microsecond(told: Any) -> None:
+    works = CallsForRecords(told, Limits(budget_s=1e-8))
+
+    works.calls.call(5e-7)
+
+    assert works.guard.over_budget == {"on_send": 1}

@@ -10,7 +10,7 @@ import pytest
 from kafka_sidecar.codec.records import KEEP, Change, Header, Records
 from kafka_sidecar.interceptors.contract import Context, TopicPartition
 from kafka_sidecar.interceptors.headers import ReadOnlyError
-from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, ProducerRecord
+from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, ProducerRecord, record_of
 
 NOW = 1_700_000_000_000
 Batches = Callable[..., Records]
@@ -25,7 +25,7 @@ def place(context: Callable[[], Context]) -> BatchInfo:
 @pytest.fixture
 def record(a_batch: Batches, place: BatchInfo) -> ProducerRecord:
     records = a_batch({}, {"key": b"k", "value": b"v", "headers": [H], "timestamp": NOW + 5})
-    return ProducerRecord.of(place, records[1])
+    return record_of(ProducerRecord, place, records[1])
 
 
 def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: BatchInfo) -> None:
@@ -36,12 +36,12 @@ def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: 
 
 def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place: BatchInfo) -> None:
     records = a_batch({"value": None, "offset": 0}, {"value": b"four", "key": b"", "offset": 5})
-    first, second = (ConsumerRecord.of(place, record) for record in records)
+    first, second = (record_of(ConsumerRecord, place, record) for record in records)
     assert (first.offset, second.offset, second.leader_epoch, second.has_log_append_time) == (40, 45, 7, False)
     assert (first.serialized_key_size, first.serialized_value_size) == (-1, -1)
     assert (second.serialized_key_size, second.serialized_value_size) == (0, 4)
     assert second.replace(value=b"longer than it came").serialized_value_size == 4
-    assert ConsumerRecord.of(place._replace(append_time=True), records[0]).has_log_append_time
+    assert record_of(ConsumerRecord, place._replace(append_time=True), records[0]).has_log_append_time
 
 
 def test_what_is_not_changed_is_not_written_anew(record: ProducerRecord) -> None:
@@ -107,16 +107,16 @@ def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerR
     assert (made.index, made.timestamp, made.context) == (1, NOW + 5, record.context)
     assert made.change() == Change(None, b"new", ())
     with pytest.raises(ValueError, match="a record was given back in another's place"):
-        made.adopt(ProducerRecord.of(BatchInfo("orders", 3, record.context, []), a_batch({})[0]))
+        made.adopt(record_of(ProducerRecord, BatchInfo("orders", 3, record.context, []), a_batch({})[0]))
 
 
 def test_after_the_chain_headers_are_read_only_whether_anybody_has_looked_at_them_or_not(
     record: ProducerRecord, place: BatchInfo, a_batch: Batches
 ) -> None:
-    seen = ProducerRecord.of(place, a_batch({"headers": [H]})[0])
+    seen = record_of(ProducerRecord, place, a_batch({"headers": [H]})[0])
     assert len(seen.headers) == 1
     for one in (seen, record):
-        one.seal(place._replace(journal=None))
+        one.close(place._replace(journal=None))
         with pytest.raises(ReadOnlyError):
             one.headers.add("x", b"")
         assert list(one.headers) == [Header(*H)]
