@@ -24,7 +24,9 @@ cdef class Cursor:
     cdef Py_ssize_t count(self, Py_ssize_t smallest, str what) except -1
     cdef str string(self, bint nullable, str what)
     cdef object topic(self, bint by_id)
-    cdef int tags(self, dict known) except -1
+    cdef bint has_tags(self) except -1
+    cdef int read_tags(self, dict known) except -1
+    cdef int skip_tags(self) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)
     cdef object _truncated(self)

@@ -97,16 +97,29 @@ class Cursor:
         self.skip(_ID_SIZE)
         return self._data[self.at - _ID_SIZE : self.at]
 
-    def tags(self, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]] | None) -> None:
-        """Step over the tagged fields, if there can be any. ``known``: the functions that read those with a meaning,
-        by number; what they cannot read is refused."""
-        if self.flexible:
-            if self.at >= self._end:
-                raise self._truncated()
-            if self._data[self.at]:
-                _, _, self.at = read_known_tags(self._data, self.at, known or {})
-            else:
-                self.at += 1
+    def has_tags(self) -> bool:
+        """Whether there are tagged fields here; an empty tag section is stepped over."""
+        if not self.flexible:
+            return False
+        if self.at >= self._end:
+            raise self._truncated()
+        if self._data[self.at]:
+            return True
+        self.at += 1
+        return False
+
+    def read_tags(self, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]]) -> None:
+        """Step over a tag section.
+
+        Args:
+            known: functions that read the declared fields, by number; a field that they cannot read is rejected.
+        """
+        _, _, self.at = read_known_tags(self._data, self.at, known)
+
+    def skip_tags(self) -> None:
+        """Step over a tag section, if there is one, in which no field is known."""
+        if self.has_tags():
+            self.read_tags({})
 
     def _text(self, size: int) -> str | None:
         if size < 0:

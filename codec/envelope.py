@@ -85,7 +85,7 @@ def open_request(frame: bytes) -> OpenRequest:
     cursor = Cursor(frame, _CLIENT_ID_AT, len(frame), False)
     cursor.skip(cursor.length(2, True, "client_id"))
     cursor.flexible = _request_has_tags(frame[_LENGTH_SIZE:_CORRELATION_AT])
-    cursor.tags(None)
+    cursor.skip_tags()
     request = OpenRequest.__new__(OpenRequest)
     request.frame = frame
     request.body_at = cursor.at
@@ -104,7 +104,7 @@ def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int
         CodecError: the bytes end before it, or there is no such API.
     """
     cursor = Cursor(data, start + _RESPONSE_BODY_AT, len(data), _response_has_tags(key, version))
-    cursor.tags(None)
+    cursor.skip_tags()
     return cursor.at
 
 

@@ -90,8 +90,8 @@ def _skip_produced(cursor: Cursor) -> None:
     for _ in range(cursor.count(1, "partition_data")):
         cursor.skip(4)  # index
         cursor.skip(cursor.length(4, True, "records"))
-        cursor.tags(None)
-    cursor.tags(None)
+        cursor.skip_tags()
+    cursor.skip_tags()
 
 
 def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance | None:
@@ -131,8 +131,8 @@ def _skip_fetched(cursor: Cursor, version: int) -> None:
         size += 4
     for _ in range(cursor.count(size, "partitions")):
         cursor.skip(size)
-        cursor.tags(None)
-    cursor.tags(None)
+        cursor.skip_tags()
+    cursor.skip_tags()
 
 
 def _open(data: bytes, at: int, size: int, flexible: bool) -> Cursor:
@@ -141,7 +141,7 @@ def _open(data: bytes, at: int, size: int, flexible: bool) -> Cursor:
     cursor.skip(_CLIENT_ID_AT)
     cursor.skip(cursor.length(2, True, "client_id"))
     cursor.flexible = flexible
-    cursor.tags(None)
+    cursor.skip_tags()
     return cursor
 
 

@@ -66,7 +66,7 @@ cpdef FetchSpans scan_fetch(bytes data, Py_ssize_t at, int version)
 cdef FetchTopicSpan _fetch_topic(Cursor cursor, int version, bint by_id)
 
 @cython.locals(partition=FetchPartitionSpan, size=Py_ssize_t)
-cdef FetchPartitionSpan _fetch_partition(Cursor cursor, Py_ssize_t before, Py_ssize_t between, dict known)
+cdef FetchPartitionSpan _fetch_partition(Cursor cursor, int version, Py_ssize_t before, Py_ssize_t between)
 
 @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
 cdef int _skip_aborted(Cursor cursor) except -1

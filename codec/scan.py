@@ -154,7 +154,7 @@ def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
     spans.topics_at = cursor.at
     count = cursor.count(_smallest_topic(cursor.flexible, by_id), "topic_data")
     spans.topics = [_topic(cursor, by_id) for _ in range(count)]
-    cursor.tags(None)
+    cursor.skip_tags()
     spans.end = cursor.at
     return spans
 
@@ -166,7 +166,7 @@ def _topic(cursor: Cursor, by_id: bool) -> TopicSpan:
     topic.partitions_at = cursor.at
     count = cursor.count(6 if cursor.flexible else 8, "partition_data")
     topic.partitions = [_partition(cursor) for _ in range(count)]
-    cursor.tags(None)
+    cursor.skip_tags()
     topic.end = cursor.at
     return topic
 
@@ -181,7 +181,7 @@ def _partition(cursor: Cursor) -> PartitionSpan:
     partition.records_start = cursor.at
     cursor.skip(size)
     partition.records_end = cursor.at
-    cursor.tags(None)
+    cursor.skip_tags()
     partition.end = cursor.at
     return partition
 
@@ -201,7 +201,8 @@ def scan_fetch(data: bytes, at: int, version: int) -> FetchSpans:
     spans.topics_at = cursor.at
     count = cursor.count(_smallest_topic(cursor.flexible, by_id), "responses")
     spans.topics = [_fetch_topic(cursor, version, by_id) for _ in range(count)]
-    cursor.tags(_known_tags(FetchResponse, version) if cursor.flexible else None)
+    if cursor.has_tags():
+        cursor.read_tags(_known_tags(FetchResponse, version))
     spans.end = cursor.at
     return spans
 
@@ -211,19 +212,16 @@ def _fetch_topic(cursor: Cursor, version: int, by_id: bool) -> FetchTopicSpan:
     topic.start = cursor.at
     topic.key = cursor.topic(by_id)
     topic.partitions_at = cursor.at
-    known = _known_tags(PartitionData, version) if cursor.flexible else None
     before = 30 if version >= _FETCH_START_OFFSET else 22
     between = 4 if version >= _FETCH_REPLICAS else 0
     count = cursor.count(before + between + (3 if cursor.flexible else 8), "partitions")
-    topic.partitions = [_fetch_partition(cursor, before, between, known) for _ in range(count)]
-    cursor.tags(None)
+    topic.partitions = [_fetch_partition(cursor, version, before, between) for _ in range(count)]
+    cursor.skip_tags()
     topic.end = cursor.at
     return topic
 
 
-def _fetch_partition(
-    cursor: Cursor, before: int, between: int, known: dict[int, FieldReader] | None
-) -> FetchPartitionSpan:
+def _fetch_partition(cursor: Cursor, version: int, before: int, between: int) -> FetchPartitionSpan:
     """``before`` and ``between``: the bytes before the aborted transactions, and from there to the records."""
     partition = FetchPartitionSpan.__new__(FetchPartitionSpan)
     partition.start = cursor.at
@@ -241,7 +239,8 @@ def _fetch_partition(
     partition.records_start = cursor.at
     cursor.skip(size)
     partition.records_end = cursor.at
-    cursor.tags(known)
+    if cursor.has_tags():
+        cursor.read_tags(_known_tags(PartitionData, version))
     partition.end = cursor.at
     return partition
 
@@ -251,7 +250,7 @@ def _skip_aborted(cursor: Cursor) -> None:
     if cursor.flexible:
         for _ in range(count):
             cursor.skip(16)
-            cursor.tags(None)
+            cursor.skip_tags()
     else:
         cursor.skip(16 * count)
 
