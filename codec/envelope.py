@@ -127,9 +127,7 @@ class Opened(Generic[M]):
 
     def with_message(self, message: M) -> bytes:
         """The frame with another message in the place of this one; the frame itself where it is written the same."""
-        new = encode(message, self._version)
-        start, end = self._start, self._end
-        return self.frame if self.frame[start:end] == new else splice(self.frame, [(start, end, new)])
+        return replace_span(self.frame, self._start, self._end, encode(message, self._version))
 
 
 def decode_request(cls: type[M], frame: bytes) -> tuple[OpenRequest, Opened[M]]:
@@ -206,6 +204,11 @@ def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
     parts[0] = LENGTH.pack(size)
     parts.append(data[at:])
     return b"".join(parts)
+
+
+def replace_span(frame: bytes, start: int, end: int, new: bytes) -> bytes:
+    """The frame with ``new`` in the place of ``frame[start:end]``; the frame itself where these are the same bytes."""
+    return frame if frame[start:end] == new else splice(frame, [(start, end, new)])
 
 
 def records_field(records: bytes | memoryview | None, flexible: bool) -> bytes:

@@ -47,7 +47,6 @@ TESTED_IN = {
     "proxy/telemetry/metrics.py": "tests/proxy/admin/test_exposition.py",
     "proxy/telemetry/prometheus.py": "tests/proxy/admin/test_exposition.py",
     "proxy/topic_configs/apis.py": "tests/proxy/topic_configs/test_alter_configs.py",
-    "proxy/topic_configs/bodies.py": "tests/proxy/topic_configs/test_alter_configs.py",
     "proxy/topic_configs/definitions.py": "tests/proxy/topic_configs/test_alter_configs.py",
     "proxy/topic_configs/kafka_clients.py": "tests/integration/test_topic_configs.py",
     "proxy/topic_configs/keeper.py": "tests/proxy/topic_configs/test_alter_configs.py",

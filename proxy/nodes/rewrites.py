@@ -9,6 +9,7 @@ from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
+from kafka_sidecar.codec.envelope import replace_span
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import decode, encode, read_tags, replace_fields
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -39,13 +40,6 @@ def _after_tags(data: bytes, start: int) -> int:
         raise CodecError("a response ends in its header") from None
 
 
-def splice(frame: bytes, start: int, end: int, new: bytes) -> bytes:
-    """The frame with frame[start:end] replaced and its length corrected; the frame itself if nothing changes."""
-    if frame[start:end] == new:
-        return frame
-    return b"".join((LENGTH.pack(len(frame) - 4 + len(new) - (end - start)), frame[4:start], new, frame[end:]))
-
-
 class Rewrites:
     """The rewrites of one process; `response` is called once per (api, version)."""
 
@@ -70,7 +64,7 @@ class Rewrites:
             if key == ApiKey.METADATA:
                 self._learn(frame, at, version)
             start, end = field.find(frame, at)
-            return splice(frame, start, end, field.edit(frame, start, rewrite_nodes))
+            return replace_span(frame, start, end, field.edit(frame, start, rewrite_nodes))
 
         def has_brokers(data: bytes, start: int, end: int) -> bool:
             at = before(data, body(data, start))
@@ -87,7 +81,7 @@ class Rewrites:
         """FindCoordinator before v4: the response itself is the broker."""
         at = body_of(ApiKey.FIND_COORDINATOR, version)(frame, 0)
         response, end = decode(FindCoordinatorResponse, frame, version, at)
-        return splice(frame, at, end, encode(rewrite_node(response, response.node_id, self._local), version))
+        return replace_span(frame, at, end, encode(rewrite_node(response, response.node_id, self._local), version))
 
 
 def reduce_versions(version: int, frame: bytes) -> bytes:
@@ -97,7 +91,7 @@ def reduce_versions(version: int, frame: bytes) -> bytes:
     if error == ErrorCode.UNSUPPORTED_VERSION:
         return frame
     response, end = decode(ApiVersionsResponse, frame, version, HEADER)
-    return splice(
+    return replace_span(
         frame, HEADER, end, encode(replace_fields(response, api_keys=served_by_both(response.api_keys)), version)
     )
 

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.headers import RequestHeader
+from kafka_sidecar.codec.envelope import Opened, OpenRequest, decode_request, decode_response, encode_response
 from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Step
 from kafka_sidecar.proxy.topic_configs.apis import TOPIC, Identity, Shape
-from kafka_sidecar.proxy.topic_configs.bodies import Body, request_in, response_frame, response_in
 from kafka_sidecar.proxy.topic_configs.definitions import Refusal
 from kafka_sidecar.proxy.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
 from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper
@@ -37,7 +36,8 @@ class Alteration(Exchange):
         self._validate_only = False
 
     def request(self, frame: bytes) -> Step:
-        header, request, body = request_in(frame, self._shape.request, self._version)
+        header, opened = decode_request(self._shape.request, frame)
+        request = opened.message
         self._asked = list(getattr(request, self._shape.asked))
         self._validate_only = getattr(request, "validate_only")  # noqa: B009 - all three have it
         # The broker refuses a resource that is asked twice: which of the two would be ours to judge?
@@ -46,20 +46,20 @@ class Alteration(Exchange):
             self._stripped(element, once=times[self._shape.identity(element)] == 1) for element in self._asked
         )
         if not self._refused:
-            return body.replaced(replace_fields(request, **{self._shape.asked: forwarded}))
+            return opened.with_message(replace_fields(request, **{self._shape.asked: forwarded}))
         kept = tuple(element for element in forwarded if self._shape.identity(element) not in self._refused)
         if not kept:
             return Answer(self._own_answer(header))
-        return body.replaced(replace_fields(request, **{self._shape.asked: kept}))
+        return opened.with_message(replace_fields(request, **{self._shape.asked: kept}))
 
     @property
     def wants_response(self) -> bool:
         return bool(self._changes or self._refused)
 
     def response(self, frame: bytes) -> bytes | Hold:
-        response, body = response_in(frame, self._shape.response, self._shape.key, self._version)
+        opened = decode_response(self._shape.response, frame, self._version)
         results: dict[Identity, Any] = {}
-        for result in getattr(response, self._shape.answered):
+        for result in getattr(opened.message, self._shape.answered):
             results.setdefault(self._shape.identity(result), result)
         agreed = {
             identity: self._with_id(change, results[identity])
@@ -72,7 +72,7 @@ class Alteration(Exchange):
             failures.update(await self._keeper.alter(list(agreed.values())))
 
         def then() -> bytes:
-            return self._answered(response, body, agreed, failures)
+            return self._answered(opened, agreed, failures)
 
         return Hold(store, then) if agreed and not self._validate_only else then()
 
@@ -107,22 +107,24 @@ class Alteration(Exchange):
         topic_id = getattr(result, "topic_id", NO_ID)
         return change if topic_id == NO_ID else Change(change.topic, change.sets, change.replaces, topic_id)
 
-    def _own_answer(self, header: RequestHeader) -> bytes:
+    def _own_answer(self, header: OpenRequest) -> bytes:
         refused = tuple(
             self._shape.refused(element, self._refused[self._shape.identity(element)]) for element in self._asked
         )
-        return response_frame(header, replace_fields(self._shape.response(), **{self._shape.answered: refused}))
+        response = replace_fields(self._shape.response(), **{self._shape.answered: refused})
+        return encode_response(response, self._version, header.correlation_id)
 
     def _answered(
-        self, response: Message, body: Body, agreed: Mapping[Identity, Change], failures: Mapping[str, str]
+        self, opened: Opened[Message], agreed: Mapping[Identity, Change], failures: Mapping[str, str]
     ) -> bytes:
         """The broker's answers with ours among them, in the order of the request."""
+        response = opened.message
         results: dict[Identity, list[Any]] = {}
         for result in getattr(response, self._shape.answered):
             identity = self._shape.identity(result)
             results.setdefault(identity, []).append(self._told(result, agreed.get(identity), failures))
         if not self._refused:
-            return body.replaced(replace_fields(response, **{self._shape.answered: _flat(results)}))
+            return opened.with_message(replace_fields(response, **{self._shape.answered: _flat(results)}))
         ordered: dict[Identity, list[Any]] = {}
         for element in self._asked:
             identity = self._shape.identity(element)
@@ -131,7 +133,7 @@ class Alteration(Exchange):
             elif identity in results:
                 ordered[identity] = results[identity]
         rest = {identity: same for identity, same in results.items() if identity not in ordered}
-        return body.replaced(replace_fields(response, **{self._shape.answered: _flat(ordered | rest)}))
+        return opened.with_message(replace_fields(response, **{self._shape.answered: _flat(ordered | rest)}))
 
     def _told(self, result: Any, change: Change | None, failures: Mapping[str, str]) -> Any:
         """One result of the broker's as the client is told it."""

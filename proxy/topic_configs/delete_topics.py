@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Exchange, Hold
-from kafka_sidecar.proxy.topic_configs.bodies import request_in, response_in
 from kafka_sidecar.proxy.topic_configs.entries import Entry
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 
@@ -27,7 +27,7 @@ class Deletion(Exchange):
         self._entries: list[Entry] = []
 
     def request(self, frame: bytes) -> bytes:
-        _, request, _ = request_in(frame, DeleteTopicsRequest, self._version)
+        request = decode_request(DeleteTopicsRequest, frame)[1].message
         asked = [*((name, NO_ID) for name in request.topic_names), *((t.name, t.topic_id) for t in request.topics)]
         entries = self._keeper.entries
         self._entries = [entry for name, topic_id in asked for entry in entries.of(name, topic_id)]
@@ -38,7 +38,7 @@ class Deletion(Exchange):
         return bool(self._entries)
 
     def response(self, frame: bytes) -> bytes | Hold:
-        response, _ = response_in(frame, DeleteTopicsResponse, ApiKey.DELETE_TOPICS, self._version)
+        response = decode_response(DeleteTopicsResponse, frame, self._version).message
         gone = [entry for entry in self._entries if _is_deleted(entry, response.responses)]
         return Hold(lambda: self._keeper.forget(gone), lambda: frame) if gone else frame
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -15,7 +16,6 @@ from kafka_sidecar.codec.messages.describe_configs import (
 )
 from kafka_sidecar.proxy.relay.exchange import Exchange
 from kafka_sidecar.proxy.topic_configs.apis import TOPIC
-from kafka_sidecar.proxy.topic_configs.bodies import request_in, response_in
 from kafka_sidecar.proxy.topic_configs.definitions import OwnConfig
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 
@@ -39,7 +39,7 @@ class Description(Exchange):
 
     def request(self, frame: bytes) -> bytes:
         if self._keeper.trouble is None:
-            _, request, _ = request_in(frame, DescribeConfigsRequest, self._version)
+            request = decode_request(DescribeConfigsRequest, frame)[1].message
             self._synonyms, self._documented = request.include_synonyms, request.include_documentation
             for resource in request.resources:
                 if resource.resource_type == TOPIC:
@@ -56,8 +56,9 @@ class Description(Exchange):
         return any(self._asked.values())
 
     def response(self, frame: bytes) -> bytes:
-        response, body = response_in(frame, DescribeConfigsResponse, ApiKey.DESCRIBE_CONFIGS, self._version)
-        return body.replaced(replace_fields(response, results=tuple(map(self._described, response.results))))
+        opened = decode_response(DescribeConfigsResponse, frame, self._version)
+        response = opened.message
+        return opened.with_message(replace_fields(response, results=tuple(map(self._described, response.results))))
 
     def _described(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
         if result.resource_type != TOPIC or result.error_code != ErrorCode.NONE:
