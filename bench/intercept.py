@@ -1,4 +1,4 @@
-"""What interceptors cost: nothing for the topics that they are not for, so much for those that they are for.
+"""The cost of interceptors: on topics without any, and on topics with one.
 
 usage: intercept.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
 
@@ -23,7 +23,7 @@ from rig.cores import on_two_cores
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from validate import JSON_POLICY, check_refusals
+from validate import JSON_POLICY, check_rejections
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
@@ -32,7 +32,7 @@ ADD_HEADER, JSON_TOO = "add_header", "json and add_header"
 PYTHON, ON_CONSUME = "a Python on_send", "a Python on_consume"
 ADDING = (ADD_HEADER, JSON_TOO)
 TOPIC = frames.TOPIC.decode()
-OTHER_TARGET = 1.05  # what is left above 1 is noise
+OTHER_TARGET = 1.05  # the rest above 1 is noise
 PARTITIONS = 3
 
 PLUG_IN = """from kafka_sidecar.interceptors.contract import ConsumerInterceptor, ProducerInterceptor
@@ -77,7 +77,7 @@ def peers(folder: Path) -> list[Peer]:
 def produce(
     title: str, records: int, size: int, codec: Codec, partitions: int = PARTITIONS, connections: int = 1
 ) -> Workload:
-    """Requests as a Java producer makes them: ``records`` of them in all, over the partitions."""
+    """Requests like those of a Java producer, with ``records`` in all, over the partitions."""
     chance = random.Random(title)
     batches = tuple(
         build_batch([NewRecord(value(size, chance)) for _ in range(records // partitions)], codec=codec)
@@ -111,13 +111,13 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
 
 
 def check_edits(target: Target) -> None:
-    """A request comes longer to the broker in the columns that add a header, and in no other. Raises BenchError."""
+    """The broker gets longer requests in the columns that add a header, and in no others. Raises BenchError."""
     driver, request = target.driver, workloads()[0].request()
     with socket.create_connection(driver.learn_node(target.address)) as sock:
         driver.ask(sock, request)
     added = driver.broker.last_bytes - request.size_bytes
     if (added > 0) is not (target.column in ADDING):
-        raise BenchError(f"{target.name} made a request longer by {added} bytes")
+        raise BenchError(f"{target.name} added {added} bytes to a request")
 
 
 def arguments() -> argparse.Namespace:
@@ -138,7 +138,7 @@ def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None
     try:
         start_all(targets, 1, core, chance)
         for target in targets:
-            check_refusals(target, checking=JSON_TOO)
+            check_rejections(target, checking=JSON_TOO)
             check_edits(target)
         runs = run_all(loads, targets, options, chance)
     except BenchError as error:

@@ -1,8 +1,8 @@
-"""What it costs to check that a value is JSON, compared with parsers that do more, or less: alone, and in a batch.
+"""The cost of checking that a value is JSON, against parsers that do more, or less: for one value, and in a batch.
 
 usage: json_syntax.py [--seconds S]
 
-A reader that is not installed is left out, and so is the compiled module where there is none.
+A reader that is not installed is skipped, and so is the compiled module if there is none.
 How to read it: docs/reference/benchmarks.md
 """
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 Reader = Callable[[bytes], object]
 
 
-def the_source() -> ModuleType:
+def import_source() -> ModuleType:
     path = Path(str(syntax.__file__)).parent / "syntax.py"
     spec = spec_from_file_location("json_syntax_as_python", path)
     assert spec
@@ -44,7 +44,7 @@ def the_source() -> ModuleType:
     return module
 
 
-def checked(module: ModuleType) -> Reader:
+def checker(module: ModuleType) -> Reader:
     fault = module.find_fault
     return lambda text: fault(text, 0, len(text), DEPTH)
 
@@ -55,10 +55,10 @@ def raw_and_decode(msgspec: ModuleType) -> Reader:
 
 
 def readers() -> Iterator[tuple[str, Reader]]:
-    """Every reader that is here, by name."""
+    """Every installed reader, by name."""
     if compiled.is_compiled(syntax.__name__):
-        yield "json_syntax, compiled", checked(syntax)
-    yield "json_syntax, Python", checked(the_source())
+        yield "json_syntax, compiled", checker(syntax)
+    yield "json_syntax, Python", checker(import_source())
     others: dict[str, tuple[str, Callable[[ModuleType], Reader]]] = {
         "simdjson, parse": ("simdjson", lambda module: module.Parser().parse),
         "cysimdjson, parse": ("cysimdjson", lambda module: module.JSONParser().parse),
@@ -88,7 +88,7 @@ def cpu_ns(check: Callable[[T], object], values: list[T], seconds: float) -> flo
 
 
 def each_value(reader: Reader) -> Callable[[Records], object]:
-    """What a policy does that calls the reader for every record."""
+    """A check that calls the reader for every record, as a policy does."""
 
     def check(records: Records) -> None:
         for record in records:

@@ -1,4 +1,4 @@
-"""JSON values as applications produce them, of exactly the size that a bench asks for."""
+"""JSON values like those of applications, of exactly a given size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_of(content: dict[str, object]) -> bytes:
 
 
 def value(size: int, chance: random.Random) -> bytes:
-    """An object of exactly this size: orders in most of it, where there is room for one, and a note that fills it."""
+    """An object of exactly this size: mostly orders, if there is room for one, and a note that fills the rest."""
     orders: list[object] = []
     left = size * 0.6
     while left > 400:

@@ -1,5 +1,5 @@
-"""What looking at every record of a batch costs, and giving every record one more header, beside the decompression,
-the checksum and the compression that cannot be saved.
+"""The cost of reading every record of a batch, and of adding a header to every record, next to decompression, checksum
+and compression, which cannot be avoided.
 
 usage: records.py [--reps N] [--only TEXT]
 
@@ -35,8 +35,8 @@ from kafka_sidecar.codec.records.compression import compress, decompress
 from kafka_sidecar.proxy.runtime import allocator
 
 LIMIT = 100 << 20
-ATTRIBUTES_AT, RECORDS_AT = 21, 61  # where the checksum's bytes and the records begin
-ROUND_S = 0.02  # of CPU: a step is repeated that long in each repetition
+ATTRIBUTES_AT, RECORDS_AT = 21, 61  # where the bytes covered by the checksum begin, and the records
+ROUND_S = 0.02  # CPU time for which a step is repeated in each repetition
 POLICY_TARGET_NS = 100.0
 ALONE, WHOLE, WALK, POLICY = "decompress + CRC", "and require a header", "walk alone", "walk and a Python policy"
 PACKED, EDITED = "decompress + CRC + compress", "and add a header"
@@ -77,7 +77,7 @@ Runs = dict[str, list[float]]  # step -> CPU ns per record, one per repetition
 
 
 class NoPolicy:
-    """The least that a policy in Python can do."""
+    """The smallest possible policy in Python."""
 
     def validate(self, topic: str, record: Record) -> None:
         pass
@@ -99,7 +99,7 @@ def one_record(size: int, number: int, chance: random.Random) -> NewRecord:
 
 
 def steps(data: bytes) -> dict[str, Step]:
-    """What is measured, by name."""
+    """The measured functions, by name."""
     (batch,) = batches(data)
     count, codec, payload = batch.header.count, batch.header.codec, batch.records(LIMIT).payload
     validate = NoPolicy().validate
@@ -132,8 +132,8 @@ def steps(data: bytes) -> dict[str, Step]:
     return dict(zip(STEPS, each, strict=True))
 
 
-def measured(data: bytes, reps: int, chance: random.Random) -> Runs:
-    """All steps in turn, in another order each time, so that what slows the machine down meets them all."""
+def measure(data: bytes, reps: int, chance: random.Random) -> Runs:
+    """All steps, in a random order in each repetition, so that a disturbance of the machine affects all alike."""
     (batch,) = batches(data)
     count = batch.header.count
     found = steps(data)
@@ -182,12 +182,12 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
     options = parser.parse_args()
-    allocator.settle()  # as in the sidecar: else each new megabyte costs more than what is written into it
+    allocator.settle()  # as in the sidecar; without it page faults of each new megabyte cost more than writing it
     chance = random.Random(1)
     rows = []
     for workload in chosen(options.only):
         data = build_batch(records_of(workload), codec=workload.codec)
-        rows.append(row(workload, measured(data, options.reps, chance)))
+        rows.append(row(workload, measure(data, options.reps, chance)))
     print(f"Record walk: {compiled.in_use()}. CPU ns per record, medians of {options.reps} repetitions.\n")
     print(table(rows, STEPS))
 

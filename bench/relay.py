@@ -1,4 +1,4 @@
-"""What one request costs through kafka-sidecar, haproxy and socat, and with nothing in between.
+"""The cost of one request through kafka-sidecar, haproxy and socat, and without a proxy.
 
 usage: relay.py [--only TEXT] [--reps N] [--seconds S] [--peer NAME COMMAND] [--before PROGRAM]
                 [--json FILE] [--markdown FILE]
@@ -56,7 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     parser.add_argument("--profile", type=Path, metavar="FILE",
-                        help="instead: load kafka-sidecar under cProfile and write what it saw")  # fmt: skip
+                        help="instead: load kafka-sidecar under cProfile and write the profile")  # fmt: skip
     versions.add_arguments(parser)
     return parser.parse_args()
 
@@ -69,12 +69,12 @@ def installed(peers: Sequence[Peer]) -> list[Peer]:
     present = [peer for peer in peers if found(peer.program)]
     for peer in peers:
         if peer not in present:
-            print(f"{peer.name} is left out, it is not installed: {peer.remedy}", file=sys.stderr)
+            print(f"{peer.name} is skipped, it is not installed: {peer.remedy}", file=sys.stderr)
     return present
 
 
 def start_all(targets: Sequence[Target], reps: int, core: int | None, chance: random.Random) -> None:
-    """Start every proxy ``reps`` times; the last start stays. Leaves idle memory and addresses known."""
+    """Start every proxy ``reps`` times; the last start keeps running. Measures idle memory, checks addresses."""
     for rep in range(1, reps + 1):
         for target in chance.sample(targets, len(targets)):
             target.start(core)
@@ -106,7 +106,7 @@ def run_all(
 
 
 def describe(options: argparse.Namespace, pinned: bool, runs: report.Runs) -> str:
-    where = "proxy on one core, load on another" if pinned else "NOT PINNED: fewer than two cores, do not trust this"
+    where = "proxy on one core, load on another" if pinned else "NOT PINNED: fewer than two cores, unreliable"
     results = [result for each in runs.values() for result in each]
     others = sum(result.others_s for result in results) / sum(result.wall_s for result in results)
     noise = " (too much: repeat this on a quiet machine)" if others > NOISY else ""
@@ -165,7 +165,7 @@ def _as_json(about: str, targets: Sequence[Target], runs: report.Runs) -> dict[s
 
 
 def profile(options: argparse.Namespace, folder: Path, loop: Loop, core: int | None) -> None:
-    """Where kafka-sidecar spends its time. The profiler makes Python code several times slower, so read shares only."""
+    """Profile kafka-sidecar. The profiler makes Python code several times slower, so only shares are meaningful."""
     target = Target.through(profiled(options.profile), loop, folder)
     target.start(core)
     try:
@@ -179,7 +179,7 @@ def profile(options: argparse.Namespace, folder: Path, loop: Loop, core: int | N
 
 def main() -> None:
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that started programs are stopped too
     cores = sorted(os.sched_getaffinity(0))
     pinned = len(cores) >= 2
     if pinned:

@@ -1,4 +1,4 @@
-"""What one record costs through kafka-sidecar, with policies and without, and through haproxy.
+"""The cost of one record through kafka-sidecar, with policies and without, and through haproxy.
 
 usage: validate.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--json FILE] [--markdown FILE]
 
@@ -31,7 +31,7 @@ from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
 CHECKING = "kafka-sidecar, json"
 JSON_POLICY = f"topics:\n  - name: {frames.TOPIC.decode()}\n    policy: json\n"
-COUNTING = "kafka-sidecar, limits"  # which a batch's header is enough for
+COUNTING = "kafka-sidecar, limits"  # reads only the header of a batch
 LIMITS_POLICY = f"""policies:
   few-records: {{type: limits, max_records: 100000}}
 topics:
@@ -44,7 +44,7 @@ CONNECTIONS, DEPTH = 1, 5  # one application's producer: max.in.flight.requests.
 
 
 def workload(title: str, records: int, size: int, codec: Codec, target: float, depth: int = DEPTH) -> Workload:
-    """Requests as a Java producer makes them: ``records`` of them in all, over three partitions."""
+    """Requests like those of a Java producer, with ``records`` in all, over three partitions."""
     chance = random.Random(title)
     batches = tuple(
         build_batch([NewRecord(value(size, chance)) for _ in range(records // PARTITIONS)], codec=codec)
@@ -85,14 +85,14 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def check_refusals(target: Target, checking: str = CHECKING) -> None:
+def check_rejections(target: Target, checking: str = CHECKING) -> None:
     """A value that is not JSON is rejected in the column ``checking``, and in no other. Raises BenchError."""
     node = target.driver.learn_node(target.address)
     with socket.create_connection(node) as sock:
         answer = target.driver.ask(sock, frames.produce_batches([build_batch([NewRecord(b'{"a":1,}')])]))
     error, due = frames.produce_error(answer), ErrorCode.INVALID_RECORD if target.column == checking else 0
     if error != due:
-        raise BenchError(f"{target.name} answered a value that is no JSON with {error}, not {due}")
+        raise BenchError(f"{target.name} answered a value that is not JSON with {error}, not {due}")
 
 
 def cpu_row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
@@ -135,7 +135,7 @@ def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None
     try:
         start_all(targets, 1, core, chance)
         for target in targets:
-            check_refusals(target)
+            check_rejections(target)
         runs = run_all(loads, targets, options, chance)
     except BenchError as error:
         sys.exit(str(error))

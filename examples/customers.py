@@ -1,4 +1,4 @@
-"""A record that interceptors have to do with: what its producer wrote, what is in the log, what a consumer gets."""
+"""A record that interceptors change: as its producer sent it, as it is stored, as a consumer gets it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record as somebody sees it."""
+    """A record at one of these places."""
 
     value: bytes | None
     headers: Headers
@@ -35,7 +35,7 @@ class Seen:
 
 
 class Customers:
-    """One record: written through the sidecar, read past it and through it."""
+    """One record: written through the sidecar, read from the broker directly and through the sidecar."""
 
     def __init__(self, sidecar: str, brokers: str) -> None:
         self.sent = Seen(VALUE, [])
@@ -57,7 +57,7 @@ class Customers:
         """The record at its three places."""
         table = Table(
             box=SIMPLE,
-            title=f"One record of {TOPIC!r}: a header is added on the way in, a field masked on the way out",
+            title=f"One record of {TOPIC!r}: a header is added on produce, a field masked on consume",
             caption="The interceptors add_header and mask_fields: examples/demo.yaml. No client was changed.",
         )
         for column in ("where", "headers", "value"):
@@ -69,7 +69,7 @@ class Customers:
 
 
 def _first(bootstrap_servers: str) -> Seen | None:
-    """The first record of the topic, None if it does not come in time."""
+    """The first record of the topic; None: it did not arrive in time."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "demo-readers"})
     for partition in consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions:
         consumer.incremental_assign([TopicPartition(TOPIC, partition, 0)])

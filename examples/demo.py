@@ -1,10 +1,10 @@
-"""A cluster, a sidecar in front of it, a producer and a consumer through it: watch records pass, read what was seen.
+"""A cluster, a sidecar, a producer and a consumer that use it: live figures, then the results.
 
-Then good and bad records for a topic that is validated: which are stored, and what the producer is told of the others.
-And a record that interceptors change: a header more on the way in, a field masked on the way out.
+Then valid and invalid records for a topic with policies: which are stored, and the producer's errors for the others.
+And a record that interceptors change: a header is added on produce, a field masked on consume.
 
-Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, three brokers of it.
-DEMO_SECONDS says for how long records are sent. Exit code 1: something that had to be seen was not.
+Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, with three brokers.
+DEMO_SECONDS is the time for which records are sent. Exit code 1: a result is not as expected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import mock_cluster
 from confluent_kafka import Consumer, Producer
 from customers import Customers
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
-from refusals import BATCHES, KINDS, Payments, answer_on_the_wire, reasons_table
+from payments import BATCHES, KINDS, Payments, reasons_table, response_on_the_wire
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -33,7 +33,7 @@ RECORDS_PER_S = 2000
 PATIENCE_S = 15.0  # for the last records to arrive once the last one was sent
 TOPIC = "orders"
 BAD_KINDS = len(KINDS) - 1
-REFUSED = BAD_KINDS * BATCHES + BAD_KINDS  # those of the producer, and one of each kind on the wire
+REJECTED = BAD_KINDS * BATCHES + BAD_KINDS  # those of the producer, and one of each kind on the wire
 
 
 def send(producer: Producer, ledger: Ledger, upto: int) -> None:
@@ -45,7 +45,7 @@ def send(producer: Producer, ledger: Ledger, upto: int) -> None:
 
 
 def pass_records(producer: Producer, consumer: Consumer, ledger: Ledger, show: Callable[[], None]) -> None:
-    """Send for SECONDS, read all the while; return when all are read, or patience ends."""
+    """Send for SECONDS and read; return when all are read, or after PATIENCE_S."""
     consumer.subscribe([TOPIC])
     start = time.monotonic()
     end = start + SECONDS
@@ -54,17 +54,17 @@ def pass_records(producer: Producer, consumer: Consumer, ledger: Ledger, show: C
         for message in consumer.consume(1000, timeout=0.05):
             ledger.was_read(message)
         show()
-    for message in consumer.consume(1000, timeout=0.2):  # one that came twice would be here
+    for message in consumer.consume(1000, timeout=0.2):  # a duplicate would be here
         ledger.was_read(message)
 
 
 def addresses(client: Producer | Consumer) -> Addresses:
-    """The brokers as the cluster has told them to this client."""
+    """The addresses of the brokers in the metadata of this client."""
     return {f"{broker.host}:{broker.port}" for broker in client.list_topics(timeout=10).brokers.values()}
 
 
 class Progress:
-    """The table that changes on a terminal; elsewhere one line a second."""
+    """A live table on a terminal; elsewhere one line a second."""
 
     def __init__(self, console: Console, sidecar: Sidecar, ledger: Ledger) -> None:
         self._console, self._sidecar, self._ledger = console, sidecar, ledger
@@ -96,16 +96,16 @@ class Progress:
             self._live.update(Group(Text(line), traffic_table(traffic)), refresh=True)
 
 
-def report(console: Console, seen: list[Finding], ending: str | None) -> int:
-    """Print what was seen; the exit code."""
-    seen.append(Finding(ending is not None, "the sidecar's log sums up each connection; the producer's busiest one:"))
-    console.print("\nWhat was seen", style="bold")
-    for finding in seen:
+def report(console: Console, findings: list[Finding], ending: str | None) -> int:
+    """Print the results; returns the exit code."""
+    findings.append(Finding(ending is not None, "the sidecar logs each ended connection; the producer's busiest one:"))
+    console.print("\nResults", style="bold")
+    for finding in findings:
         mark = Text("  ok      ", "green") if finding.is_good else Text("  WRONG   ", "bold red")
         console.print(mark + Text(finding.sentence), soft_wrap=True, highlight=False)
     if ending:
         console.print(Text(ending), style="dim", soft_wrap=True, highlight=False)
-    return 0 if all(finding.is_good for finding in seen) else 1
+    return 0 if all(finding.is_good for finding in findings) else 1
 
 
 def run(console: Console, folder: Path) -> int:
@@ -121,37 +121,37 @@ def run(console: Console, folder: Path) -> int:
             {**client, "client.id": "demo-consumer", "group.id": "demo", "auto.offset.reset": "earliest"}
         )
         with contextlib.closing(consumer), contextlib.closing(producer):
-            told = addresses(producer) | addresses(consumer)
-            producer.list_topics(TOPIC, timeout=10)  # to ask for a topic creates it
+            named = addresses(producer) | addresses(consumer)
+            producer.list_topics(TOPIC, timeout=10)  # a metadata request creates the topic
             with Progress(console, sidecar, ledger) as progress:
                 pass_records(producer, consumer, ledger, progress.show)
-            told |= addresses(producer) | addresses(consumer)
+            named |= addresses(producer) | addresses(consumer)
         payments = Payments(sidecar.listen)
         payments.send()
-        console.print(reasons_table(answer_on_the_wire(sidecar.listen)))
+        console.print(reasons_table(response_on_the_wire(sidecar.listen)))
         customers = Customers(sidecar.listen, bootstrap_servers)
         console.print(customers.table())
-        refused = sidecar.rejected_records()
+        rejected = sidecar.rejected_records()
         traffic = sidecar.traffic()
         began = time.monotonic()
         exit_code = sidecar.stop()
         stop_s = time.monotonic() - began
         passed = {api.name: api.requests for api in traffic.apis}
-        seen = [
+        findings = [
             *ledger.findings(),
             *payments.findings(),
             Finding(
-                refused == REFUSED,
-                f"{refused} records refused, by the sidecar's own count: these, and {BAD_KINDS} of the batch above",
+                rejected == REJECTED,
+                f"{rejected} records rejected, by the sidecar's own count: these, and {BAD_KINDS} of the batch above",
             ),
             *customers.findings(),
             *relay_findings(traffic.opened, passed),
-            *address_findings(brokers, own, told),
+            *address_findings(brokers, own, named),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),
         ]
         if not console.is_terminal:
             console.print(traffic_table(traffic))
-        return report(console, seen, sidecar.busiest_ending("demo-producer"))
+        return report(console, findings, sidecar.busiest_ending("demo-producer"))
 
 
 def main() -> int:

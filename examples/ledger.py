@@ -1,4 +1,4 @@
-"""What became of every record, and what is found out about the way that all of them took."""
+"""The results of the demo: which records were acknowledged and read, and whether all used the sidecar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Addresses = set[str]  # host:port
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence of the result, and whether it is what it should be."""
+    """One result, and whether it is as expected."""
 
     is_good: bool
     sentence: str
@@ -23,7 +23,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Ledger:
-    """Each record carries its number in its key; here its fate is written down."""
+    """Which records were sent, acknowledged and read, by the number in the key."""
 
     sent: int = 0
     acknowledged: set[int] = field(default_factory=set)
@@ -32,7 +32,7 @@ class Ledger:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that was sent was acknowledged and read."""
+        """Whether all sent records were acknowledged and read."""
         return self.sent == len(self.acknowledged) == len(self.read)
 
     def was_delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -67,7 +67,7 @@ def number_of(message: Message) -> int:
 
 
 def relay_findings(connections: int, requests: Mapping[str, int]) -> Iterator[Finding]:
-    """Whether the records took the way through the sidecar."""
+    """Whether the records went through the sidecar."""
     produce, fetch = requests.get("Produce", 0), requests.get("Fetch", 0)
     yield Finding(
         min(connections, produce, fetch) > 0,
@@ -75,8 +75,8 @@ def relay_findings(connections: int, requests: Mapping[str, int]) -> Iterator[Fi
     )
 
 
-def address_findings(brokers: Addresses, own: Addresses, told: Addresses) -> Iterator[Finding]:
-    """Whether clients were told the sidecar's ``own`` addresses of all brokers, and none of the ``brokers``."""
-    yield Finding(told == own, f"{len(brokers)} brokers, known to the clients as {', '.join(sorted(told))}")
-    leaked = sorted(told & brokers)
-    yield Finding(not leaked, f"a broker's own address told to a client: {', '.join(leaked) or 'never'}")
+def address_findings(brokers: Addresses, own: Addresses, named: Addresses) -> Iterator[Finding]:
+    """Whether clients got the sidecar's ``own`` address of every broker, and none of the ``brokers``."""
+    yield Finding(named == own, f"{len(brokers)} brokers, known to the clients as {', '.join(sorted(named))}")
+    leaked = sorted(named & brokers)
+    yield Finding(not leaked, f"a broker's own address in a client's metadata: {', '.join(leaked) or 'never'}")

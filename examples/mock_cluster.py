@@ -1,6 +1,6 @@
-"""Three mock brokers to try things with, until Ctrl-C: the mock inside librdkafka, for librdkafka's clients only.
+"""Three mock brokers until Ctrl-C: the mock inside librdkafka, which works with librdkafka's clients only.
 
-Prints their addresses. A real broker is better where there is one.
+Prints their addresses. Prefer a real broker if you have one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BROKERS = 3
 
 
 def start() -> tuple[Producer, str]:
-    """A cluster that lives as long as the producer returned, and its bootstrap.servers."""
+    """A cluster that exists as long as the returned producer, and its bootstrap.servers."""
     keeper = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": BROKERS, "log_level": 0})
     brokers = keeper.list_topics(timeout=10).brokers.values()
     return keeper, ",".join(sorted(f"{broker.host}:{broker.port}" for broker in brokers))

@@ -1,4 +1,4 @@
-"""The sidecar as a process of its own: start it, read its metrics and its log, stop it."""
+"""The sidecar as a process: start it, read its metrics and its log, stop it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rich.table import Table
 CONFIG = Path(__file__).with_name("demo.yaml")
 READY_WITHIN_S = 15.0
 STOPPED_WITHIN_S = 5.0
-PORTS = 8  # the listener, one per broker behind it, the admin port
+PORTS = 8  # the bootstrap listener, one per broker, the admin port
 SHOWN_APIS = 10
 PREFIX = "kafka_sidecar_"
 Samples = dict[tuple[str, str], float]  # (metric, label value) -> value
@@ -32,7 +32,7 @@ Samples = dict[tuple[str, str], float]  # (metric, label value) -> value
 
 @dataclass(frozen=True, slots=True)
 class ApiTraffic:
-    """What passed of one API."""
+    """The traffic of one API."""
 
     name: str
     requests: int
@@ -43,7 +43,7 @@ class ApiTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What /metrics said at one moment."""
+    """The figures of /metrics at one moment."""
 
     apis: tuple[ApiTraffic, ...]
     opened: int
@@ -58,7 +58,7 @@ class Traffic:
 
 
 class Sidecar:
-    """A running sidecar in front of a cluster; its log goes to a file."""
+    """A running sidecar for a cluster; its log goes to a file."""
 
     def __init__(self, bootstrap_servers: str, log: Path) -> None:
         ports = free_ports(PORTS)
@@ -68,7 +68,7 @@ class Sidecar:
         flags = ["--config", os.path.relpath(CONFIG), "--bootstrap-servers", bootstrap_servers]
         flags += ["--listen", self.listen, "--admin", self._admin]
         self.command_line = shlex.join(["kafka-sidecar", "run", *flags])
-        # Where the kernel can be asked to, it ends the sidecar even when this process is killed.
+        # With setpriv the kernel ends the sidecar even if this process is killed.
         guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -85,7 +85,7 @@ class Sidecar:
             self._process.wait()
 
     def wait_until_ready(self, nodes: int) -> set[str]:
-        """host:port of the listeners that stand for the brokers, once there are ``nodes`` of them."""
+        """host:port of the brokers' listeners, once there are ``nodes`` of them."""
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
@@ -101,11 +101,11 @@ class Sidecar:
         return traffic_of(self._page("/metrics"))
 
     def rejected_records(self) -> int:
-        """How many records the sidecar says that it has refused."""
+        """The number of rejected records, from the sidecar's metrics."""
         families = text_string_to_metric_families(self._page("/metrics"))
-        refused = [family for family in families if family.name == PREFIX + "rejected_records"]
+        rejected = [family for family in families if family.name == PREFIX + "rejected_records"]
         return int(
-            sum(sample.value for family in refused for sample in family.samples if sample.name.endswith("total"))
+            sum(sample.value for family in rejected for sample in family.samples if sample.name.endswith("total"))
         )
 
     def stop(self) -> int:
@@ -130,7 +130,7 @@ class Sidecar:
 
 
 def traffic_of(text: str) -> Traffic:
-    """The part of Prometheus' text that the demo shows."""
+    """The figures that the demo shows, from Prometheus' text format."""
     values: Samples = {}
     latencies: dict[str, list[tuple[float, float]]] = {}
     for sample in itertools.chain.from_iterable(family.samples for family in text_string_to_metric_families(text)):
@@ -160,7 +160,7 @@ def _of_api(api: str, values: Samples, buckets: list[tuple[float, float]]) -> Ap
 
 
 def median(buckets: list[tuple[float, float]]) -> float | None:
-    """The median of a cumulative histogram [(upper bound, count)], straight between bounds; None: it is empty."""
+    """The median of a cumulative histogram [(upper bound, count)], interpolated linearly; None: it is empty."""
     half = buckets[-1][1] / 2 if buckets else 0
     below, before = 0.0, 0.0
     for bound, count in buckets:
@@ -195,7 +195,7 @@ def format_bytes(size: float) -> str:
 
 
 def free_ports(count: int) -> range:
-    """``count`` neighbouring free ports, below those that the kernel gives to outgoing connections."""
+    """``count`` adjacent free ports, below the kernel's ephemeral range."""
     for _ in range(1000):
         start = random.randrange(12_000, 32_000 - count)
         if all(_is_free(port) for port in range(start, start + count)):

@@ -41,6 +41,11 @@ USE_INSTEAD = {
 
 # Folders and files in which none of these words is left. Markdown is read in documentation, Python in code.
 CLEAN = (
+    "bench",
+    "examples",
+    "tests/bench",
+    "tests/examples",
+    "proxy/config",
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",

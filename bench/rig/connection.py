@@ -1,4 +1,4 @@
-"""Sockets that never block, served by one spinning loop; both the client's and the broker's end are made of these."""
+"""Non-blocking sockets on one busy-polling loop, for both the client's and the broker's end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAX_PIECES: Final = 64  # of one sendmsg; far below IOV_MAX
 
 
 class Loop:
-    """An epoll loop without sleep: nobody who writes to this process has to pay for waking it up."""
+    """An epoll loop that never sleeps, so that writing to this process does not cost the peer a wake-up."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._on_event: dict[int, Callable[[int], None]] = {}
-        self.buffer = memoryview(bytearray(READ_BYTES))  # shared: what is read is looked at before the next read
+        self.buffer = memoryview(bytearray(READ_BYTES))  # shared: bytes are parsed before the next read
 
     def watch(self, sock: socket.socket, on_event: Callable[[int], None], events: int = select.EPOLLIN) -> None:
         self._on_event[sock.fileno()] = on_event
@@ -53,7 +53,7 @@ class Connection:
         self._on_frames, self._on_end = on_frames, on_end
         self._left = 0  # bytes of the current frame still to come
         self._current: tuple[int, ...] = ()  # its head
-        self._carry = b""  # start of a head that a read cut
+        self._carry = b""  # start of an incomplete head
         self._unsent: list[Any] = []
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -65,7 +65,7 @@ class Connection:
             self.sock.close()
 
     def write(self, pieces: list[Any]) -> None:
-        """Send the pieces, what does not fit when there is room again. A single piece may be reused afterwards."""
+        """Send the pieces; the rest when the socket is writable again. A single piece may be reused afterwards."""
         left = pieces if self._unsent else self._send(pieces)
         if not left:
             return
@@ -76,7 +76,7 @@ class Connection:
         self._unsent += left
 
     def _send(self, pieces: list[Any]) -> list[Any]:
-        """Send what fits; what is left."""
+        """Send as much as possible and return the rest."""
         try:
             if len(pieces) == 1:
                 sent = self.sock.send(pieces[0])
@@ -135,7 +135,7 @@ class Connection:
 
 
 def unsent(pieces: Iterable[Any], sent: int) -> list[memoryview]:
-    """What is left of ``pieces`` after their first ``sent`` bytes."""
+    """The rest of ``pieces`` after their first ``sent`` bytes."""
     left = []
     for piece in pieces:
         if sent >= len(piece):

@@ -1,4 +1,4 @@
-"""The bench on one core, what it measures on another."""
+"""The bench on one core, the measured programs on another."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 def on_two_cores(name: str, work: Callable[[Path, int | None], None]) -> None:
-    """Do the work in a folder of its own; it is told the core for what is measured, None where there is only one."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped too
+    """Run ``work(folder, core)`` with a temporary folder and the core of the measured programs; None: only one core."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that started programs are stopped too
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) >= 2:
         os.sched_setaffinity(0, {cores[1]})

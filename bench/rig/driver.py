@@ -1,4 +1,4 @@
-"""The client's end: runs one workload against one address and counts what comes back."""
+"""The client's end: runs one workload against one address and counts the responses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LIMIT_S: Final = 10.0  # for anything that should take milliseconds
 
 
 class BenchError(Exception):
-    """A peer did not do what every proxy must do; its figures would mean nothing."""
+    """A peer violated what every proxy must do; its figures would be meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the clients send: ``depth`` requests in flight on each of ``connections``."""
+    """The load: ``depth`` requests in flight on each of ``connections``."""
 
     title: str
     connections: int
@@ -62,7 +62,7 @@ class Result:
 
 
 class Driver:
-    """Plays the client and serves the stub broker in the same loop, so that both ends take turns on one core."""
+    """The client and the stub broker in the same loop, so that both ends share one core."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -74,9 +74,9 @@ class Driver:
     def run(
         self, workload: Workload, bootstrap: Address, proxy: Process | None, warm_up_s: float, seconds: float
     ) -> Result:
-        """Load ``bootstrap``, behind which ``proxy`` works, for ``seconds`` after a warm-up.
+        """Load ``bootstrap``, the address of ``proxy``, for ``seconds`` after a warm-up.
 
-        Raises BenchError where requests got lost or went around the proxy, AssertionError for a wrong correlation id.
+        Raises BenchError if requests got lost or bypassed the proxy, AssertionError for a wrong correlation id.
         """
         self.broker.prepare(workload.fetch_bytes, len(workload.batches) or 1)
         node, request = self.learn_node(bootstrap), workload.request()
@@ -100,7 +100,7 @@ class Driver:
         return result
 
     def _measure(self, clients: list[Client], proxy: Process | None, seconds: float) -> Result:
-        """Read the proxy's clock twice while all connections are open: a child that ended is not counted any more."""
+        """Reads CPU time twice while all connections are open: a child that has ended is no longer counted."""
         for client in clients:
             client.latencies_ns.clear()
         before = sum(client.done for client in clients)
@@ -121,13 +121,13 @@ class Driver:
         )
 
     def learn_node(self, bootstrap: Address) -> Address:
-        """Bootstrap as clients do: ApiVersions, then Metadata; where the cluster's one node is said to be."""
+        """Bootstrap as clients do: ApiVersions, then Metadata; the address of the cluster's one node."""
         with self._dial(bootstrap) as sock:
             self.ask(sock, frames.api_versions_request())
             return frames.node_address(self.ask(sock, frames.metadata_request()))
 
     def ask(self, sock: socket.socket, request: Frame) -> bytes:
-        """Send one request and wait for its response: correlation id and body. Raises BenchError if none comes."""
+        """Send one request and wait for its response: correlation id and body. Raises BenchError without one."""
         answer, deadline = b"", time.monotonic() + LIMIT_S
         sock.setblocking(False)
         sock.sendall(request.one(7))
@@ -143,7 +143,7 @@ class Driver:
                 raise BenchError("the connection was closed instead of a response")
             answer += chunk
         if answer[4:8] != (7).to_bytes(4, "big"):
-            raise BenchError("the response carries a correlation id that was not asked for")
+            raise BenchError("the response has another correlation id than the request")
         return answer[4:]
 
     def _dial(self, address: Address) -> socket.socket:
@@ -159,7 +159,7 @@ class Driver:
         while any(client.in_flight for client in clients):
             self.loop.poll()
             if time.perf_counter() > deadline:
-                raise BenchError(f"{sum(client.in_flight for client in clients)} requests were never answered")
+                raise BenchError(f"{sum(client.in_flight for client in clients)} requests got no response")
 
     def _check(self, clients: list[Client], bootstrap: Address) -> None:
         done = sum(client.done for client in clients)
@@ -167,7 +167,7 @@ class Driver:
             raise BenchError(f"the clients saw {done} responses, the broker {self.broker.served} requests")
         around = self.broker.peers & {Address(*client.connection.sock.getsockname()) for client in clients}
         if around and bootstrap != self.broker.address:
-            raise BenchError(f"{len(around)} connections went to the broker directly, around the proxy")
+            raise BenchError(f"{len(around)} connections went to the broker directly, without the proxy")
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""The Kafka frames that the driver sends and the stub broker answers: built once, correlation ids stamped in later."""
+"""The Kafka frames of the driver and the stub broker: built once, correlation ids stamped in later."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NODE_ID: Final = 1
 REQUEST_HEAD = Struct(">ihhi")  # length, api key, version, correlation id
 RESPONSE_HEAD = Struct(">ii")  # length, correlation id
 CORRELATION = Struct(">i")
-CRC_AT, ATTRIBUTES_AT = 17, 21  # in a batch: where its checksum is, and where what it is of begins
+CRC_AT, ATTRIBUTES_AT = 17, 21  # in a batch: the checksum, and the start of the bytes that it covers
 STAMPED_IN_PLACE: Final = 16 * 1024  # larger frames are sent as two pieces without being copied together
 
-# What the stub says it speaks: api key -> lowest and highest version.
-SPOKEN: Final = {PRODUCE: (0, 12), FETCH: (4, 17), METADATA: (12, 12), API_VERSIONS: (0, 4)}
+# The versions that the stub offers: api key -> lowest and highest version.
+OFFERED: Final = {PRODUCE: (0, 12), FETCH: (4, 17), METADATA: (12, 12), API_VERSIONS: (0, 4)}
 UNSUPPORTED_VERSION: Final = 35
 
 
@@ -35,10 +35,10 @@ class Address(NamedTuple):
 
 
 class Frame:
-    """A frame without its correlation id, and as many copies of it as are sent in one go."""
+    """A frame without its correlation id, and as many copies of it as are sent at once."""
 
     def __init__(self, before: bytes, after: bytes) -> None:
-        """``before`` the correlation id: length, and in a request api key and version. ``after``: all the rest."""
+        """``before`` the correlation id: length, and in a request api key and version. ``after``: the rest."""
         self._before, self._after = before, after
         self.size_bytes = len(before) + 4 + len(after)
         self._copies = 0
@@ -64,7 +64,7 @@ class Frame:
 
 
 def response(body: bytes) -> Frame:
-    """A response from what follows its correlation id."""
+    """A response with this body after its correlation id."""
     return Frame(pack(">i", 4 + len(body)), body)
 
 
@@ -135,15 +135,15 @@ def fetch_request(max_bytes: int) -> Frame:
 
 
 def api_versions_response(version: int) -> bytes:
-    """What follows the correlation id (response header v0, whatever the version)."""
-    spoken = sorted(SPOKEN.items())
-    if version > SPOKEN[API_VERSIONS][1]:  # KIP-511: answered as v0
-        return pack(">h", UNSUPPORTED_VERSION) + pack(">ihhh", 1, API_VERSIONS, *SPOKEN[API_VERSIONS])
+    """The bytes after the correlation id (response header v0 in all versions)."""
+    offered = sorted(OFFERED.items())
+    if version > OFFERED[API_VERSIONS][1]:  # KIP-511: the response is v0
+        return pack(">h", UNSUPPORTED_VERSION) + pack(">ihhh", 1, API_VERSIONS, *OFFERED[API_VERSIONS])
     if version < 3:
-        plain = b"".join(pack(">hhh", key, *versions) for key, versions in spoken)
-        return pack(">hi", 0, len(spoken)) + plain + (pack(">i", 0) if version else b"")
-    tagged = b"".join(pack(">hhh", key, *versions) + b"\0" for key, versions in spoken)
-    return pack(">h", 0) + uvarint(len(spoken) + 1) + tagged + pack(">i", 0) + b"\0"
+        plain = b"".join(pack(">hhh", key, *versions) for key, versions in offered)
+        return pack(">hi", 0, len(offered)) + plain + (pack(">i", 0) if version else b"")
+    tagged = b"".join(pack(">hhh", key, *versions) + b"\0" for key, versions in offered)
+    return pack(">h", 0) + uvarint(len(offered) + 1) + tagged + pack(">i", 0) + b"\0"
 
 
 def metadata_response(node: Address) -> bytes:
@@ -180,7 +180,7 @@ def fetch_response(records_bytes: int) -> bytes:
 
 
 def node_address(metadata: bytes) -> Address:
-    """Where a Metadata v12 response (from its correlation id on) says that its first broker is."""
+    """The address of the first broker in a Metadata v12 response (from its correlation id on)."""
     host_at = 4 + 1 + 4 + 1 + 4  # correlation id, tags, throttle time, broker count, node id
     port_at = host_at + metadata[host_at]  # a compact length is the length + 1, and one byte for any sane host name
     host = metadata[host_at + 1 : port_at].decode()

@@ -1,4 +1,4 @@
-"""The proxies that are compared and how each is started."""
+"""The compared proxies, and how each is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_PORT, LAST_PORT = 21_000, 31_000  # below the ports that Linux gives to ou
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a peer is started with. Ten ports from ``listen.port`` on are its own."""
+    """The parameters of a peer. It may use ten ports from ``listen.port`` on."""
 
     listen: Address
     broker: Address
@@ -31,11 +31,11 @@ class Setting:
 class Peer:
     name: str
     command: Callable[[Setting], list[str]]
-    program: str  # what must be installed
+    program: str  # must be installed
     remedy: str = "no such program"  # how to install it
     reads_kafka: bool = False  # must rewrite addresses
     is_yardstick: bool = False  # has no targets to meet
-    twin_of: str = ""  # the name of the peer that it is another version of
+    twin_of: str = ""  # the name of the peer of which it is another version
 
 
 HAPROXY_CONFIG: Final = """global
@@ -73,7 +73,7 @@ def kafka_sidecar(setting: Setting) -> list[str]:
 
 
 def kafka_sidecar_with(settings: str) -> Callable[[Setting], list[str]]:
-    """kafka-sidecar with a configuration file of these settings, beside those that it is told by flags."""
+    """kafka-sidecar with a configuration file of these settings, beside its flags."""
 
     def command(setting: Setting) -> list[str]:
         config = setting.folder / f"{setting.listen.port}.yaml"
@@ -84,7 +84,7 @@ def kafka_sidecar_with(settings: str) -> Callable[[Setting], list[str]]:
 
 
 def sidecar_program() -> str:
-    """The command that was installed beside the Python that runs the bench."""
+    """The command installed with the Python that runs the bench."""
     return str(Path(sys.executable).parent / "kafka-sidecar")
 
 
@@ -116,12 +116,12 @@ PEERS: Final = (
 
 
 def found(program: str) -> str | None:
-    """Where a program is; Debian keeps haproxy in a folder that is not on everybody's path."""
+    """The path of a program; Debian installs haproxy in a folder that is not on every user's PATH."""
     return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))
 
 
 def free_ports() -> Address:
-    """The first of ten neighbouring ports that nobody uses."""
+    """The first of ten adjacent free ports."""
     start = FIRST_PORT + os.getpid() % 500 * PORTS_PER_PEER
     for first in [*range(start, LAST_PORT, PORTS_PER_PEER), *range(FIRST_PORT, start, PORTS_PER_PEER)]:
         if first not in _given and all(_is_free(port) for port in range(first, first + PORTS_PER_PEER)):

@@ -1,4 +1,4 @@
-"""A started program: its CPU time in nanoseconds, its memory, its end. Linux only: all of it is read from /proc."""
+"""A started program: its CPU time in nanoseconds, its memory, its end. Linux only: it reads /proc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Process:
     """A program, its threads and its children."""
 
     def __init__(self, command: list[str], log: Path, core: int | None) -> None:
-        """Start ``command``, on one core if given; what it prints goes to ``log``."""
+        """Start ``command``, on one core if given; its output goes to ``log``."""
 
         def pin() -> None:
             if core is not None:
@@ -52,7 +52,7 @@ class Process:
         return self._memory("VmHWM:")
 
     def family(self) -> list[int]:
-        """Its own pid, those of its children, their children ..."""
+        """Its own pid and those of all its descendants."""
         pids = [self.pid]
         for pid in pids:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -72,7 +72,7 @@ def _children(pid: int) -> list[int]:
     if (PROC / "thread-self" / "children").exists():
         lists = (PROC / str(pid) / "task").glob("*/children")
         return [int(child) for path in lists for child in path.read_text().split()]
-    children = []  # a kernel without that file: every process names its parent
+    children = []  # a kernel without that file: search by parent pid
     for path in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
@@ -83,7 +83,7 @@ def _children(pid: int) -> list[int]:
 def _cpu_ns(task: Path) -> int:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return int((task / "schedstat").read_text().split()[0])
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a kernel without it: steps of a clock tick
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a kernel without it: in clock ticks
         fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) * TICK_NS
     return 0

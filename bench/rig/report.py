@@ -1,4 +1,4 @@
-"""One table out of all runs: a row per measure, a column per peer, ratios to haproxy, targets met or missed."""
+"""One table of all runs: a row per measure, a column per peer, ratios to haproxy, targets met or missed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Runs = dict[tuple[str, str], list[Result]]  # (workload's title, target's name) 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measure: a text per target, and what is asked for."""
+    """One measure: a text per target, and the limit to meet."""
 
     measure: str
     cells: dict[str, str]
@@ -54,7 +54,7 @@ def _cpu_row(workload: Workload, targets: Sequence[Target], runs: Runs) -> Row:
 
 
 def cpu_ratio(results: Sequence[Result], yardstick: Sequence[Result]) -> float:
-    """Median over the repetitions of the ratio within one: what slows a whole repetition down cancels out."""
+    """Median over the repetitions of the ratio within one: a disturbance of a whole repetition cancels out."""
     return median(
         ours.cpu_us_per_request / theirs.cpu_us_per_request for ours, theirs in zip(results, yardstick, strict=True)
     )
@@ -116,7 +116,7 @@ def _verdict(target: Target, figure: float, limit: float | None) -> str:
 
 
 def table(found: Sequence[Row], names: Sequence[str]) -> str:
-    """The rows as a Markdown table that reads well as plain text too; without the column of targets where none has."""
+    """The rows as an aligned Markdown table; without the column of targets if no row has one."""
     lines = [["", *names, "target"]]
     lines += [[row.measure, *(row.cells.get(name, "") for name in names), row.target] for row in found]
     if not any(row.target for row in found):
@@ -134,7 +134,7 @@ def table(found: Sequence[Row], names: Sequence[str]) -> str:
 
 
 def publish(options: argparse.Namespace, *parts: str) -> None:
-    """Print what was found, and write it where ``--markdown`` says; parts that are empty are left out."""
+    """Print the report, and write it to the file of ``--markdown``; empty parts are omitted."""
     text = "\n\n".join(part for part in parts if part)
     print(f"\n{text}")
     if options.markdown:

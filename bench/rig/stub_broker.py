@@ -1,4 +1,4 @@
-"""A broker that keeps nothing: it answers ApiVersions, Metadata, Produce and Fetch as fast as it can."""
+"""A broker that stores nothing: it responds to ApiVersions, Metadata, Produce and Fetch as fast as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rig.frames import Address
 class StubBroker:
     """Node 1 of a cluster of one, at a port of its own.
 
-    ``advertised`` is what Metadata names: its own address, or that of a relay that cannot rewrite it.
+    ``advertised`` is the address in Metadata: its own, or that of a relay that cannot rewrite it.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -30,7 +30,7 @@ class StubBroker:
 
     @property
     def peers(self) -> set[Address]:
-        """Addresses of everybody who is connected."""
+        """Addresses of all open connections."""
         return set(self._served)
 
     def close(self) -> None:
@@ -40,14 +40,14 @@ class StubBroker:
         self._listener.close()
 
     def prepare(self, fetch_bytes: int, partitions: int = 1) -> None:
-        """Make the responses, ``fetch_bytes`` of records in each Fetch response, and count requests anew."""
+        """Build the responses, Fetch with ``fetch_bytes`` of records, and reset the count of requests."""
         self.responses = {frames.PRODUCE: frames.response(frames.produce_response(partitions))}
         if fetch_bytes:
             self.responses[frames.FETCH] = frames.response(frames.fetch_response(fetch_bytes))
         self.served = 0
 
     def control(self, api_key: int, version: int) -> bytes:
-        """The body of a response to a request that is not load."""
+        """The body of a response to ApiVersions or Metadata."""
         match api_key, version:
             case frames.API_VERSIONS, _:
                 return frames.api_versions_response(version)

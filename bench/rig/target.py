@@ -1,4 +1,4 @@
-"""What a client can be pointed at: the stub broker itself, or a running proxy in front of a stub of its own."""
+"""What a client can connect to: the stub broker itself, or a running proxy with a stub of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Target:
         return cls(peer.name, Driver(loop), free_ports(), peer, folder)
 
     def start(self, core: int | None) -> None:
-        """Start the proxy and note the time until its first answer. Raises BenchError if none comes."""
+        """Start the proxy and measure the time until its first response. Raises BenchError without one."""
         if self.peer is None or self.folder is None:
             return
         setting = Setting(self.address, self.driver.broker.address, self.folder)
@@ -56,10 +56,10 @@ class Target:
         self.starts_s.append(time.perf_counter() - began)
 
     def check_addresses(self) -> None:
-        """Make sure that a client which follows Metadata comes through the proxy.
+        """Make sure that a client which follows Metadata connects through the proxy.
 
-        A relay that does not read Kafka cannot rewrite addresses: then the stub names the relay's as its own, as a
-        real broker's ``advertised.listeners`` would. Raises BenchError for a proxy that ought to rewrite.
+        A relay that does not parse Kafka cannot rewrite addresses: then the stub advertises the relay's address, as a
+        real broker's ``advertised.listeners`` would. Raises BenchError for a proxy that should have rewritten it.
         """
         if self.peer is None:
             return
@@ -67,7 +67,7 @@ class Target:
         self.rewrites = self.driver.learn_node(self.address) != broker.address
         if not self.rewrites:
             if self.peer.reads_kafka:
-                raise BenchError(f"{self.name} let the broker's own address pass")
+                raise BenchError(f"{self.name} did not rewrite the broker's address")
             broker.advertised = self.address
 
     def run(self, workload: Workload, warm_up_s: float, seconds: float) -> Result:

@@ -1,4 +1,4 @@
-"""Two versions of kafka-sidecar in one run: each of our columns has a twin, served by another checkout's program."""
+"""Two versions of kafka-sidecar in one run: each of our columns has a twin, run with another checkout's program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def with_twins(peers: Sequence[Peer], options: argparse.Namespace) -> list[Peer]:
-    """The peers, and for each kafka-sidecar the same one of the other version, where one is to be compared."""
+    """The peers, and with ``--before`` for each kafka-sidecar its twin of the other version."""
     if options.before is None:
         return list(peers)
     twins = [twin(peer, options.before, options.renamed) for peer in peers if peer.program == sidecar_program()]
@@ -34,7 +34,7 @@ def with_twins(peers: Sequence[Peer], options: argparse.Namespace) -> list[Peer]
 
 
 def twin(peer: Peer, program: str, renamed: Renamed = ()) -> Peer:
-    """The peer with the same flags and configuration, except for what is ``renamed``, served by another program."""
+    """The peer with the same flags and configuration, except for ``renamed`` words, run with another program."""
 
     def command(setting: Setting) -> list[str]:
         words = [program, *peer.command(setting)[1:]]
@@ -51,7 +51,7 @@ def without_twins(targets: Sequence[Target]) -> list[Target]:
 
 
 def comparison(workloads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> str:
-    """A table of what each of our columns cost before and costs now; empty where there is nothing to compare.
+    """A table of the cost of each of our columns before and after; empty without twins.
 
     A ratio is the median of the ratios within a repetition.
     """
@@ -69,7 +69,7 @@ def comparison(workloads: Sequence[Workload], targets: Sequence[Target], runs: r
 
 
 def described(options: argparse.Namespace) -> str:
-    """Which versions are compared, as their programs say it; a compiled one and one that is not are no fair pair."""
+    """The two versions, as printed by their programs: a compiled and an interpreted one would not be comparable."""
     if options.before is None:
         return ""
     before, after = (

@@ -1,4 +1,4 @@
-"""pre_commit: a group does not go backwards because of one member that is late."""
+"""pre_commit: a late member of a group cannot commit smaller offsets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMe
 
 
 class NoRewind(ConsumerInterceptor):
-    """Leaves out offsets that are lower than the last one that this sidecar committed for the group.
+    """Removes offsets lower than the last one that this sidecar committed for the group.
 
-    Those that a tool resets on purpose too: do that past the sidecar.
+    Also those that a tool resets intentionally: reset them without the sidecar.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""on_consume: a tenant's readers get their own records, and no header that is none of their business."""
+"""on_consume: the readers of a tenant get only its own records, and no internal headers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
 
 
 class OwnRecords(ConsumerInterceptor):
-    """Leaves out what belongs to other tenants; those who are no tenant's readers see everything."""
+    """Removes records of other tenants, and the header "internal"; clients without a tenant get everything."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.tenants = {client_id: tenant.encode() for client_id, tenant in configs["tenants"].items()}
 
     def hints(self) -> Hints:
-        return Hints(fail_closed=True)  # it hides something: what it cannot look into is not shown
+        return Hints(fail_closed=True)  # it hides records: consumers must not get batches that it cannot read
 
     def on_consume(self, records: ConsumerRecords) -> list[ConsumerRecord]:
         reader = self.tenants.get(records.context.client_id or "")
         if reader is None:
             return list(records)
-        return [record for record in records if owner(record) == reader]
+        own = [record for record in records if owner(record) == reader]
+        for record in own:
+            record.headers.remove("internal")
+        return own
 
 
 def owner(record: ConsumerRecord) -> bytes | None:
     header = record.headers.last_header("tenant")
-    record.headers.remove("internal")
     return header.value if header is not None else None

@@ -1,4 +1,4 @@
-"""on_commit: how far each group has come, for /metrics."""
+"""on_commit: the last offset of each group, on /metrics."""
 
 from __future__ import annotations
 

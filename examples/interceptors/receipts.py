@@ -1,4 +1,4 @@
-"""on_acknowledgement: what was really written, and what was not, for /metrics."""
+"""on_acknowledgement: how many records were written and how many failed, on /metrics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kafka_sidecar.interceptors.metrics import Metric
 
 
 class Receipts(ProducerInterceptor):
-    """Counts records by topic and by what became of them."""
+    """Counts records by topic and outcome."""
 
     def __init__(self) -> None:
         self.receipts: Counter[tuple[str, ...]] = Counter()
 
     def hints(self) -> Hints:
-        return Hints(wants_records=False)  # nothing is decompressed to count
+        return Hints(wants_records=False)  # counting needs no decompression
 
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
         self.receipts[metadata.topic, type(exception).__name__ if exception else "written"] += 1
 
     def metrics(self) -> Iterable[Metric]:
-        yield Metric("receipts", "Records by what became of them", ("topic", "outcome"), counters=self.receipts)
+        yield Metric("receipts", "Records by outcome", ("topic", "outcome"), counters=self.receipts)

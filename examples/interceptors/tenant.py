@@ -1,4 +1,4 @@
-"""on_send: every record says whose it is, without the application's help."""
+"""on_send: every record gets a header with its tenant, without a change of the application."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_sidecar.interceptors.records import ProducerRecord
 
 
 class Tenant(ProducerInterceptor):
-    """Adds the header "tenant": that of the client's id."""
+    """Adds the header "tenant", by client id."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.tenants = {client_id: tenant.encode() for client_id, tenant in configs["tenants"].items()}
@@ -18,6 +18,6 @@ class Tenant(ProducerInterceptor):
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         tenant = self.tenants.get(record.context.client_id or "")
         if tenant is not None:
-            record.headers.remove("tenant")  # what the application says of itself does not count
+            record.headers.remove("tenant")  # the application must not set it itself
             record.headers.add("tenant", tenant)
         return record

@@ -1,4 +1,4 @@
-"""A policy of one's own: one class, one method that decides."""
+"""A custom policy: one class with one method."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, Reco
 
 
 class NoSecrets(RecordValidationPolicy):
-    """No value holds a private key."""
+    """No value contains a private key."""
 
     def hints(self) -> Hints:
         return Hints(access_value_bytes=ALL)

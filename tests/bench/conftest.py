@@ -1,4 +1,4 @@
-"""The benches are scripts beside each other; their tests import them as they import themselves."""
+"""The benches are scripts in one folder; their tests import them as they import each other."""
 
 from __future__ import annotations
 

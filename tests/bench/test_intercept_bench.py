@@ -1,5 +1,4 @@
-"""What `make bench-intercept` compares is what its columns say: each sidecar has its interceptors, for its topics, and
-every batch is one that interceptors see."""
+"""`make bench-intercept`: each sidecar has the interceptors of its column, and interceptors see every batch."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def test_each_sidecar_has_the_interceptors_and_the_policy_of_its_column(tmp_path
     }
 
 
-def test_a_request_holds_as_many_records_as_its_workload_says() -> None:
+def test_a_request_has_the_number_of_records_of_its_workload() -> None:
     for load in intercept.workloads():
         if load.batches:
             assert sum(len(batch.records()) for data in load.batches for batch in batches(data)) == load.records

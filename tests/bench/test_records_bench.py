@@ -1,4 +1,4 @@
-"""The rig behind `make bench-records`: its records are what it says, and its verdicts follow from its figures."""
+"""The rig of `make bench-records`: its records are as documented, and its verdicts follow from its figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.program
 
 
 @pytest.mark.parametrize("workload", bench.WORKLOADS[:10], ids=[workload.title for workload in bench.WORKLOADS[:10]])
-def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workload) -> None:
+def test_batches_have_the_size_in_their_title(workload: bench.Workload) -> None:
     (batch,) = batches(build_batch(bench.records_of(workload)))
     count = batch.header.count
 
@@ -21,7 +21,7 @@ def test_batches_have_the_size_that_they_are_named_after(workload: bench.Workloa
     assert abs(len(batch.data) - workload.batch_bytes) < 0.05 * workload.batch_bytes
 
 
-def test_records_shrink_as_those_of_applications_do() -> None:
+def test_records_compress_like_those_of_applications() -> None:
     large, small = (
         len(build_batch(records)) / len(build_batch(records, codec=Codec.LZ4))
         for records in map(bench.records_of, bench.WORKLOADS[:10:5])
@@ -34,7 +34,7 @@ def test_records_shrink_as_those_of_applications_do() -> None:
 def test_every_step_is_measured_per_record() -> None:
     data = build_batch(bench.records_of(bench.WORKLOADS[-1]), codec=Codec.SNAPPY)
 
-    runs = bench.measured(data, reps=2, chance=Random(1))
+    runs = bench.measure(data, reps=2, chance=Random(1))
 
     assert list(runs) == bench.STEPS
     assert all(len(values) == 2 and min(values) > 0 for values in runs.values())

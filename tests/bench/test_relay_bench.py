@@ -1,4 +1,4 @@
-"""The rig behind `make bench-relay`: its two ends understand each other, and it notices when a proxy cheats."""
+"""The rig of `make bench-relay`: its two ends work together, and it detects a proxy that cheats."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def driver() -> Iterator[Driver]:
 
 
 @pytest.mark.parametrize(("frame", "schema"), REQUESTS, ids=[schema.__name__ for _, schema in REQUESTS])
-def test_an_independent_reader_understands_every_request(frame: Frame, schema: Any) -> None:
+def test_an_independent_reader_decodes_every_request(frame: Frame, schema: Any) -> None:
     data = frame.one(77)
 
     header, header_size = entity_reader(schema.__header_schema__)(data, 4)
@@ -71,7 +71,7 @@ def test_an_independent_reader_understands_every_request(frame: Frame, schema: A
 
 
 @pytest.mark.parametrize(("body", "schema"), RESPONSES, ids=[schema.__name__ for _, schema in RESPONSES])
-def test_an_independent_reader_understands_every_response(body: bytes, schema: Any) -> None:
+def test_an_independent_reader_decodes_every_response(body: bytes, schema: Any) -> None:
     data = frames.response(body).one(77)
 
     header, header_size = entity_reader(schema.__header_schema__)(data, 4)
@@ -82,13 +82,13 @@ def test_an_independent_reader_understands_every_response(body: bytes, schema: A
 
 
 @pytest.mark.parametrize("size", [100, 1024, 1 << 20])
-def test_a_record_batch_is_exactly_as_long_as_asked_for(size: int) -> None:
+def test_a_record_batch_has_exactly_the_given_size(size: int) -> None:
     batch = frames.record_batch(size)
 
     assert len(batch) == size == 12 + int.from_bytes(batch[8:12], "big")
 
 
-def test_frames_stamped_in_one_go_equal_frames_stamped_one_by_one() -> None:
+def test_frames_stamped_at_once_equal_frames_stamped_one_by_one() -> None:
     small, large = frames.produce_request(100), frames.produce_request(64 << 10)
 
     for frame in (small, large):
@@ -100,7 +100,7 @@ def test_the_client_reads_the_node_from_metadata() -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=[workload.title for workload in WORKLOADS])
-def test_every_request_is_answered_once_and_in_order(driver: Driver, workload: Workload) -> None:
+def test_every_request_gets_one_response_in_order(driver: Driver, workload: Workload) -> None:
     result = driver.run(workload, driver.broker.address, None, warm_up_s=0.01, seconds=0.05)
 
     assert 0 < result.requests <= driver.broker.served
@@ -108,7 +108,7 @@ def test_every_request_is_answered_once_and_in_order(driver: Driver, workload: W
 
 
 @pytest.mark.parametrize("step", [1, 7, 11, 12, 13, 100])
-def test_frames_are_found_however_the_bytes_are_cut(step: int) -> None:
+def test_frames_are_split_however_the_bytes_arrive(step: int) -> None:
     loop, found = Loop(), list[tuple[int, ...]]()
     sender, receiver = _connected()
     connection = Connection(loop, receiver, frames.REQUEST_HEAD, found.extend, lambda: None)
@@ -123,7 +123,7 @@ def test_frames_are_found_however_the_bytes_are_cut(step: int) -> None:
     sender.close()
 
 
-def test_what_a_full_socket_did_not_take_is_kept_in_order() -> None:
+def test_unsent_bytes_of_a_full_socket_are_sent_later_in_order() -> None:
     pieces = [b"abc", b"defg", b"h"]
 
     assert [b"".join(unsent(pieces, sent)) for sent in (0, 2, 3, 5, 8)] == [
@@ -131,7 +131,7 @@ def test_what_a_full_socket_did_not_take_is_kept_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_the_broker_notices_a_request_that_got_lost(driver: Driver) -> None:
+def test_the_broker_detects_a_lost_request(driver: Driver) -> None:
     driver.broker.prepare(fetch_bytes=0)
     request = frames.produce_request(100)
     with socket.create_connection(driver.broker.address) as sock:
@@ -141,7 +141,7 @@ def test_the_broker_notices_a_request_that_got_lost(driver: Driver) -> None:
             _poll(driver.loop)
 
 
-def test_the_client_notices_a_response_to_something_else() -> None:
+def test_the_client_detects_a_response_to_another_request() -> None:
     loop = Loop()
     broker, sock = _connected()
     client = Client(loop, sock, frames.produce_request(100), depth=1, first=1)
@@ -155,7 +155,7 @@ def test_the_client_notices_a_response_to_something_else() -> None:
     broker.close()
 
 
-def test_a_proxy_that_lets_the_brokers_own_address_pass_is_found_out(driver: Driver) -> None:
+def test_a_proxy_that_does_not_rewrite_the_brokers_address_is_detected(driver: Driver) -> None:
     honest, cheat = driver, Driver(driver.loop)
     cheat.broker.advertised = honest.broker.address
 
@@ -182,7 +182,7 @@ def test_the_cpu_time_of_children_counts(tmp_path: Path) -> None:
         process.stop()
 
 
-def test_ratios_are_taken_within_a_repetition_and_judged_for_the_sidecar_only(driver: Driver) -> None:
+def test_ratios_are_taken_within_a_repetition_and_compared_with_targets_for_the_sidecar_only(driver: Driver) -> None:
     workload = Workload("w", connections=1, depth=1, produce_bytes=1024, target=1.5)
     targets = [Target(peer.name, driver, NODE, peer, starts_s=[0.1], idle_bytes=50_000_000) for peer in PEERS]
     cpu_s = {"haproxy": [10e-6, 20e-6, 40e-6], "socat": [20e-6, 40e-6, 80e-6], "kafka-sidecar": [14e-6, 28e-6, 30e-6]}

@@ -54,7 +54,7 @@ def test_a_program_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture
     assert "/no/such/kafka-sidecar is not a program" in capsys.readouterr().err
 
 
-def test_a_twin_gets_the_same_flags_and_settings_in_its_own_words(tmp_path: Path) -> None:
+def test_a_twin_gets_the_same_flags_and_settings_with_its_own_names(tmp_path: Path) -> None:
     setting = Setting(NODE, Address("127.0.0.1", 9092), tmp_path)
     ours = LIMITED.command(setting)
 
@@ -64,7 +64,7 @@ def test_a_twin_gets_the_same_flags_and_settings_in_its_own_words(tmp_path: Path
     assert Path(theirs[theirs.index("--config") + 1]).read_text() == "validation: {max_batch: 1MiB}\n"
 
 
-def test_a_word_is_renamed_only_where_it_stands_alone(tmp_path: Path) -> None:
+def test_only_whole_words_are_renamed(tmp_path: Path) -> None:
     peer = Peer("p", kafka_sidecar_with("json: 1\nwell_json: 2\n"), sidecar_program())
     setting = Setting(NODE, Address("127.0.0.1", 9092), tmp_path)
 
@@ -94,5 +94,5 @@ def test_versions_are_compared_within_a_repetition(driver: Driver) -> None:
     assert [target.name for target in versions.without_twins(targets)] == ["kafka-sidecar", "haproxy"]
 
 
-def test_without_another_version_there_is_nothing_to_compare(driver: Driver) -> None:
+def test_without_another_version_the_comparison_is_empty(driver: Driver) -> None:
     assert versions.comparison([], [Target(PLAIN.name, driver, NODE, PLAIN), Target("direct", driver, NODE)], {}) == ""

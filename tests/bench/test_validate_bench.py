@@ -1,4 +1,4 @@
-"""What `make bench-validate` sends is what a producer sends, and its values are JSON of the size asked for."""
+"""`make bench-validate` sends requests like a producer's, and its values are JSON of the given size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ each_load = pytest.mark.parametrize("load", LOADS, ids=[load.title for load in L
 
 
 @each_load
-def test_a_request_holds_as_many_records_as_its_workload_says(load: Workload) -> None:
+def test_a_request_has_the_number_of_records_of_its_workload(load: Workload) -> None:
     data = load.request().one(7)
 
     _, header_size = entity_reader(ProduceRequest.__header_schema__)(data, 4)
@@ -39,7 +39,7 @@ def test_a_request_holds_as_many_records_as_its_workload_says(load: Workload) ->
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_every_partition_has_its_answer(partitions: int) -> None:
+def test_every_partition_has_a_response(partitions: int) -> None:
     data = frames.response(frames.produce_response(partitions)).one(7)
 
     _, header_size = entity_reader(ProduceResponse.__header_schema__)(data, 4)
@@ -50,7 +50,7 @@ def test_every_partition_has_its_answer(partitions: int) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 1 << 10, 64 << 10])
-def test_a_value_is_json_of_exactly_the_size_asked_for(size: int) -> None:
+def test_a_value_is_json_of_exactly_the_given_size(size: int) -> None:
     text = value(size, random.Random(size))
     assert len(text) == size
     assert find_fault(text, 0, size, 8) is None

@@ -1,4 +1,4 @@
-"""`make demo`: it shows records passing, ends by itself, and says so when something is missing."""
+"""`make demo`: it shows live figures, ends by itself, and reports an unexpected result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_listening(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_demo_that_is_stopped_takes_its_sidecar_along(tmp_path: Path) -> None:
+def test_a_stopped_demo_stops_its_sidecar(tmp_path: Path) -> None:
     demo = Program(DEMO, tmp_path / "output")
     try:
         port = listening_sidecar(demo)
@@ -52,19 +52,19 @@ def listening_sidecar(demo: Program) -> int:
     return found[0]
 
 
-def test_the_demo_shows_records_pass_and_says_what_was_seen(runs: Runs) -> None:
+def test_the_demo_shows_its_figures_and_results(runs: Runs) -> None:
     code = runs.demo.popen.wait(40)
     text = runs.demo.output()
     assert code == 0, text
     assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
     assert "0 records lost, 0 read twice" in text
     assert "30 cut off records to 'payments': 30 INVALID_RECORD" in text
-    assert "62 records refused, by the sidecar's own count" in text
+    assert "62 records rejected, by the sidecar's own count" in text
     assert "requires records to" in text
     assert re.search(r"in the log +written-by=demo-customers +\{.*4111111111111111", text)
     assert re.search(r"consumed +written-by=demo-customers +\{.*\*\*\*1111", text)
     assert "its consumer got the card number masked" in text
-    assert "a broker's own address told to a client: never" in text
+    assert "a broker's own address in a client's metadata: never" in text
     assert '"message": "connection ended"' in text
     assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)
     assert "WRONG" not in text
@@ -94,7 +94,7 @@ def wrong(findings: Iterator[SimpleNamespace]) -> list[str]:
         ([0], [0, 1], ["2 records sent, 1 acknowledged, 2 read"]),
     ],
 )
-def test_records_that_are_lost_or_come_twice_are_found(
+def test_lost_and_duplicate_records_are_detected(
     acknowledged: list[int], read: list[int], sentences: list[str], ledger: ModuleType
 ) -> None:
     records = ledger.Ledger(sent=2)
@@ -105,11 +105,11 @@ def test_records_that_are_lost_or_come_twice_are_found(
     assert wrong(records.findings()) == sentences
 
 
-def test_a_broker_address_that_reaches_a_client_is_found(ledger: ModuleType) -> None:
+def test_a_broker_address_in_a_clients_metadata_is_detected(ledger: ModuleType) -> None:
     assert wrong(ledger.address_findings({"b:1", "b:2"}, {"s:1", "s:2"}, {"s:1", "s:2"})) == []
     assert wrong(ledger.address_findings({"b:1", "b:2"}, {"s:1", "s:2"}, {"s:1", "b:2"}))[1].endswith(": b:2")
 
 
-def test_records_that_went_past_the_sidecar_are_found(ledger: ModuleType) -> None:
+def test_records_that_bypassed_the_sidecar_are_detected(ledger: ModuleType) -> None:
     assert wrong(ledger.relay_findings(4, {"Produce": 1, "Fetch": 1})) == []
     assert wrong(ledger.relay_findings(4, {"Produce": 1}))

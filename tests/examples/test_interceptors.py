@@ -1,4 +1,4 @@
-"""The examples of hooks, in a sidecar in front of a cluster: each does what its first line says."""
+"""The examples of hooks, in a sidecar with a cluster: each does what its docstring says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT_S = 20.0
 
 
 class Example:
-    """The examples' sidecar, and the cluster behind it."""
+    """The examples' sidecar and its cluster."""
 
     def __init__(self, listen: str, admin: str, brokers: str) -> None:
         self.listen, self.brokers = listen, brokers
@@ -82,7 +82,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
         cluster.kill()
 
 
-def test_on_send_every_record_says_whose_it_is(example: Example) -> None:
+def test_on_send_adds_the_owner_to_every_record(example: Example) -> None:
     with_consumer = example.consumer("anybody")
     records = read(with_consumer, 3)
     with_consumer.close()
@@ -97,7 +97,7 @@ def test_on_acknowledgement_counts_what_was_written(example: Example) -> None:
     assert example.metric(f"kafka_sidecar_receipts_total{{{labels}}}") == 3
 
 
-def test_on_consume_leaves_other_tenants_records_out_and_the_position_moves_on(example: Example) -> None:
+def test_on_consume_removes_other_tenants_records_and_the_position_advances(example: Example) -> None:
     consumer = example.consumer("shop-reader")
     records = read(consumer, 2)
     assert [(record.value(), record.headers()) for record in records] == [
@@ -111,7 +111,7 @@ def test_on_consume_leaves_other_tenants_records_out_and_the_position_moves_on(e
     consumer.close()
 
 
-def test_pre_commit_keeps_a_group_from_going_backwards_and_on_commit_sees_how_far_it_is(example: Example) -> None:
+def test_pre_commit_prevents_smaller_offsets_and_on_commit_sees_the_committed_ones(example: Example) -> None:
     consumer = example.consumer("anybody")
     partition = TopicPartition("orders", 0)
     for offset in (2, 1):  # the second is answered with success, and changes nothing

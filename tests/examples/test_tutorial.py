@@ -1,4 +1,4 @@
-"""The tutorial is typed as it stands: its programs start, its Python prints and its commands answer what it says."""
+"""The tutorial as it is written: its programs start, its Python and its commands print the shown output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BIN = Path(sys.executable).parent
 
 
-def test_the_python_of_the_tutorial_prints_what_it_says(runs: Runs) -> None:
+def test_the_python_of_the_tutorial_prints_the_shown_output(runs: Runs) -> None:
     assert runs.typed.popen.wait(30) == 0, runs.typed.output()
     first = int(runs.sidecar.listen.rpartition(":")[2]) + 1
     nodes = [f"{node} 127.0.0.1 {first + node}" for node in (1, 2, 3)]
@@ -27,7 +27,7 @@ def test_the_python_of_the_tutorial_prints_what_it_says(runs: Runs) -> None:
     assert 'client_to_proxy_request_total{api_key="Produce"} 1.0' in runs.sidecar.get("/metrics")
 
 
-def test_the_commands_of_the_tutorial_answer_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_tutorial_print_the_shown_output(tmp_path: Path) -> None:
     blocks = page("docs/tutorial.md").blocks
     file = next(block.text for block in blocks if block.language == "yaml")
     right, wrong = [block.text for block in blocks if block.language == "console"][:2]
@@ -36,7 +36,7 @@ def test_the_commands_of_the_tutorial_answer_what_it_says(tmp_path: Path) -> Non
         assert_answers(tmp_path, console, code)
 
 
-def test_the_policy_and_the_interceptor_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
+def test_the_policy_and_the_interceptor_of_the_tutorial_work_as_described(tmp_path: Path) -> None:
     blocks = page("docs/tutorial.md").blocks
     for block in blocks:
         if block.mark is not None and block.mark.startswith("file "):

@@ -1,4 +1,4 @@
-"""Good and bad records for a topic that is validated, and what their producer hears of them."""
+"""Valid and invalid records for a topic with policies, and what their producer gets for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRACED = {"trace-id": b"4bf92f35"}
 VERSION = 11  # of Produce: the newest that names topics
 LENGTH = Struct(">i")
 
-# What is sent: what is good or bad about it, value, headers.
+# The records: kind, value, headers.
 KINDS: list[tuple[str, bytes, dict[str, bytes]]] = [
     ("good", b'{"payment": 1, "amount": 12.5}', TRACED),
     ("cut off", b'{"payment": 2, "amount": 1', TRACED),
@@ -39,10 +39,10 @@ BATCHES = 30  # of each kind
 
 
 class Payments:
-    """A producer that sends each record in a batch of its own, and keeps what it hears."""
+    """A producer that sends each record in a batch of its own, and counts the results."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self.heard: dict[str, Counter[str]] = {kind: Counter() for kind, _, _ in KINDS}
+        self.results: dict[str, Counter[str]] = {kind: Counter() for kind, _, _ in KINDS}
         self._producer = Producer(
             {"bootstrap.servers": bootstrap_servers, "client.id": "demo-payments", "enable.idempotence": True,
              "batch.num.messages": 1}
@@ -56,20 +56,20 @@ class Payments:
         self._producer.close()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self.heard[(message.key() or b"").decode()]["stored" if error is None else error.name()] += 1
+        self.results[(message.key() or b"").decode()]["stored" if error is None else error.name()] += 1
 
     def findings(self) -> Iterator[Finding]:
-        for kind, heard in self.heard.items():
+        for kind, counts in self.results.items():
             expected = "stored" if kind == "good" else "INVALID_RECORD"
-            told = ", ".join(f"{number} {what}" for what, number in heard.items())
-            yield Finding(heard == {expected: BATCHES}, f"{BATCHES} {kind} records to {TOPIC!r}: {told}")
+            results = ", ".join(f"{number} {result}" for result, number in counts.items())
+            yield Finding(counts == {expected: BATCHES}, f"{BATCHES} {kind} records to {TOPIC!r}: {results}")
 
 
-def answer_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
-    """What the protocol tells a producer whose batch holds a record of each kind (KIP-467)."""
+def response_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
+    """The response to a batch with one record of each kind (KIP-467)."""
     records = build_batch(
         [
-            NewRecord(value=value, headers=tuple(Header(key.encode(), told) for key, told in headers.items()))
+            NewRecord(value=value, headers=tuple(Header(key.encode(), value) for key, value in headers.items()))
             for _, value, headers in KINDS
         ]
     )
@@ -89,16 +89,16 @@ def answer_on_the_wire(bootstrap_servers: str) -> PartitionProduceResponse:
     return response.responses[0].partition_responses[0]
 
 
-def reasons_table(answer: PartitionProduceResponse) -> Table:
-    """The record errors of an answer."""
+def reasons_table(response: PartitionProduceResponse) -> Table:
+    """The record errors of a response."""
     table = Table(
         box=SIMPLE,
-        title=f"One batch of {len(KINDS)} records for {TOPIC!r}, refused: {KafkaError(answer.error_code).name()}",
-        caption=f"{TOPIC!r} takes JSON with the header trace-id: examples/demo.yaml. The answer names each bad record.",
+        title=f"One batch of {len(KINDS)} records for {TOPIC!r}, rejected: {KafkaError(response.error_code).name()}",
+        caption=f"{TOPIC!r} takes JSON with the header trace-id: examples/demo.yaml.",
     )
-    for column in ("record", "it was", "its producer is told"):
+    for column in ("record", "kind", "error message"):
         table.add_column(column)
-    told = {error.batch_index: error.batch_index_error_message for error in answer.record_errors}
+    messages = {error.batch_index: error.batch_index_error_message for error in response.record_errors}
     for index, (kind, _, _) in enumerate(KINDS):
-        table.add_row(str(index), kind, told.get(index, "not stored either: its batch is refused"))
+        table.add_row(str(index), kind, messages.get(index, "not stored either: its batch is rejected"))
     return table
