@@ -32,7 +32,7 @@ from kafka_sidecar.codec.records import (
     with_header,
 )
 from kafka_sidecar.codec.records.compression import compress, decompress
-from kafka_sidecar.proxy.runtime import allocator
+from kafka_sidecar.proxy.runtime.allocator import configure_allocator
 
 LIMIT = 100 << 20
 ATTRIBUTES_AT, RECORDS_AT = 21, 61  # where the bytes covered by the checksum begin, and the records
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
     options = parser.parse_args()
-    allocator.settle()  # as in the sidecar; without it page faults of each new megabyte cost more than writing it
+    configure_allocator()  # as in the sidecar, or page faults would dominate
     chance = random.Random(1)
     rows = []
     for workload in chosen(options.only):

@@ -129,7 +129,7 @@ def _runner() -> asyncio.Runner:
 
 async def serve(settings: Config, path: Path | None, read_config: Callable[[], Config]) -> None:
     """Run one sidecar until its drain has ended."""
-    from kafka_sidecar.proxy.runtime.allocator import settle
+    from kafka_sidecar.proxy.runtime.allocator import configure_allocator
     from kafka_sidecar.proxy.server import Server
     from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
@@ -148,7 +148,7 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
         raise ConfigError(f"{path or 'environment'}: {error}") from error
     await server.start()
     admin_server, admin_address = await _start_admin(server)
-    settle()
+    configure_allocator()
     watching = _watch(server, path, read_config)
     log.info(
         "serving",

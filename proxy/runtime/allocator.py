@@ -1,7 +1,7 @@
-"""Keep glibc's allocator from giving pages back and asking for them again with every large read.
+"""Limits of glibc's allocator, so that large reads do not unmap and map memory each time.
 
-A read of some hundred kilobytes is above glibc's threshold for a mapping of its own: mapped, faulted in by pages and
-unmapped each time, which costs more than relaying it. Both limits are needed, either alone changes nothing
+A read of some hundred kilobytes is above glibc's threshold for a mapping of its own: it is mapped, faulted in page by
+page and unmapped each time, which costs more than relaying it. Both limits are needed; one alone changes nothing
 (docs/reference/benchmarks.md has the figures).
 """
 
@@ -13,22 +13,22 @@ from functools import cache
 from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-TRIM_THRESHOLD = 8 << 20
-MMAP_THRESHOLD = 4 << 20
+TRIM_THRESHOLD_BYTES = 8 << 20
+MMAP_THRESHOLD_BYTES = 4 << 20
 
 
-def settle() -> None:
-    """Set the allocator's limits, and give back what starting up has left. Does nothing where there is no glibc."""
+def configure_allocator() -> None:
+    """Release the garbage of start-up, and set the limits, if the C library is glibc."""
     gc.collect()
     gc.freeze()
     give_back()
     if (libc := _glibc()) is not None:
-        libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD)
-        libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)
+        libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
 def give_back() -> None:
-    """Give the system all pages that nobody uses: free pieces between those in use would be kept for good."""
+    """Return all unused pages to the system: glibc would keep those between used ones."""
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)
 

@@ -1,4 +1,4 @@
-"""Background tasks that cannot be lost: a reference is kept, a crash is logged."""
+"""Background tasks: a reference is kept until they end, a crash is logged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _ended(task: asyncio.Task[Any]) -> None:
 
 
 async def stop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel and wait until they are gone."""
+    """Cancel the tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The running sidecar among brokers that come, go, hang and move."""
+"""The running sidecar with brokers that join, leave, hang and move."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "FIRST_RETRY_S", 0.01)
 
 
-def told(frame: bytes) -> dict[int, tuple[str, int]]:
+def addresses_in(frame: bytes) -> dict[int, tuple[str, int]]:
     """Node -> address in a Metadata response."""
     return {node.node_id: (node.host, node.port) for node in oracle.read_response(3, 12, frame)[1].brokers}
 
 
-async def who_answers(port: int) -> bytes:
+async def response_of(port: int) -> bytes:
     async with connected(port) as client:
         return (await client.ask(HEARTBEAT))[8:]
 
 
 @contextmanager
 def hanging() -> Iterator[str]:
-    """An address where connections are never accepted nor refused: its backlog is full."""
+    """An address that neither accepts nor refuses connections: its backlog is full."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -53,25 +53,25 @@ def hanging() -> Iterator[str]:
         yield "{}:{}".format(*listener.getsockname())
 
 
-async def test_each_node_is_reached_at_its_own_port_and_a_live_one_at_the_bootstrap_port() -> None:
+async def test_each_node_has_its_own_port_and_the_bootstrap_port_connects_to_a_live_one() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = two.cluster = [one, two]
         async with serving(one) as server:
             await until(lambda: len(server.addresses.nodes) == 2)
-            assert await who_answers(port_of(server)) == b"node 1"
-            assert await who_answers(port_of(server, 1)) == b"node 1"
-            assert await who_answers(port_of(server, 2)) == b"node 2"
+            assert await response_of(port_of(server)) == b"node 1"
+            assert await response_of(port_of(server, 1)) == b"node 1"
+            assert await response_of(port_of(server, 2)) == b"node 2"
 
 
-async def test_a_client_is_told_the_sidecars_ports_and_can_connect_to_them_at_once() -> None:
+async def test_a_client_gets_the_sidecars_ports_and_can_connect_at_once() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = [one]
         async with serving(one) as server, connected(port_of(server)) as client:
             await until(lambda: len(server.addresses.nodes) == 1)
             one.cluster = [one, two]
-            addresses = told(await client.ask(METADATA))
+            addresses = addresses_in(await client.ask(METADATA))
             assert addresses == {1: ("127.0.0.1", port_of(server, 1)), 2: ("127.0.0.1", port_of(server, 2))}
-            assert await who_answers(addresses[2][1]) == b"node 2"
+            assert await response_of(addresses[2][1]) == b"node 2"
 
 
 async def test_a_broker_that_is_down_at_the_start_is_used_once_it_is_up() -> None:
@@ -84,12 +84,12 @@ async def test_a_broker_that_is_down_at_the_start_is_used_once_it_is_up() -> Non
         await until(lambda: server.metrics.disconnects["broker_unreachable"])
         assert not server.metrics.cluster_reached
         async with broker:
-            assert await who_answers(port_of(server)) == b"node 1"
+            assert await response_of(port_of(server)) == b"node 1"
             await until(lambda: server.addresses.nodes)
-            assert await who_answers(port_of(server, 1)) == b"node 1"
+            assert await response_of(port_of(server, 1)) == b"node 1"
 
 
-async def test_a_broker_that_goes_away_closes_its_sessions_and_is_used_again_when_it_is_back() -> None:
+async def test_a_stopped_broker_closes_its_sessions_and_is_used_again_after_its_restart() -> None:
     async with FakeBroker(1) as broker, serving(broker, **QUICK) as server:
         await until(lambda: server.addresses.nodes)
         async with connected(port_of(server, 1)) as client:
@@ -100,27 +100,27 @@ async def test_a_broker_that_goes_away_closes_its_sessions_and_is_used_again_whe
         async with connected(port_of(server, 1)) as client:
             assert await client.rest() == b""
         await broker.start()
-        assert await who_answers(port_of(server, 1)) == b"node 1"
+        assert await response_of(port_of(server, 1)) == b"node 1"
 
 
-async def test_the_next_bootstrap_server_is_used_when_one_is_down_and_the_dead_one_is_not_tried_first_again() -> None:
+async def test_an_unreachable_bootstrap_server_is_tried_last() -> None:
     dead = await FakeBroker(1).start()
     await dead.stop()
     async with FakeBroker(2) as alive, serving(dead, alive) as server:
         for _ in range(6):
-            assert await who_answers(port_of(server)) == b"node 2"
+            assert await response_of(port_of(server)) == b"node 2"
         assert server.metrics.connect_failures["broker_unreachable"] <= 1
 
 
-async def test_a_bootstrap_server_that_hangs_costs_one_connect_timeout_and_no_client() -> None:
+async def test_a_hanging_bootstrap_server_costs_one_connect_timeout_and_no_client() -> None:
     with hanging() as dead:
         async with FakeBroker(2) as alive, serving(dead, alive, connections={"connect_timeout": "100ms"}) as server:
             for _ in range(6):
-                assert await who_answers(port_of(server)) == b"node 2"
+                assert await response_of(port_of(server)) == b"node 2"
             assert server.metrics.connect_failures["connect_timeout"] <= 1
 
 
-async def test_a_node_that_hangs_closes_its_clients_after_the_connect_timeout() -> None:
+async def test_clients_of_a_hanging_node_are_closed_after_the_connect_timeout() -> None:
     with hanging() as dead:
         async with FakeBroker(1) as one, serving(one, connections={"connect_timeout": "100ms"}) as server:
             two = FakeBroker(2)
@@ -134,28 +134,28 @@ async def test_a_node_that_hangs_closes_its_clients_after_the_connect_timeout() 
             await until(lambda: server.metrics.disconnects["connect_timeout"] == 1)
 
 
-async def test_known_brokers_stand_in_when_all_bootstrap_servers_are_gone() -> None:
+async def test_known_brokers_replace_unreachable_bootstrap_servers() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = two.cluster = [one, two]
         async with serving(one) as server:
             await until(lambda: len(server.addresses.nodes) == 2)
             await one.stop()
-            assert await who_answers(port_of(server)) == b"node 2"
+            assert await response_of(port_of(server)) == b"node 2"
 
 
-async def test_a_broker_with_a_host_that_cannot_be_is_no_reason_to_hang() -> None:
+async def test_a_broker_with_an_invalid_host_is_unreachable() -> None:
     async with FakeBroker(1) as one, serving(one) as server:
         two = FakeBroker(2)
         two.host = "empty..label"
         one.cluster = [one, two]
         async with connected(port_of(server)) as client:
-            assert told(await client.ask(METADATA))[2] == ("127.0.0.1", port_of(server, 2))
+            assert addresses_in(await client.ask(METADATA))[2] == ("127.0.0.1", port_of(server, 2))
         async with connected(port_of(server, 2)) as client:
             assert await client.rest() == b""
         await until(lambda: server.metrics.disconnects["broker_unreachable"] == 1)
 
 
-async def test_a_client_that_knows_a_nodes_port_finds_the_node_right_after_a_restart() -> None:
+async def test_a_client_with_a_nodes_port_reaches_the_node_right_after_a_restart() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = two.cluster = [one, two]
         async with serving(one) as before:
@@ -163,11 +163,11 @@ async def test_a_client_that_knows_a_nodes_port_finds_the_node_right_after_a_res
             port = port_of(before, 2)
         async with serving(one, listen=port_of(before)) as after_restart:
             await until(lambda: after_restart.addresses.nodes)
-            assert await who_answers(port) == b"node 2"
+            assert await response_of(port) == b"node 2"
             assert not [asked for asked in one.requests if b"app" in asked.frame]
 
 
-async def test_brokers_in_the_state_file_are_found_where_the_cluster_may_not_be_asked(tmp_path: Any) -> None:
+async def test_brokers_of_the_state_file_are_reachable_if_metadata_requests_are_not_allowed(tmp_path: Any) -> None:
     nodes = {"state_file": tmp_path / "state.json"}
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = [one, two]
@@ -175,10 +175,10 @@ async def test_brokers_in_the_state_file_are_found_where_the_cluster_may_not_be_
             await client.ask(METADATA)
         one.answers[ApiKey.METADATA] = stall
         async with serving(one, nodes=nodes, listen=port_of(before)) as after_restart:
-            assert await who_answers(port_of(after_restart, 2)) == b"node 2"
+            assert await response_of(port_of(after_restart, 2)) == b"node 2"
 
 
-async def test_a_broker_that_left_loses_its_listener_but_not_its_sessions_and_gets_its_port_again() -> None:
+async def test_a_broker_that_left_keeps_its_sessions_and_gets_the_same_port_again() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = [one, two]
         async with serving(one, **QUICK) as server:
@@ -194,10 +194,10 @@ async def test_a_broker_that_left_loses_its_listener_but_not_its_sessions_and_ge
                 assert (await client.ask(HEARTBEAT))[8:] == b"node 2"
             one.cluster = [one, two]
             await until(lambda: len(server.addresses.nodes) == 2)
-            assert await who_answers(port_of(server, 2)) == b"node 2"
+            assert await response_of(port_of(server, 2)) == b"node 2"
 
 
-async def test_a_broker_that_moved_is_reached_at_its_new_address_through_its_old_port() -> None:
+async def test_a_broker_that_moved_keeps_its_local_port() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as before, FakeBroker(2) as moved:
         moved.answers[ApiKey.HEARTBEAT] = fixed(oracle.framed(bytes(4) + b"moved"))
         one.cluster = [one, before]
@@ -205,10 +205,10 @@ async def test_a_broker_that_moved_is_reached_at_its_new_address_through_its_old
             await until(lambda: len(server.addresses.nodes) == 2)
             one.cluster = [one, moved]
             await until(lambda: server.addresses.nodes[2].port == moved.port)
-            assert await who_answers(port_of(server, 2)) == b"moved"
+            assert await response_of(port_of(server, 2)) == b"moved"
 
 
-async def test_a_port_that_another_program_has_is_replaced_by_one_that_works() -> None:
+async def test_a_node_port_in_use_is_replaced_by_another() -> None:
     async with FakeBroker(1) as one, serving(one) as server:
         await until(lambda: server.addresses.nodes)
         with socket.socket() as other:
@@ -216,12 +216,12 @@ async def test_a_port_that_another_program_has_is_replaced_by_one_that_works() -
             other.listen()
             async with FakeBroker(2) as two, connected(port_of(server)) as client:
                 one.cluster = [one, two]
-                port = told(await client.ask(METADATA))[2][1]
+                port = addresses_in(await client.ask(METADATA))[2][1]
                 assert port != port_of(server, 2)
-                assert await who_answers(port) == b"node 2"
+                assert await response_of(port) == b"node 2"
 
 
-async def test_a_taken_port_is_an_error_that_names_it() -> None:
+async def test_a_listen_port_in_use_is_an_error_that_names_it() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -230,14 +230,14 @@ async def test_a_taken_port_is_an_error_that_names_it() -> None:
                 raise AssertionError("served")
 
 
-async def test_a_cluster_that_demands_sasl_is_reached_though_it_does_not_answer() -> None:
+async def test_a_cluster_that_requires_sasl_counts_as_reached_without_a_response() -> None:
     async with FakeBroker(1) as broker:
         broker.answers[ApiKey.METADATA] = stall
         async with serving(broker) as server:
             await until(lambda: server.metrics.cluster_reached)
 
 
-async def test_answers_come_in_order_though_the_broker_is_slow() -> None:
+async def test_responses_are_in_request_order_though_the_broker_is_slow() -> None:
     async with FakeBroker(1) as broker, serving(broker) as server:
         broker.answers[ApiKey.HEARTBEAT] = after(0.02, named)
         async with connected(port_of(server)) as client:
@@ -247,7 +247,7 @@ async def test_answers_come_in_order_though_the_broker_is_slow() -> None:
             assert [(await client.frame())[7] for _ in range(4)] == [7, 1, 3, 7]
 
 
-async def test_an_error_while_asking_the_cluster_is_not_the_end_of_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_in_a_metadata_refresh_does_not_end_the_refreshing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeBroker(1) as broker:
         broken = iter([KeyError("oops")])
 

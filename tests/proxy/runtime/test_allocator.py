@@ -1,4 +1,4 @@
-"""Settling memory: what it may not break. What it saves is measured in bench/."""
+"""The allocator's configuration breaks nothing. Its benefit is measured in bench/."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_sidecar.proxy.runtime.allocator import settle
+from kafka_sidecar.proxy.runtime.allocator import configure_allocator
 
 
 @pytest.fixture(autouse=True)
 def _unfrozen() -> Iterator[None]:
-    """What `tests/conftest.py` has frozen would hide what `settle` does."""
+    """Objects frozen by `tests/conftest.py` would hide those that `configure_allocator` freezes."""
     gc.unfreeze()
     yield
     gc.freeze()
 
 
-def test_what_was_there_is_not_looked_at_by_later_collections() -> None:
+def test_existing_objects_are_frozen() -> None:
     assert gc.get_freeze_count() == 0
-    settle()
+    configure_allocator()
     assert gc.get_freeze_count() > 0
 
 
-def test_garbage_of_starting_up_is_collected_first() -> None:
+def test_garbage_of_start_up_is_collected_first() -> None:
     class Knot:
         def __init__(self) -> None:
             self.itself = self
 
     Knot()
-    settle()
+    configure_allocator()
     gc.unfreeze()
     assert not [thing for thing in gc.get_objects() if type(thing) is Knot]
 
 
-def test_a_c_library_that_has_no_such_limits_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_is_not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    settle()
+    configure_allocator()
     assert gc.get_freeze_count() > 0

@@ -1,4 +1,4 @@
-"""Slow peers, crowds and farewells: what is held in memory, and that everything that was opened is closed."""
+"""Slow peers, many clients, drains: bounded buffers, and everything opened is closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_sidecar.proxy.server import Server
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 FETCH = request(ApiKey.FETCH, 11, 7, bytes(40))
 ENDPOINTS_FETCH = oracle.request_frame(oracle.request(ApiKey.FETCH, 17), 7)
-LARGEST_READ = 256 << 10  # of asyncio's transports; uvloop's is a little less
+MAX_READ_BYTES = 256 << 10  # of asyncio's transports; uvloop's is a little less
 WINDOW = 64 << 10
 SMALL: dict[str, Any] = {"connections": {"window": WINDOW}}
 LARGE = oracle.framed(bytes(4) + bytes(range(256)) * 4096 * 12)
@@ -31,37 +31,37 @@ def only(server: Server) -> Connection:
     return connection
 
 
-def held(connection: Connection) -> tuple[int, int]:
-    """Bytes that wait in the two write buffers: for the client, for the broker."""
+def buffered(connection: Connection) -> tuple[int, int]:
+    """Bytes in the two write buffers: for the client, for the broker."""
     sides = connection.client.transport, connection.broker.transport if connection.broker else None
     waiting = [side.get_write_buffer_size() if side is not None else 0 for side in sides]
     return waiting[0], waiting[1]
 
 
-async def settled(connection: Connection) -> tuple[int, int]:
-    """What is held once nothing moves any more."""
+async def settled_buffers(connection: Connection) -> tuple[int, int]:
+    """The buffered bytes once they no longer change."""
     seen: list[tuple[tuple[int, int], int, int]] = []
     while len(seen) < 3 or seen[-3:] != seen[-1:] * 3:
         await asyncio.sleep(0.02)
-        seen.append((held(connection), connection.bytes_from_broker, connection.bytes_from_client))
+        seen.append((buffered(connection), connection.bytes_from_broker, connection.bytes_from_client))
     return seen[-1][0]
 
 
-async def test_a_client_that_does_not_read_holds_one_window_and_one_read_of_the_response() -> None:
+async def test_for_a_client_that_does_not_read_one_window_and_one_read_are_buffered() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.FETCH] = fixed(LARGE)
         client.pause()
         client.send(FETCH)
         await until(lambda: broker.requests and server.connections and only(server).bytes_from_broker)
-        for_client, for_broker = await settled(only(server))
-        assert 0 < for_client <= WINDOW + LARGEST_READ
+        for_client, for_broker = await settled_buffers(only(server))
+        assert 0 < for_client <= WINDOW + MAX_READ_BYTES
         assert for_broker == 0
         assert only(server).bytes_from_broker < len(LARGE) // 2
         client.resume()
         assert await client.frame() == LARGE[:4] + b"\0\0\0\7" + LARGE[8:]
 
 
-async def test_a_client_that_reads_in_sips_gets_every_byte() -> None:
+async def test_a_slow_client_gets_every_byte() -> None:
     response = oracle.response_frame(
         oracle.response(1, 17, responses=[{"partitions": [{"records": bytes(range(250)) * 8000}]}]), 7
     )
@@ -78,33 +78,33 @@ async def test_a_client_that_reads_in_sips_gets_every_byte() -> None:
             assert got == response
 
 
-async def test_a_broker_that_does_not_read_holds_one_window_and_one_read_of_the_requests() -> None:
+async def test_for_a_broker_that_does_not_read_one_window_and_one_read_are_buffered() -> None:
     asked = request(ApiKey.HEARTBEAT, 3, 7, bytes(1 << 20))
     async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
         broker.reading.clear()
         client.send(asked * 24)
         await until(lambda: server.connections and only(server).bytes_from_client)
-        for_client, for_broker = await settled(only(server))
-        assert 0 < for_broker <= WINDOW + LARGEST_READ
+        for_client, for_broker = await settled_buffers(only(server))
+        assert 0 < for_broker <= WINDOW + MAX_READ_BYTES
         assert for_client == 0
         broker.reading.set()
         await until(lambda: len(broker.requests) >= 24)
         assert {asked.frame for asked in broker.requests if asked.key == ApiKey.HEARTBEAT} == {asked}
 
 
-async def test_a_slow_client_that_leaves_ends_the_brokers_connection_too() -> None:
+async def test_a_slow_client_that_disconnects_ends_the_brokers_connection_too() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server:
         broker.answers[ApiKey.FETCH] = fixed(LARGE)
         async with connected(port_of(server)) as client:
             client.pause()
             client.send(FETCH)
-            await until(lambda: server.connections and held(only(server))[0] > WINDOW)
+            await until(lambda: server.connections and buffered(only(server))[0] > WINDOW)
             client.abort()
         await until(lambda: not server.connections)
         await until(lambda: not broker.open)
 
 
-async def test_a_broker_that_breaks_off_midway_ends_the_clients_connection_after_what_it_said() -> None:
+async def test_a_broker_that_disconnects_within_a_response_ends_the_clients_connection_after_its_bytes() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.HEARTBEAT] = hang_up(b"\0\0\1\0\0\0\0\7half an answer")
         client.send(HEARTBEAT)
@@ -112,7 +112,7 @@ async def test_a_broker_that_breaks_off_midway_ends_the_clients_connection_after
         await until(lambda: server.metrics.disconnects["broker_closed"] == 1)
 
 
-async def test_probes_that_only_connect_leave_nothing_behind() -> None:
+async def test_probes_that_only_connect_leak_nothing() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server:
         for turn in range(10):
             clients = [await Client.connect(port_of(server)) for _ in range(20)]
@@ -125,7 +125,7 @@ async def test_probes_that_only_connect_leave_nothing_behind() -> None:
         await until(lambda: not broker.open)
 
 
-async def test_clients_that_leave_while_the_broker_is_dialled_leave_nothing_behind() -> None:
+async def test_clients_that_disconnect_before_the_broker_is_connected_leak_nothing() -> None:
     with socket.socket() as dead:
         dead.bind(("127.0.0.1", 0))
         dead.listen(0)
@@ -157,7 +157,7 @@ async def test_no_task_is_left_when_connections_and_sidecar_have_ended() -> None
     assert [thing for thing in gc.get_objects() if type(thing) is Connection] == []
 
 
-async def test_bytes_that_are_no_kafka_get_one_log_line_and_a_closed_connection(
+async def test_bytes_that_are_not_kafka_get_one_log_line_and_a_closed_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server:
@@ -172,7 +172,7 @@ async def test_bytes_that_are_no_kafka_get_one_log_line_and_a_closed_connection(
         assert {record.levelname for record in ends} == {"WARNING"}
 
 
-async def test_a_broker_that_speaks_tls_is_told_as_such() -> None:
+async def test_a_tls_alert_of_a_broker_ends_the_connection_as_unreadable() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server:
         broker.answers[ApiKey.HEARTBEAT] = hang_up(bytes.fromhex("15030300020250"))
         async with connected(port_of(server)) as client:
@@ -181,7 +181,7 @@ async def test_a_broker_that_speaks_tls_is_told_as_such() -> None:
         await until(lambda: server.metrics.disconnects == {"unreadable_response": 1})
 
 
-async def test_while_it_drains_open_sessions_are_served_and_new_ones_refused() -> None:
+async def test_a_drain_serves_open_connections_and_refuses_new_ones() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
         draining = asyncio.ensure_future(server.drain(asyncio.Event()))
@@ -197,9 +197,9 @@ async def test_while_it_drains_open_sessions_are_served_and_new_ones_refused() -
         assert server.metrics.disconnects == {"client_closed": 1}
 
 
-@pytest.mark.parametrize("told", ["by the limit", "by a second signal"])
-async def test_a_drain_comes_to_an_end_and_closes_what_is_still_open(told: str) -> None:
-    limit = {"drain_timeout": "50ms" if told == "by the limit" else "1h"}
+@pytest.mark.parametrize("ended", ["by the limit", "by a second signal"])
+async def test_the_end_of_a_drain_closes_open_connections(ended: str) -> None:
+    limit = {"drain_timeout": "50ms" if ended == "by the limit" else "1h"}
     async with FakeBroker() as broker, serving(broker, connections=limit) as server:
         broker.answers[ApiKey.HEARTBEAT] = stall
         async with connected(port_of(server)) as client:
@@ -209,7 +209,7 @@ async def test_a_drain_comes_to_an_end_and_closes_what_is_still_open(told: str) 
             draining = asyncio.ensure_future(server.drain(hurry))
             await asyncio.sleep(0.01)
             assert not draining.done()
-            if told == "by a second signal":
+            if ended == "by a second signal":
                 hurry.set()
             async with asyncio.timeout(1):
                 await draining
@@ -217,13 +217,13 @@ async def test_a_drain_comes_to_an_end_and_closes_what_is_still_open(told: str) 
             assert await client.rest() == b""
 
 
-async def test_a_drain_with_nobody_there_ends_at_once() -> None:
+async def test_a_drain_without_connections_ends_at_once() -> None:
     async with FakeBroker() as broker, serving(broker, connections={"drain_timeout": "1h"}) as server:
         async with asyncio.timeout(1):
             await server.drain(asyncio.Event())
 
 
-async def test_two_hundred_at_once_are_all_served() -> None:
+async def test_two_hundred_concurrent_clients_are_served() -> None:
     async with FakeBroker() as broker, serving(broker, **SMALL) as server:
         broker.answers[ApiKey.HEARTBEAT] = named
 

@@ -1,4 +1,4 @@
-"""Background tasks: none is lost, none crashes in silence."""
+"""Background tasks: none is lost, and crashes are logged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
 
-async def test_a_task_that_nobody_holds_runs_to_its_end() -> None:
+async def test_a_task_without_other_references_runs_to_its_end() -> None:
     go_on, done = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -37,7 +37,7 @@ async def test_a_crash_is_logged_with_its_traceback_and_the_tasks_name(caplog: p
     assert vars(record)["task"] == "crash"
 
 
-async def test_a_task_that_is_stopped_is_gone_and_no_news(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stopped_task_is_cancelled_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         await asyncio.sleep(3600)
 
@@ -48,7 +48,7 @@ async def test_a_task_that_is_stopped_is_gone_and_no_news(caplog: pytest.LogCapt
     assert caplog.records == []
 
 
-async def test_stopping_tasks_that_have_ended_is_no_error() -> None:
+async def test_ended_tasks_can_be_stopped() -> None:
     async def work() -> None:
         return
 
