@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.interception import Commits, Intercepting
 
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
-from kafka_sidecar.proxy.admin.exposition import exposed
+from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.interception.exposition import exposed as families
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
@@ -20,7 +20,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def metrics(around: Intercepting) -> tuple[str, Samples]:
     """The page and its samples as Prometheus' own reader has them; a family that is there twice fails."""
     around.observed.guards = around.catalog.guards
-    page = exposed(Metrics(features=[lambda: families(around.observed)])).decode()
+    page = render(Metrics(features=[lambda: families(around.observed)])).decode()
     types = [line for line in page.splitlines() if line.startswith("# TYPE ")]
     assert len({line.split()[2] for line in types}) == len(types)
     return page, {
