@@ -23,7 +23,7 @@ RECORDINGS = ["mock", "librdkafka", "java"]
 # The only responses that may differ, by api key.
 API_VERSIONS, METADATA, FIND_COORDINATOR = 18, 3, 10
 UNSUPPORTED_VERSION = b"\0\x23"  # error code 35
-# What is taken out of the ApiVersions of these brokers: api key -> versions that are offered, versions that are left.
+# What is removed from the ApiVersions of these brokers: api key -> offered versions, remaining versions.
 Cuts = dict[int, tuple[tuple[int, int], tuple[int, int] | None]]
 CUT: dict[str, Cuts] = {
     "mock": {12: ((0, 5), (0, 4))},  # Kafka has no Heartbeat version 5
@@ -99,23 +99,23 @@ def test_the_broker_gets_what_the_client_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_the_client_gets_what_the_broker_said_but_for_three_apis(name: str) -> None:
+def test_only_the_responses_of_three_apis_are_changed(name: str) -> None:
     differing = {exchange.key for exchange, said, got in everything(name) if got != said}
     assert differing == {API_VERSIONS, METADATA, FIND_COORDINATOR}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_brokers_are_told_under_the_sidecars_addresses_and_nothing_else_changes(name: str) -> None:
-    told = 0
+def test_brokers_have_the_sidecars_addresses_and_nothing_else_changes(name: str) -> None:
+    rewritten = 0
     for exchange, said, got in everything(name):
         if exchange.key in (METADATA, FIND_COORDINATOR):
-            assert got == retold(exchange, said)
-            told += got.count(HOST.encode())
-    assert told > 5
+            assert got == with_rewritten_brokers(exchange, said)
+            rewritten += got.count(HOST.encode())
+    assert rewritten > 5
 
 
-def retold(exchange: Exchange, said: bytes, *to: Any) -> bytes:
-    """What stays of a response that names brokers: all but the brokers' addresses. The mock's has bytes left over."""
+def with_rewritten_brokers(exchange: Exchange, said: bytes, *to: Any) -> bytes:
+    """A response with the brokers' addresses replaced. The mock's response has extra bytes at its end."""
     _, entity = oracle.read_response(exchange.key, exchange.version, said, whole=False)
     for broker in [*getattr(entity, "brokers", ()), *getattr(entity, "coordinators", ())] or [entity]:
         plain = oracle.encoded(broker)
@@ -125,17 +125,17 @@ def retold(exchange: Exchange, said: bytes, *to: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_api_versions_is_cut_by_these_apis_and_nothing_else_changes(name: str) -> None:
+def test_api_versions_is_reduced_by_these_apis_and_nothing_else_changes(name: str) -> None:
     seen = 0
     for exchange, said, got in everything(name):
         if exchange.key == API_VERSIONS:
-            assert got == intersected(exchange.version, said, CUT[name])
+            assert got == reduce_versions(exchange.version, said, CUT[name])
             seen += got != said
     assert seen > 5
 
 
-def intersected(version: int, said: bytes, by: Cuts) -> bytes:
-    """What stays of the answer to ApiVersions; all of it where the broker does not know the version (KIP-511)."""
+def reduce_versions(version: int, said: bytes, by: Cuts) -> bytes:
+    """An ApiVersions response reduced by ``by``; unchanged if the broker does not support the version (KIP-511)."""
     if said[8:10] == UNSUPPORTED_VERSION:
         return said
     correlation_id, entity = oracle.read_response(API_VERSIONS, version, said)
@@ -155,7 +155,7 @@ def cut(offered: Any, by: Cuts) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_it_is_the_same_in_chunks_of_any_size(name: str, size: int) -> None:
+def test_chunks_of_any_size_give_the_same_bytes(name: str, size: int) -> None:
     for conversation in recorded(name):
         dialogue = Dialogue()
         for who, frame in conversation.frames:
@@ -166,25 +166,25 @@ def test_it_is_the_same_in_chunks_of_any_size(name: str, size: int) -> None:
 
 @pytest.mark.program
 def test_a_running_sidecar_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One tee before the sidecar, one behind it: what goes in on one side comes out on the other."""
+    """One tee on each side of the sidecar: bytes that go in on one side come out on the other."""
     monkeypatch.syspath_prepend(str(HERE.parents[1] / "examples"))
     import mock_cluster
 
     _keeper, servers = mock_cluster.start()
-    before, behind, listen = asyncio.run(listen_to_both_sides(servers, tmp_path / "log"))
-    heard = [conversation for conversation in before.conversations if conversation.said_by(BROKER)]
+    before, after, listen = asyncio.run(listen_to_both_sides(servers, tmp_path / "log"))
+    client_side = [conversation for conversation in before.conversations if conversation.said_by(BROKER)]
     compared = Counter[int]()
-    for client in heard:
-        broker = partner(client, behind.conversations)
-        behind.conversations.remove(broker)
-        compared += compare(client, broker, behind, listen + 1)
-    assert len(heard) > 5
+    for client in client_side:
+        broker = partner(client, after.conversations)
+        after.conversations.remove(broker)
+        compared += compare(client, broker, after, listen + 1)
+    assert len(client_side) > 5
     assert {0, 1, METADATA, API_VERSIONS} <= compared.keys()
 
 
 async def listen_to_both_sides(servers: str, log: Path) -> tuple[Tee, Tee, int]:
-    async with Tee(addresses(servers)) as behind:
-        sidecar = await asyncio.to_thread(Sidecar, behind.addresses, log)
+    async with Tee(addresses(servers)) as after:
+        sidecar = await asyncio.to_thread(Sidecar, after.addresses, log)
         try:
             await asyncio.to_thread(sidecar.wait)
             listen = addresses(sidecar.bootstrap)[0][1]
@@ -192,7 +192,7 @@ async def listen_to_both_sides(servers: str, log: Path) -> tuple[Tee, Tee, int]:
                 await asyncio.to_thread(produce_and_consume, f"127.0.0.1:{before.ports[listen]}")
         finally:
             sidecar.program.kill()
-    return before, behind, listen
+    return before, after, listen
 
 
 def produce_and_consume(servers: str) -> None:
@@ -200,22 +200,22 @@ def produce_and_consume(servers: str) -> None:
 
 
 def partner(client: Conversation, brokers: list[Conversation]) -> Conversation:
-    """What belongs to it behind the sidecar: the longest conversation in which the same was asked."""
+    """The conversation on the broker's side: the longest one with the same requests."""
     asked = client.said_by(CLIENT)
     same = [other for other in brokers if (said := other.said_by(CLIENT)) and said == asked[: len(said)]]
     return max(same, key=lambda other: len(other.frames))
 
 
-def compare(client: Conversation, broker: Conversation, behind: Tee, first_port: int) -> Counter[int]:
+def compare(client: Conversation, broker: Conversation, after: Tee, first_port: int) -> Counter[int]:
     """The responses of the two; a connection may have ended before the last ones had come through."""
     seen = Counter[int]()
     for exchange, got in zip(exchanges(broker), client.said_by(BROKER), strict=False):
         assert exchange.response is not None
-        said = behind.passed_on(exchange.response)
+        said = after.passed_on(exchange.response)
         if exchange.key == API_VERSIONS:
-            said = intersected(exchange.version, said, CUT["mock"])
+            said = reduce_versions(exchange.version, said, CUT["mock"])
         if exchange.key in (METADATA, FIND_COORDINATOR):
-            said = retold(exchange, said, "127.0.0.1", first_port)
+            said = with_rewritten_brokers(exchange, said, "127.0.0.1", first_port)
         assert got == said
         seen[exchange.key] += 1
     return seen

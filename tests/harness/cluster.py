@@ -187,7 +187,7 @@ class Cluster:
         subprocess.run(java(self.version, *tool), check=True, capture_output=True, timeout=60)
 
     def leaks(self) -> list[Connection]:
-        """Connections to the sidecar's listener of any broker, also of removed ones, that came from somebody else."""
+        """Connections to the sidecar's listener of any broker, also of removed ones, that came from other programs."""
         return [
             connection
             for node in [*self.nodes.values(), *self._removed]

@@ -1,4 +1,4 @@
-"""Who connected to a broker, told by the broker itself: one line of its log per accepted connection."""
+"""The clients that connected to a broker, from the broker's own log: one line per accepted connection."""
 
 from __future__ import annotations
 

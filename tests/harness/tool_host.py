@@ -26,7 +26,7 @@ _LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one call left behind; the code is None when it was not done within its limit."""
+    """The result of one call; the code is None if it did not end within its limit."""
 
     code: int | None
     out: str
