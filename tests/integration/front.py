@@ -59,7 +59,7 @@ class Front:
 def logged(bootstrap: str, topic: str, partition: int = 0, isolation: str = "read_uncommitted") -> list[Message]:
     """The records in the log of a partition, in order."""
     consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "judge", "logger": SILENT, "isolation.level": isolation,
+        "bootstrap.servers": bootstrap, "group.id": "checks", "logger": SILENT, "isolation.level": isolation,
         "enable.partition.eof": True, "fetch.wait.max.ms": 20, "enable.auto.commit": False, "check.crcs": True,
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, partition, 0)])

@@ -1,4 +1,4 @@
-"""What clients notice of crashes behind and of the sidecar: nothing is lost, nothing is there twice."""
+"""Clients during crashes of brokers and of the sidecar: no record is lost, none is duplicated."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class LibrdkafkaTraffic:
 
 def _log(cluster: Cluster, topic: str) -> Counter[int]:
     """How often each number stands in the log, read from the brokers directly."""
-    consumer = Consumer({"bootstrap.servers": cluster.direct, "group.id": "judge", "logger": SILENT})
+    consumer = Consumer({"bootstrap.servers": cluster.direct, "group.id": "checks", "logger": SILENT})
     partitions = [TopicPartition(topic, partition, 0) for partition in range(3)]
     ends = [consumer.get_watermark_offsets(partition, LIMIT_S)[1] for partition in partitions]
     consumer.assign(partitions)

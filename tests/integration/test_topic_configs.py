@@ -75,7 +75,7 @@ def site(
 
 
 def send(sidecar: Sidecar, topic: str, headers: dict[str, str | bytes | None] | None = None) -> KafkaError | None:
-    """What a client is told of one record."""
+    """A client's result for one record."""
     errors: list[KafkaError | None] = []
     client = Producer({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT, "retries": 0})
     client.produce(topic, b"value", headers=headers, on_delivery=lambda error, _: errors.append(error))
@@ -92,7 +92,7 @@ def is_guarded(sidecar: Sidecar, topic: str) -> bool:
 
 
 def shown(sidecar: Sidecar, topic: str) -> str | None:
-    """The topic's policy as an AdminClient is told it."""
+    """The topic's policy as an AdminClient reads it."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = admin_client(sidecar.bootstrap)
     value: str | None = admin.describe_configs([resource])[resource].result(LIMIT_S)[POLICY].value

@@ -1,6 +1,6 @@
 """The same application twice: with Java's interceptors at the broker, and without any through a sidecar that has ours.
 
-What the interceptors were called with, and what the application was told, stands in two transcripts. They are made
+Two transcripts have the calls of the interceptors and the results of the application. They are made
 comparable only in what a proxy sees otherwise; docs/reference/interceptors.md names all of that.
 """
 
@@ -132,7 +132,7 @@ def rounds(events: Iterable[Event]) -> list[list[str]]:
 def stored(bootstrap: str, topic: str) -> list[Mapping[str, Any]]:
     """What is in partition 0 of a topic."""
     consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "judge", "logger": SILENT, "enable.partition.eof": True,
+        "bootstrap.servers": bootstrap, "group.id": "checks", "logger": SILENT, "enable.partition.eof": True,
         "enable.auto.commit": False, "check.crcs": True,
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])

@@ -1,4 +1,4 @@
-"""A broker with a sidecar in front that intercepts, and what its interceptors have told."""
+"""A broker, a sidecar with interceptors, and the events that they have written."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def rules(template: str, events: Path) -> str:
 @dataclass(frozen=True, slots=True)
 class Intercepted(Front):
     java: Mapping[str, ToolHost] = field(default_factory=dict, hash=False)
-    told: Path = Path()
+    events_file: Path = Path()
 
     def events(self, hook: str, **about: object) -> list[dict[str, Any]]:
-        """What interceptors have told of one hook, in order."""
-        all_of_them = map(json.loads, self.told.read_text().splitlines()) if self.told.exists() else ()
+        """The events of one hook, in order."""
+        all_of_them = map(json.loads, self.events_file.read_text().splitlines()) if self.events_file.exists() else ()
         return [
             event for event in all_of_them
             if event["hook"] == hook and all(event.get(key) == value for key, value in about.items())
@@ -79,8 +79,8 @@ class Intercepted(Front):
     def ends(self, *partitions: Partition) -> dict[Partition, int]:
         """The log ends, asked of the broker directly."""
         consumer = Consumer({
-            "bootstrap.servers": self.cluster.direct, "group.id": "judge", "logger": SILENT,
-            "isolation.level": "read_uncommitted",  # or it is told where the first open transaction begins
+            "bootstrap.servers": self.cluster.direct, "group.id": "checks", "logger": SILENT,
+            "isolation.level": "read_uncommitted",  # else it gets the start of the first open transaction
         })  # fmt: skip
         try:
             return {one: consumer.get_watermark_offsets(TopicPartition(*one), LIMIT_S)[1] for one in partitions}

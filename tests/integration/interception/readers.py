@@ -97,7 +97,7 @@ def librdkafka(
                     ended.add((topic, number))
                     read.positions[topic, number] = offset
         asked = [TopicPartition(*place) for place in places]
-        # What it calls its position is behind the last thing that it has seen, and nothing where it has seen nothing.
+        # Its position is after the last record that it got, and unset before the first one.
         for one in consumer.position(asked):
             assert one.offset in (read.positions[one.topic, one.partition], -1001), one
         offsets = [TopicPartition(*place, offset, OWN) for place, offset in read.positions.items()]

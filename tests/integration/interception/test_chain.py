@@ -51,7 +51,7 @@ def chain(intercepted: Intercepted, third: str, folder: Path) -> Iterator[Interc
     config.write_text(rules(CHAIN.replace("THIRD", third), events))
     flags = ["--config", str(config)]
     with Sidecar.start(intercepted.cluster.bootstrap, folder / "sidecar.log", flags) as sidecar:
-        yield replace(intercepted, sidecar=sidecar, told=events)
+        yield replace(intercepted, sidecar=sidecar, events_file=events)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,9 @@ def at_first(intercepted: Intercepted, tmp_path: Path) -> Iterator[Intercepted]:
     yield from chain(intercepted, AT_FIRST, tmp_path)
 
 
-def told(front: Intercepted, name: str, hook: str, **about: object) -> list[dict[str, Any]]:
-    """What one of the chain has told."""
-    return replace(front, told=front.told.with_name(f"events-{name}")).events(hook, **about)
+def events_of(front: Intercepted, name: str, hook: str, **about: object) -> list[dict[str, Any]]:
+    """The events of one interceptor of the chain."""
+    return replace(front, events_file=front.events_file.with_name(f"events-{name}")).events(hook, **about)
 
 
 def marks(headers: Any, key: str) -> list[bytes | None]:
@@ -81,12 +81,12 @@ def test_every_other_one_sees_every_record_and_no_client_notices(
 ) -> None:
     topic, bootstrap = at_random.topic(f"chain-{client}"), at_random.sidecar.bootstrap
     values = [sent.value.encode() for each in WAVES for sent in each]
-    before = {name: len(told(at_random, name, "on_acknowledgement")) for name in OTHERS}
+    before = {name: len(events_of(at_random, name, "on_acknowledgement")) for name in OTHERS}
 
     outcome = producers[client](bootstrap, topic, "lz4", "idempotent", WAVES)
     read = readers[client](bootstrap, [topic], topic, How(fetch_bytes=2000))
 
-    assert {*outcome.told.values()} == {STORED}
+    assert {*outcome.results.values()} == {STORED}
     log = at_random.log(topic)
     assert [record.value() for record in log] == values
     sent = [marks(record.headers(), "sent") for record in log]
@@ -100,7 +100,7 @@ def test_every_other_one_sees_every_record_and_no_client_notices(
     assert all(found in (WITHOUT, WITH) for found in consumed)
     assert at_random.lag(topic) == {(topic, 0): 0}
     for name in OTHERS:
-        acknowledged = told(at_random, name, "on_acknowledgement")[before[name] :]
+        acknowledged = events_of(at_random, name, "on_acknowledgement")[before[name] :]
         assert Counter(event["offset"] for event in acknowledged) == Counter(range(len(values)))
         assert {event["error"] for event in acknowledged} == {None}
 
@@ -111,7 +111,7 @@ def test_every_other_one_sees_every_commit(at_random: Intercepted) -> None:
     with Wire(at_random.cluster.direct) as wire:
         wire.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group])
     eventually(lambda: commit(at_random.cluster.direct, 9, group, place, ALONE)[0][1], lambda code: not code, "a group")
-    before = {name: len(told(at_random, name, "on_commit")) for name in OTHERS}
+    before = {name: len(events_of(at_random, name, "on_commit")) for name in OTHERS}
 
     for _ in range(COMMITS):
         assert commit(at_random.sidecar.bootstrap, 9, group, place, ALONE) == [((topic, 0), 0)]
@@ -119,19 +119,19 @@ def test_every_other_one_sees_every_commit(at_random: Intercepted) -> None:
 
     assert {*committed} == {"m1245", "m12345"}
     for name in OTHERS:
-        assert [event["offsets"] for event in told(at_random, name, "on_commit")[before[name] :]] == [
+        assert [event["offsets"] for event in events_of(at_random, name, "on_commit")[before[name] :]] == [
             [metadata] for metadata in committed
         ]
 
 
-def test_each_failure_is_counted_and_each_kind_is_told_once_a_minute(at_random: Intercepted) -> None:
+def test_each_failure_is_counted_and_each_kind_is_logged_once_a_minute(at_random: Intercepted) -> None:
     topic, group, bootstrap = at_random.topic("chain-failures"), "chain-failures", at_random.sidecar.bootstrap
     Sender(bootstrap, topic).batch(*[b"v"] * 500)
     librdkafka(bootstrap, [topic], group, How())
     for offset in range(COMMITS):
         assert commit(bootstrap, 9, group, {topic: {0: offset}}, ALONE) == [((topic, 0), 0)]
 
-    raised = told(at_random, "third", "raised")
+    raised = events_of(at_random, "third", "raised")
     assert {event["of"] for event in raised} == {*HOOKS}
     for hook, count in Counter(event["of"] for event in raised).items():
         assert at_random.metric(f'interceptor_failures_total{{hook="{hook}",interceptor="third"}}') == count
@@ -158,7 +158,7 @@ def kind_of_raised(of: str, kind: str, hook: str) -> str:
     return "RuntimeError" if (of, kind) == ("on_consume", "StopIteration") else kind
 
 
-def test_one_that_always_fails_is_taken_out_and_comes_back_when_it_works_again(at_first: Intercepted) -> None:
+def test_one_that_always_fails_is_disabled_and_enabled_again_when_it_works(at_first: Intercepted) -> None:
     topic = at_first.topic("chain-breaker")
     sender = Sender(at_first.sidecar.bootstrap, topic)
     sender.batch(*[b"%d" % number for number in range(20)])
@@ -183,4 +183,4 @@ def test_one_that_always_fails_is_taken_out_and_comes_back_when_it_works_again(a
         ("third", FIRST - 1, "error"), ("third", FIRST, "error")
     ]  # fmt: skip
     for name in OTHERS:
-        assert len(told(at_first, name, "on_acknowledgement")) == 60
+        assert len(events_of(at_first, name, "on_acknowledgement")) == 60

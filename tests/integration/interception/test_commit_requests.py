@@ -86,16 +86,16 @@ def test_the_client_is_answered_what_it_has_asked_for(
     assert dict(codes) == {one: UNKNOWN_TOPIC_OR_PARTITION if one == (annotated, 99) else 0 for one in asked}
     assert len(codes) == len(asked)
     assert intercepted.committed(group) == committed
-    told = {
+    notified = {
         (topic, number): (offset, metadata)
         for event in intercepted.events("on_commit", group=group, version=version)
         for topic, number, offset, metadata in event["offsets"]
     }
-    assert told == {place: offset for place, offset in committed.items() if place[0] != others}
+    assert notified == {place: offset for place, offset in committed.items() if place[0] != others}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_commit_that_fails_is_told_to_the_client_and_to_no_interceptor(
+def test_a_failed_commit_is_reported_to_the_client_and_to_no_interceptor(
     intercepted: Intercepted, topics: tuple[str, str, str, str], version: int
 ) -> None:
     filtered, annotated, generating, _ = topics
@@ -111,7 +111,7 @@ def test_a_commit_that_fails_is_told_to_the_client_and_to_no_interceptor(
     assert intercepted.committed(group) == {}
 
 
-def test_an_emptied_commit_in_a_transaction_is_told_what_is_wrong_with_the_transaction(
+def test_an_emptied_commit_in_a_transaction_gets_the_errors_of_the_transaction(
     intercepted: Intercepted,
 ) -> None:
     places = {intercepted.topic("empty-requests", 3): {0: 1, 2: 2}}

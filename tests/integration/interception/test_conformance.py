@@ -91,7 +91,7 @@ def test_what_is_written_is_what_the_chain_has_left(stage: Stage, chain: Transcr
     assert ours == [{**one, "headers": [header for header in one["headers"] if header != half]} for one in java]
 
 
-def test_each_is_told_of_every_record_in_order_with_its_headers_read_only(chain: Transcripts) -> None:
+def test_each_is_notified_of_every_record_in_order_with_its_headers_read_only(chain: Transcripts) -> None:
     java, ours = chain.each("on_acknowledgement")
     assert [event["who"] for event in ours] == [*CHAIN] * 5
     assert all(event["read_only"] for event in ours)
@@ -99,7 +99,7 @@ def test_each_is_told_of_every_record_in_order_with_its_headers_read_only(chain:
     assert ours == without_half(java)
 
 
-def test_interceptors_are_told_before_the_application(chain: Transcripts) -> None:
+def test_interceptors_are_notified_before_the_application(chain: Transcripts) -> None:
     for events in (chain.java, chain.ours):
         for offset in range(5):
             whose = [event["who"] for event in events if event.get("offset") == offset]
@@ -177,7 +177,7 @@ def test_only_records_that_are_to_blame_have_the_error_of_their_batch(stage: Sta
     assert [event["error"] for event in ours[::3]] == [-1, INVALID_RECORD, -1]
 
 
-def test_each_attempt_is_told_of_where_java_tells_of_the_last(stage: Stage) -> None:
+def test_interceptors_are_notified_of_each_attempt_and_javas_of_the_last(stage: Stage) -> None:
     stage.topics("retried", "t")
     transcripts = stage.run("retried")
     for hook in ("on_send", "on_acknowledgement"):
@@ -198,8 +198,8 @@ def test_what_never_leaves_the_client_is_not_seen(stage: Stage) -> None:
     java, ours = transcripts.each("on_acknowledgement")
     failed = [(event["partition"], event["error"]) for event in java[::3]]
     assert (failed, ours) == ([(0, MESSAGE_TOO_LARGE), (0, INVALID_TOPIC), (0, -1)], [])
-    told = [event["who"] for event in transcripts.java if event.get("error") == MESSAGE_TOO_LARGE]
-    assert told == ["application", *CHAIN]  # what send() itself finds out, the callback hears first
+    seen = [event["who"] for event in transcripts.java if event.get("error") == MESSAGE_TOO_LARGE]
+    assert seen == ["application", *CHAIN]  # what send() itself finds out, the callback hears first
     (early,), (same,) = transcripts.each("headers_after_send")
     assert (early["read_only"], same["read_only"]) == (False, False)  # KIP-512: they can be sent again
 
@@ -284,7 +284,7 @@ def commits(request: pytest.FixtureRequest, stage: Stage) -> tuple[Transcripts, 
     return stage.run("commits", name, f"group.protocol={request.param}"), name
 
 
-def test_each_is_told_of_what_was_committed(commits: tuple[Transcripts, str]) -> None:
+def test_each_is_notified_of_committed_offsets(commits: tuple[Transcripts, str]) -> None:
     java, ours = ([event for event in events if event["offsets"]] for events in commits[0].each("on_commit"))
     in_part = [event for event in ours if event["offsets"][0][2:4] == [7, "seven"]]
     assert [event["who"] for event in in_part] == [*CHAIN]
@@ -293,7 +293,7 @@ def test_each_is_told_of_what_was_committed(commits: tuple[Transcripts, str]) ->
     assert [[one[2:4] for one in event["offsets"]] for event in java[3::3]] == [[[3, "three"]], [[4, "four"]]]
 
 
-def test_of_a_commit_that_fails_nobody_is_told(commits: tuple[Transcripts, str]) -> None:
+def test_no_interceptor_is_notified_of_a_failed_commit(commits: tuple[Transcripts, str]) -> None:
     java, ours = (
         [one[2] for event in events for one in event["offsets"] or ()] for events in commits[0].each("on_commit")
     )
@@ -304,17 +304,17 @@ def test_of_a_commit_that_fails_nobody_is_told(commits: tuple[Transcripts, str])
     assert (len(failed), same) == (2, failed)
 
 
-def test_of_a_commit_interceptors_are_told_before_the_application(commits: tuple[Transcripts, str]) -> None:
+def test_interceptors_are_notified_of_a_commit_before_the_application(commits: tuple[Transcripts, str]) -> None:
     for events in (commits[0].java, commits[0].ours):
-        told = [event["who"] for event in events if event.get("offsets") == [["t", 1, 4, "four", -1]]]
-        assert told == [*CHAIN, "application"]
+        seen = [event["who"] for event in events if event.get("offsets") == [["t", 1, 4, "four", -1]]]
+        assert seen == [*CHAIN, "application"]
 
 
 def test_of_a_commit_of_nothing_no_proxy_hears(commits: tuple[Transcripts, str]) -> None:
     java, ours = ([event for event in events if not event["offsets"]] for events in commits[0].each("on_commit"))
     # The classic consumer tells of commitAsync({}) alone, the new one of commitSync({}) as well, and gives null.
-    told: list[list[Event] | None] = [[]] * 3 if commits[1] == "commits-classic" else [None] * 6
-    assert ([event["offsets"] for event in java], ours) == (told, [])
+    seen: list[list[Event] | None] = [[]] * 3 if commits[1] == "commits-classic" else [None] * 6
+    assert ([event["offsets"] for event in java], ours) == (seen, [])
 
 
 def test_the_group_has_committed_what_the_application_gave(commits: tuple[Transcripts, str]) -> None:
@@ -324,7 +324,7 @@ def test_the_group_has_committed_what_the_application_gave(commits: tuple[Transc
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_is_told_of_automatic_commits(stage: Stage, protocol: str) -> None:
+def test_each_is_notified_of_automatic_commits(stage: Stage, protocol: str) -> None:
     name = f"automatic-{protocol}"
     for topic in stage.topics(name, "t", partitions=2):
         fill(stage, topic)

@@ -1,4 +1,4 @@
-"""Records that an interceptor edits or drops: each client gets what is left, and goes on behind it to the end."""
+"""Records that an interceptor edits or drops: each client gets the rest, and continues to the end of the log."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def transactions(intercepted: Intercepted) -> tuple[str, list[Seen], list[Seen]]
     batch(other, mixed("other aborts"), False)
     ended(other.abort)
     batch(plain, mixed("plain"), True)
-    batch(one, dropped("one commits, behind the abort"), True)
+    batch(one, dropped("one commits, after the abort"), True)
     ended(one.commit)
     batch(plain, dropped("between"), True)
     other.begin()
@@ -196,7 +196,7 @@ def test_librdkafka_passes_a_row_of_dropped_batches_with_the_same_fetch_size(
 
 
 @pytest.mark.integration
-def test_librdkafka_at_the_live_end_goes_on_behind_each_dropped_batch(
+def test_librdkafka_at_the_end_of_the_log_continues_after_each_dropped_batch(
     intercepted: Intercepted, lines: tuple[logging.Logger, list[str]]
 ) -> None:
     topic = intercepted.topic("chosen-live")

@@ -96,7 +96,7 @@ def no_forgotten_sockets() -> Iterator[None]:
 
 def end_of(bootstrap: str, topic: str) -> Callable[[], int]:
     """Asks how many records there are."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "logger": SILENT,
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "checks", "logger": SILENT,
                          "isolation.level": "read_uncommitted"})  # fmt: skip
     return lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), LIMIT_S)[1]
 
@@ -113,7 +113,7 @@ def test_each_record_is_there_once_and_in_order_whatever_happens_on_its_way(
     with outages(end_of(fragile.cluster.direct, topic), AT, fragile.happens(cell.outage)):
         outcome = send([FLOOD])
 
-    assert {*outcome.told.values()} == {STORED}
+    assert {*outcome.results.values()} == {STORED}
     assert outcome.ends == [""]
     assert cell.outage == "crash" or fragile.relay.cuts >= cuts + 2 * len(AT)
     log = fragile.log(topic, isolation="read_committed")

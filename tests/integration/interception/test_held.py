@@ -15,7 +15,7 @@ VERSIONS = range(4, 19)
 LAST_THAT_SHOWS_MARKERS = 10
 MAX_WAIT_MS = 200
 ROW = [[b"drop", b"drop"]] * 15
-KEPT = 2 * len(ROW)  # the offset of the first record behind the row
+KEPT = 2 * len(ROW)  # the offset of the first record after the row
 BATCHES = [*ROW, [b"drop", b"keep", b"edit", b"drop"], [b"drop"], *ROW, [b"keep last"], *ROW]
 END = sum(map(len, BATCHES))
 SHOWN = [(KEPT + 1, b"keep"), (KEPT + 2, b"was edit"), (2 * KEPT + 5, b"keep last")]
@@ -58,7 +58,7 @@ def test_who_tells_no_name_gets_no_marker_and_goes_on(intercepted: Intercepted, 
         assert not any(attributes & CONTROL for _, attributes, *_ in fetched.batches())
         assert fetched.records or fetched.high_watermark == offset
         shown += [(at, value) for at, value in fetched.shown() if at >= offset]
-        # Such a client goes on behind the last record that it has seen, whatever the batch says.
+        # Such a client continues after the last record that it got, whatever the batch header says.
         offset, answers = max((at + 1 for at, _ in fetched.shown()), default=offset), answers + 1
         assert answers <= len(BATCHES) + 1
     assert shown == SHOWN

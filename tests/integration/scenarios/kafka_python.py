@@ -56,7 +56,7 @@ def poll(count: int, consumer: Any) -> list[Any]:
 
 
 def _polled(consumer: Any) -> list[Any]:
-    # With a shorter limit it gives up joining its group before the others have joined, and begins anew for ever.
+    # With a shorter limit it gives up joining its group before the others have joined, and retries forever.
     batches = consumer.poll(timeout_ms=1000).values()
     return [record for batch in batches for record in batch]
 

@@ -46,7 +46,7 @@ def batch(
     time_ms: int | None = None, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1,
     magic: int = 2,
 ) -> bytes:  # fmt: skip
-    """``payload`` as it stands, compressed or not, behind a header with the right checksum and length."""
+    """``payload`` unchanged, compressed or not, after a header with the right checksum and length."""
     last = count - 1 if last_offset_delta is None else last_offset_delta
     now = int(time.time() * 1000) if time_ms is None else time_ms
     header = (attributes, last, now, now, producer_id, producer_epoch, base_sequence, count)

@@ -20,7 +20,7 @@ MAX_BATCH = 16 << 20
 
 
 def required(topic: str, header: str = "h") -> str:
-    """What a client is told of a record without the header."""
+    """The error message for a record without the header."""
     return f"Topic {topic} requires records to contain a header with key: {header}"
 
 

@@ -21,8 +21,8 @@ from integration.validation.waves import (
     Client,
     Kind,
     Outcome,
+    Result,
     Sent,
-    Told,
     Wave,
 )
 
@@ -58,7 +58,7 @@ def java(hosts: Mapping[str, ToolHost]) -> Client:
         for line in out.splitlines():
             if "\t" in line:
                 value, error, text = line.split("\t", 2)
-                outcome.told[value] = Told(error, text)
+                outcome.results[value] = Result(error, text)
             else:
                 outcome.ends.append(line)
         return outcome
@@ -76,7 +76,9 @@ def librdkafka(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequen
     producer, outcome = Producer(settings), Outcome()
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        outcome.told[(message.value() or b"").decode()] = STORED if error is None else Told(error.name(), error.str())
+        outcome.results[(message.value() or b"").decode()] = (
+            STORED if error is None else Result(error.name(), error.str())
+        )
 
     if kind == "transactional":
         producer.init_transactions(LIMIT_S)
@@ -132,9 +134,9 @@ def _settled(producer: KafkaProducer, kind: Kind, futures: Mapping[Sent, Any], o
     for sent, future in futures.items():
         try:
             future.get(LIMIT_S)
-            outcome.told[sent.value] = STORED
+            outcome.results[sent.value] = STORED
         except KafkaPythonError as error:
-            outcome.told[sent.value] = Told(type(error).__name__, str(error))
+            outcome.results[sent.value] = Result(type(error).__name__, str(error))
             if kind == "transactional" and not end:
                 end = type(error).__name__
                 with contextlib.suppress(KafkaPythonError):  # it may have given up for good
@@ -169,8 +171,8 @@ async def _sent(producer: AIOKafkaProducer, topic: str, kind: Kind, wave: Wave, 
     end = ""
     for sent, said in zip(wave, await asyncio.gather(*futures, return_exceptions=True), strict=True):
         is_error = isinstance(said, BaseException)
-        outcome.told[sent.value] = Told(type(said).__name__, str(said)) if is_error else STORED
-        end = end or outcome.told[sent.value].error
+        outcome.results[sent.value] = Result(type(said).__name__, str(said)) if is_error else STORED
+        end = end or outcome.results[sent.value].error
     if kind == "transactional":
         # It would commit what is left of the wave: whether a record was refused is for the application to see.
         await (producer.abort_transaction() if end else producer.commit_transaction())

@@ -116,7 +116,7 @@ def test_what_inflates_beyond_the_limit_is_refused_in_little_memory_however_many
     assert all(guarded.stored(topic, partition) == [] for partition in range(AT_ONCE))
 
 
-def test_others_are_served_while_many_small_bombs_are_judged(
+def test_other_clients_are_served_while_many_small_bombs_are_validated(
     guarded: Guarded, bombs: Mapping[Bomb, bytes], topic: str
 ) -> None:
     small, other = bombs[INFLATE[-1]], guarded.topic("header-beside-bombs")

@@ -78,10 +78,10 @@ CASES = (
     Case("gzip with a varint that does not end", of(gzip.compress(b"\xff" * 12), attributes=GZIP)),
     Case("zstd with a varint that does not end", of(zstandard.compress(b"\xff" * 12), attributes=ZSTD)),
     Case("lz4 with a varint that does not end", of(lz4.frame.compress(b"\xff" * 12), attributes=LZ4)),
-    Case("zstd with bytes behind it", of(zstandard.compress(records(VALUES)) + b"abc", 3, attributes=ZSTD)),
+    Case("zstd with bytes after it", of(zstandard.compress(records(VALUES)) + b"abc", 3, attributes=ZSTD)),
     Case("lz4 with linked blocks", of(lz4.frame.compress(records(VALUES), block_linked=True), 3, attributes=LZ4)),
     Case("raw snappy", of(bytes(cramjam.snappy.compress_raw(records(VALUES))), 3, attributes=SNAPPY)),
-    Case("gzip with records behind the last", of(gzip.compress(records(VALUES) + b"\0\0"), 3, attributes=GZIP)),
+    Case("gzip with records after the last", of(gzip.compress(records(VALUES) + b"\0\0"), 3, attributes=GZIP)),
     Case("a record longer than the batch", of(varint(1000) + R(0, b"v")[1:])),
     Case("a record shorter than its fields", of(varint(5) + R(0, b"v")[1:])),
     Case("a key longer than the record", of(sized(b"\0\0\0" + varint(900) + b"k"))),
@@ -91,7 +91,7 @@ CASES = (
     Case("a negative number of headers", of(sized(b"\0\0\0" + varint(-1) + varint(-1) + varint(-2)))),
     Case("a header whose key is null", of(sized(b"\0\0\0" + varint(-1) * 2 + varint(1) + varint(-1) * 2))),
     Case("a header that is cut off", of(sized(b"\0\0\0" + varint(-1) * 2 + varint(1) + varint(50) + b"h"))),
-    Case("bytes behind the last record", of(records(VALUES) + b"\0\0\0", 3)),
+    Case("bytes after the last record", of(records(VALUES) + b"\0\0\0", 3)),
     Case("records out of order", of(R(1, b"a") + R(0, b"b"), 2)),
     Case("records with the same offset", of(R(0, b"a") + R(0, b"b"), 2)),
     Case("a null key where keys are needed", of(R(0, b"a") + R(1, b"b", key=None), 2), COMPACTED),
@@ -150,13 +150,13 @@ def test_a_broken_batch_gets_the_code_that_the_broker_gives(guarded: Guarded, ca
 
 
 STRICTER = (
-    Case("gzip with bytes behind it", of(gzip.compress(records(VALUES)) + b"abc", 3, attributes=GZIP)),
-    Case("lz4 with bytes behind it", of(lz4.frame.compress(records(VALUES)) + b"abc", 3, attributes=LZ4)),
+    Case("gzip with bytes after it", of(gzip.compress(records(VALUES)) + b"abc", 3, attributes=GZIP)),
+    Case("lz4 with bytes after it", of(lz4.frame.compress(records(VALUES)) + b"abc", 3, attributes=LZ4)),
 )
 
 
 @pytest.mark.parametrize("case", STRICTER, ids=str)
-def test_what_a_broker_leaves_unread_behind_the_records_is_refused(guarded: Guarded, case: Case) -> None:
+def test_bytes_after_the_records_that_a_broker_does_not_read_are_rejected(guarded: Guarded, case: Case) -> None:
     topic = guarded.topic(f"header-stricter-{case}")
     assert answered(guarded.cluster.direct, topic, case.made()) == Answer(0, 0)
     through = answered(guarded.sidecar.bootstrap, topic, case.made())

@@ -1,5 +1,5 @@
 """Every client library, with every codec, as a plain, an idempotent and a transactional producer: bad records are
-refused and told as the library tells them, good ones are stored once and in order, and the producer goes on."""
+rejected and reported as the library does it, valid ones are stored once and in order, and the producer continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from integration.validation.waves import (
     WAVES,
     Client,
     Outcome,
-    Told,
+    Result,
     Wave,
 )
 
@@ -74,13 +74,13 @@ def test_bad_records_are_refused_good_ones_stored_and_the_producer_goes_on(
         (waves, clients[cell.client](guarded.sidecar.bootstrap, topic, cell.codec, cell.kind, waves))
         for waves in producers_of(cell)
     ]
-    told = {value: said for _, outcome in outcomes for value, said in outcome.told.items()}
-    everything = Outcome(told)
+    results = {value: said for _, outcome in outcomes for value, said in outcome.results.items()}
+    everything = Outcome(results)
     assert everything.of(FIRST) == everything.of(LAST) == [STORED] * 10
-    assert _as_told(everything, SOME_BAD) == list(_expected(cell, topic, SOME_BAD))
-    assert _as_told(everything, ONE_BAD) == list(_expected(cell, topic, ONE_BAD))
-    if FLOOD[0].value in told and cell.kind != "transactional":
-        refused = [sent for sent in FLOOD if told[sent.value] != STORED]
+    assert _as_reported(everything, SOME_BAD) == list(_expected(cell, topic, SOME_BAD))
+    assert _as_reported(everything, ONE_BAD) == list(_expected(cell, topic, ONE_BAD))
+    if FLOOD[0].value in results and cell.kind != "transactional":
+        refused = [sent for sent in FLOOD if results[sent.value] != STORED]
         assert {sent for sent in FLOOD if not sent.is_good} <= set(refused)
         assert FLOOD[0] not in refused
         assert len(refused) < 200 or not WAYS[cell.client].recovers
@@ -92,28 +92,28 @@ def test_bad_records_are_refused_good_ones_stored_and_the_producer_goes_on(
         assert guarded.stored(topic) == everything.acknowledged(*committed)
 
 
-def _as_told(outcome: Outcome, wave: Wave) -> list[Told]:
+def _as_reported(outcome: Outcome, wave: Wave) -> list[Result]:
     """Texts without what a library puts before and after them."""
     texts = (PART_OF_A_BATCH, "Topic")
     return [
-        Told(said.error, next((said.text[said.text.index(text) :] for text in texts if text in said.text), ""))
+        Result(said.error, next((said.text[said.text.index(text) :] for text in texts if text in said.text), ""))
         for said in outcome.of(wave)
     ]
 
 
-def _expected(cell: Cell, topic: str, wave: Wave) -> Iterator[Told]:
+def _expected(cell: Cell, topic: str, wave: Wave) -> Iterator[Result]:
     ways = WAYS[cell.client]
     is_one = wave is ONE_BAD
     for sent in wave:
         if sent.is_good:
-            yield Told(ways.beside_one if is_one else ways.innocent, PART_OF_A_BATCH if ways.has_texts else "")
+            yield Result(ways.beside_one if is_one else ways.innocent, PART_OF_A_BATCH if ways.has_texts else "")
         else:
-            yield Told(ways.culprit, required(topic) if ways.has_texts else "")
+            yield Result(ways.culprit, required(topic) if ways.has_texts else "")
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("cell", SENDERS, ids=str)
-def test_a_producer_is_told_and_does_the_same_as_when_a_broker_refuses(
+def test_a_producer_gets_and_does_the_same_as_after_a_brokers_rejection(
     guarded: Guarded, clients: Mapping[str, Client], cell: Cell
 ) -> None:
     send = clients[cell.client]

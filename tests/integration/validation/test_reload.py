@@ -68,7 +68,7 @@ class Sending(threading.Thread):
             while True:
                 try:
                     self._producer.produce(
-                        TOPIC, b"%d" % at, headers=headers[at % len(VERSIONS)], partition=0, on_delivery=self._told
+                        TOPIC, b"%d" % at, headers=headers[at % len(VERSIONS)], partition=0, on_delivery=self._delivered
                     )
                     break
                 except BufferError:
@@ -76,15 +76,15 @@ class Sending(threading.Thread):
             self._producer.poll(0)
         assert self._producer.flush(LIMIT_S) == 0
 
-    def _told(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self.errors[int(message.value() or b"")] = error.name() if error else ""
 
     def refused_by(self) -> Counter[int]:
-        """How many records say that this version has judged them."""
+        """The number of records validated by this version."""
         return Counter(at % len(VERSIONS) for at, error in enumerate(self.errors) if error)
 
 
-def test_twenty_reloads_drop_no_connection_and_each_record_is_judged_by_one_version(
+def test_twenty_reloads_drop_no_connection_and_each_record_is_validated_by_one_version(
     reloaded: tuple[Guarded, Path],
 ) -> None:
     guarded, file = reloaded

@@ -1,4 +1,4 @@
-"""Waves of good and bad records, sent by one producer of each client library: what it is told of each record."""
+"""Waves of valid and invalid records, sent by one producer of each client library, and its result for each record."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ WAVES = (FIRST, SOME_BAD, ONE_BAD, FLOOD, LAST)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a client says of one record: the error's name and text, both empty where the record is acknowledged."""
+class Result:
+    """A client's result for one record: the error's name and text, both empty if the record is acknowledged."""
 
     error: str = ""
     text: str = ""
 
 
-STORED = Told()
+STORED = Result()
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a client says of all."""
+    """A client's results for all records."""
 
-    told: dict[str, Told] = field(default_factory=dict)  # by value
+    results: dict[str, Result] = field(default_factory=dict)  # by value
     ends: list[str] = field(default_factory=list)  # what came of committing each wave; empty: it is committed
 
-    def of(self, wave: Wave) -> list[Told]:
-        return [self.told[sent.value] for sent in wave]
+    def of(self, wave: Wave) -> list[Result]:
+        return [self.results[sent.value] for sent in wave]
 
     def acknowledged(self, *waves: Wave) -> list[bytes]:
-        return [sent.value.encode() for wave in waves for sent in wave if self.told[sent.value] == STORED]
+        return [sent.value.encode() for wave in waves for sent in wave if self.results[sent.value] == STORED]
 
 
 class Client(Protocol):

@@ -1,4 +1,4 @@
-"""The interceptors of these tests, which the sidecar loads from its class path. They tell what they see in a file."""
+"""The interceptors of these tests, which the sidecar loads from its class path. They write events to a file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kafka_sidecar.interceptors.contract import (
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 
 
-class Telling:
-    """Writes what it is told to a file that the settings name, one line each."""
+class EventWriter:
+    """Writes events to the file that the settings name, one line each."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = configs
@@ -33,13 +33,13 @@ class Telling:
         if self._events is not None:
             self._events.close()
 
-    def tell(self, **event: object) -> None:
+    def log_event(self, **event: object) -> None:
         if self._events is not None:
             with self._lock:
                 self._events.write(json.dumps(event) + "\n")
 
 
-class Marks(Telling, ProducerInterceptor):
+class Marks(EventWriter, ProducerInterceptor):
     """Adds headers of every kind; the first one is the value again, so that none can be another record's."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -49,12 +49,12 @@ class Marks(Telling, ProducerInterceptor):
         return record
 
 
-class Chosen(Telling, ConsumerInterceptor):
+class Chosen(EventWriter, ConsumerInterceptor):
     """Does with a record what its value says."""
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         for record in records:
-            self.tell(
+            self.log_event(
                 hook="on_consume", topic=record.topic, partition=record.partition, offset=record.offset,
                 client=record.context.client_id, version=record.context.api_version,
             )  # fmt: skip
@@ -68,7 +68,7 @@ class Chosen(Telling, ConsumerInterceptor):
         return record.replace(value=b"was " + value, key=None)
 
 
-class Commits(Telling, ConsumerInterceptor):
+class Commits(EventWriter, ConsumerInterceptor):
     """Does with commits what its settings say: ``filter``, ``annotate``, ``generate``, ``empty``, ``overflow``."""
 
     def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -77,9 +77,9 @@ class Commits(Telling, ConsumerInterceptor):
 
     def on_commit(self, offsets: Offsets) -> None:
         context = offsets.context
-        told = sorted((*place, one.offset, one.metadata) for place, one in offsets.items())
-        self.tell(
-            hook="on_commit", group=context.group_id, version=context.api_version, offsets=told,
+        committed = sorted((*place, one.offset, one.metadata) for place, one in offsets.items())
+        self.log_event(
+            hook="on_commit", group=context.group_id, version=context.api_version, offsets=committed,
             transactional_id=context.transactional_id, does=self.settings["does"],
         )  # fmt: skip
 
@@ -105,7 +105,7 @@ class Commits(Telling, ConsumerInterceptor):
         return {place: OffsetAndMetadata(one.offset, "m" * 5000) for place, one in offsets.items()}
 
 
-class Link(Telling, ProducerInterceptor, ConsumerInterceptor):
+class Link(EventWriter, ProducerInterceptor, ConsumerInterceptor):
     """One of a chain: leaves its mark wherever it can."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -113,7 +113,7 @@ class Link(Telling, ProducerInterceptor, ConsumerInterceptor):
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
-        self.tell(hook="on_acknowledgement", offset=metadata.offset, error=repr(exception) if exception else None)
+        self.log_event(hook="on_acknowledgement", offset=metadata.offset, error=repr(exception) if exception else None)
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         for record in records:
@@ -125,7 +125,7 @@ class Link(Telling, ProducerInterceptor, ConsumerInterceptor):
         return {p: OffsetAndMetadata(one.offset, one.metadata + mark, one.leader_epoch) for p, one in offsets.items()}
 
     def on_commit(self, offsets: Offsets) -> None:
-        self.tell(hook="on_commit", offsets=[one.metadata for one in offsets.values()])
+        self.log_event(hook="on_commit", offsets=[one.metadata for one in offsets.values()])
 
     @property
     def _mark(self) -> bytes:
@@ -183,5 +183,5 @@ class Failing(Link):
         chance = self.settings.get("chance", {})
         if self._calls <= self.settings.get("first", 0) or self._random.random() < chance.get(hook, 0):
             kind = self._random.choice(KINDS)
-            self.tell(hook="raised", of=hook, kind=kind.__name__)
+            self.log_event(hook="raised", of=hook, kind=kind.__name__)
             raise kind(TEXT)
