@@ -66,6 +66,18 @@ ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_envel
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
 
+# Compiled code cannot be measured. Properties run with few examples: what they find is for the tasks above.
+COVERAGE := .cache/coverage
+.PHONY: coverage coverage-1 coverage-2
+coverage: install definitions ## lines and branches by module, and whether each reaches its floor
+	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target coverage-1 coverage-2
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o $(COVERAGE)/report.json
+	@PYTHONPATH=tests $(BIN)/python -m support.coverage_floors $(COVERAGE)/report.json
+coverage-1 coverage-2:
+	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@))
+
 .PHONY: programs
 programs: install ## the tests that run whole programs, demo and benches among them, without Kafka
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program
