@@ -224,16 +224,14 @@ def array_count(count: int, flexible: bool) -> bytes:
     return write_uvarint(count + 1) if flexible else LENGTH.pack(count)
 
 
-def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> bytes:
-    """A Produce request frame without some of its partitions, and without topics that have none left; nothing where
-    no partition is left.
+def edits_without(spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> list[Edit] | None:
+    """The edits that cut some partitions out of a Produce request, and topics that have none left; None where no
+    partition would be left.
 
     Args:
-        spans: what `scan_produce` has found in ``frame``.
+        spans: what `scan_produce` has found in the frame.
         dropped: (index of the topic, index of the partition in the topic), as in ``spans``.
     """
-    if not dropped:
-        return frame
     flexible = ProduceRequest.declaration_.is_flexible(version)
     edits: list[Edit] = []
     kept_topics = 0
@@ -248,7 +246,13 @@ def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection
             edits.append((topic.partitions_at, topic.partitions[0].start, array_count(kept, flexible)))
             edits += [(partition.start, partition.end, b"") for partition in gone]
     if not kept_topics:
-        return b""
+        return None
     if kept_topics < len(spans.topics):
         edits.insert(0, (spans.topics_at, spans.topics[0].start, array_count(kept_topics, flexible)))
-    return splice(frame, edits)
+    return edits
+
+
+def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> bytes:
+    """A Produce request frame without some of its partitions; nothing where no partition is left."""
+    edits = edits_without(spans, version, dropped)
+    return splice(frame, edits) if edits is not None else b""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.contract import (
@@ -27,7 +27,7 @@ from kafka_sidecar.policies.contract import (
 from kafka_sidecar.policies.views import EVERYTHING, sees_all, view_class
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Batch, BatchHeader, Records
+    from kafka_sidecar.codec.records import BatchHeader, Records
 
 # A policy that means False by "refused" must not let everything pass, nor one that is written as a coroutine.
 RETURNED = "validate() gave something back: it refuses by raising InvalidRecordError, and lets pass by giving nothing"
@@ -111,6 +111,17 @@ def ignore_failure(policy: str, error: BaseException) -> None:
     """Nobody wants to know."""
 
 
+class BatchOnce(Protocol):
+    """A `Batch`, or what keeps its records once they are inflated."""
+
+    @property
+    def header(self) -> BatchHeader: ...
+
+    def records(self, limit: int) -> Records:
+        """As `Batch.records`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The rules of a topic, in their order."""
@@ -136,7 +147,7 @@ class Plan:
     def validate(
         self,
         topic: TopicMetadata,
-        batch: Batch,
+        batch: BatchOnce,
         limit: int,
         failed_keys: Collection[tuple[str, object]] = NO_FAILED_KEYS,
     ) -> list[Rejection]:

@@ -7,31 +7,26 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import suppress
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.exchanges import sasl
+from kafka_sidecar.proxy.features import Features
 from kafka_sidecar.proxy.nodes import state_file
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
-from kafka_sidecar.proxy.nodes.metadata_client import Address, Cluster, Servers, describe
+from kafka_sidecar.proxy.nodes.metadata_client import Address, MetadataClient, Servers, describe
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
-from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Closing, Session
 from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError, Connection, Dial
+from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
-    from kafka_sidecar.proxy.interception.interception import Interception
-    from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
-    from kafka_sidecar.proxy.validation.validator import Validator
 
 log = logging.getLogger(__name__)
 
@@ -70,17 +65,18 @@ class Server:
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
-        self._cluster = Cluster(
+        self._cluster = MetadataClient(
             self._live_brokers, self._servers.tried, self._reached, limits.source_address, limits.connect_timeout
         )
-        self.topics = TopicNames(self._cluster.topic_names)
-        self.validator: Validator | None = None
-        self.interception: Interception | None = None
-        self.topic_configs: TopicConfigs | None = None
+        self.topics = TopicNameCache(self._cluster.topic_names)
+        self._budget = LoopBudget()
+        self._performer = Performer(self._budget)
+        self._performer.add(TopicNames, self._learn_names)
+        self._performer.add(TopicIds, self._find_ids)
+        self.features = Features(config, metrics, self.topics, self._cluster, self._performer)
         self._routes = Routes(
-            metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self._exchange
+            metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self.features.exchange
         )
-        metrics.features += [self._validation_metrics, self._interception_metrics]
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,81 +96,19 @@ class Server:
         if (path := self.config.nodes.state_file) is not None:
             self.addresses.seen(state_file.load(path))
             self.addresses.changed = lambda: state_file.save(path, self.addresses.brokers())
-        if self.validator is None and self.interception is None:
+        if not self.features.is_applied:
             self.apply(self.config)
-        if self.topic_configs is not None:
-            await self.topic_configs.start()
+        await self.features.start()
         self.listening = True
         self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
 
     def apply(self, config: Config) -> None:
-        """Judge and intercept requests that begin from now on as this configuration says; its other settings stay.
+        """Validate and intercept requests that begin from now on as this configuration says; its other settings stay.
 
-        Raises ConfigError where a rule or an interceptor is wrong; what was in force before stays then.
+        Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
         """
-        put_interceptors_in_force = self._interceptors(config)
-        self._apply_rules(config)
-        put_interceptors_in_force()
+        self.features.apply(config)
         self._routes.forget()
-
-    def _interceptors(self, config: Config) -> Callable[[], None]:
-        """Load them. Raises ConfigError."""
-        if self.interception is None and not config.interceptors:
-            return lambda: None
-        from kafka_sidecar.proxy.interception.interception import Interception
-
-        if self.interception is None:
-            self.interception = Interception(self.topics, self._cluster.topic_ids)
-        return self.interception.loaded(config)
-
-    def _apply_rules(self, config: Config) -> None:
-        if self.validator is None and not config.wants_validation:
-            return  # what validation needs is imported, and takes memory, once there is something to validate
-        from kafka_sidecar.proxy.validation import validator
-
-        if self.validator is None:
-            if (topic := self.config.topic_configs.topic) is not None:  # what it was at the start: it is read there
-                self.topic_configs = self._keep_topic_configs(topic)
-            self.validator = validator.start(config, self.topics, self.topic_configs)
-        else:
-            self.validator.apply(config)
-
-    def _validation_metrics(self) -> Iterable[Metric]:
-        if self.validator is None:
-            return ()
-        from kafka_sidecar.proxy.validation.exposition import exposed
-
-        return exposed(self.validator.observed)
-
-    def _interception_metrics(self) -> Iterable[Metric]:
-        if self.interception is None:
-            return ()
-        from kafka_sidecar.proxy.interception.exposition import exposed
-
-        return exposed(self.interception.observed)
-
-    def _keep_topic_configs(self, topic: str) -> TopicConfigs:
-        from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
-        from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
-        from kafka_sidecar.proxy.topic_configs.kafka_store import KafkaStore
-
-        source = self.config.connections.source_address
-        servers, factor = self.config.bootstrap_servers, self.config.topic_configs.replication_factor
-        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source))
-        configs = TopicConfigs(store, self._cluster.topic_ids, self._check_policy)
-        self.topics.seen = configs.seen
-        return configs
-
-    def _check_policy(self, text: str) -> None:
-        if self.validator is not None:
-            self.validator.check(text)
-
-    def _exchange(self, key: int, version: int) -> Begin | None:
-        begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
-        begin = begin or (self.validator.exchange(key, version) if self.validator is not None else None)
-        if self.interception is None:
-            return begin
-        return self.interception.exchange(key, version, begin) or sasl.exchange(key, version)
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""
@@ -196,10 +130,7 @@ class Server:
                 await self._idle.wait()
         except TimeoutError:
             log.warning("connections did not close in time", extra={"sessions": len(self.connections)})
-        if self.topic_configs is not None:
-            await self.topic_configs.stop()
-        if self.interception is not None:
-            await self.interception.close()
+        await self.features.stop()
 
     def began(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -221,8 +152,9 @@ class Server:
         limits = self.config.connections
 
         def connection() -> asyncio.Protocol:
-            session = Session(self._routes, time.perf_counter, limits.max_frame)
-            return Connection(next(self._numbers), session, listener, dial, self, limits.window).client
+            session = Session(self._routes, time.perf_counter, limits.max_frame, self._budget)
+            number, perform = next(self._numbers), self._performer.perform
+            return Connection(number, session, listener, dial, perform, self, limits.window).client
 
         self._listeners[listener] = await asyncio.get_running_loop().create_server(
             connection, sock=bound, backlog=BACKLOG
@@ -282,6 +214,17 @@ class Server:
                 self._reached()
                 return
         raise BrokerUnreachableError(cause, detail)
+
+    async def _learn_names(self, need: TopicNames) -> None:
+        """Names that no broker gives stay unknown."""
+        with suppress(OSError, CodecError):
+            await self.topics.ask(need.topic_ids)
+
+    async def _find_ids(self, need: TopicIds) -> dict[str, bytes] | None:
+        try:
+            return await self._cluster.topic_ids(need.names)
+        except (OSError, CodecError):
+            return None
 
     async def _keep_asking(self) -> None:
         """Learn of brokers that come and go, for as long as the sidecar serves."""

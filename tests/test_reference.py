@@ -17,11 +17,11 @@ from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.interception.exposition import exposed as interception
-from kafka_sidecar.proxy.interception.stats import Observed as Interceptions
+from kafka_sidecar.proxy.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from kafka_sidecar.proxy.validation.exposition import exposed as validation
-from kafka_sidecar.proxy.validation.stats import Observed
+from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 
@@ -63,7 +63,7 @@ def test_every_default_is_documented(setting: str, default: str) -> None:
 @cache
 def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
-    about_validation, about_interception = Observed(time.time), Interceptions(time.time)
+    about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
     metrics = Metrics(features=[lambda: validation(about_validation), lambda: interception(about_interception)])
     families = text_string_to_metric_families(render(metrics).decode())
     return frozenset(family.name + ("_total" if family.type == "counter" else "") for family in families)

@@ -31,6 +31,8 @@ FORBIDDEN = [
     ("proxy.server", "proxy.admin.http", PROXY),
     ("proxy.topic_configs.store", "proxy.validation.rules", PROXY),
     ("proxy.validation.rules", "proxy.interception.interception", PROXY),
+    ("proxy.interception.services", "proxy.validation.rules", PROXY),
+    ("proxy.topic_configs.store", "proxy.features", PROXY),
     ("proxy.nodes.rewrites", "proxy.exchanges.sasl", PROXY),
     ("proxy.nodes.rewrites", "proxy.runtime.tasks", PROXY),
     ("proxy.relay.session", "proxy.exchanges.sasl", PROXY),

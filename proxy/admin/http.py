@@ -52,7 +52,7 @@ class Admin:
 
     def _readyz(self) -> Page:
         server = self._server
-        configs_known = server.topic_configs is None or server.topic_configs.ready
+        configs_known = server.features.topic_configs is None or server.features.topic_configs.ready
         ready = server.listening and server.metrics.cluster_reached and configs_known
         nodes = {
             str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
@@ -71,8 +71,8 @@ class Admin:
 
     def _rejections(self) -> Page:
         """The last rejected batches, newest first."""
-        validator = self._server.validator
-        recent = reversed(validator.observed.recent) if validator is not None else ()
+        validator = self._server.features.validator
+        recent = reversed(validator.stats.recent) if validator is not None else ()
         return _json(200, {"rejections": [_with_timestamp(asdict(batch)) for batch in recent]})
 
     def _metrics(self) -> Page:

@@ -1,27 +1,27 @@
-"""What a client is told of partitions that were refused (KIP-467), alone or beside what the broker says of others."""
+"""What a client gets for partitions that were rejected (KIP-467), alone or beside the broker's answers for others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_sidecar.codec.apis import ApiKey, response_header_version
-from kafka_sidecar.codec.headers import ResponseHeader
-from kafka_sidecar.codec.message import decode, encode, replace_fields
+from kafka_sidecar.codec.envelope import decode_response, encode_response
+from kafka_sidecar.codec.message import first_version, replace_fields
 from kafka_sidecar.codec.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from kafka_sidecar.proxy.relay.frames import LENGTH, framed
+from kafka_sidecar.codec.scan import ProduceSpans
+from kafka_sidecar.codec.wire import NO_ID
 
-SHOWN = 3  # record errors in the message of a partition, as many as Kafka shows
+MAX_SHOWN_ERRORS = 3  # record errors in the message of a partition, as many as Kafka shows
+FIRST_WITH_RECORD_ERRORS = first_version(PartitionProduceResponse, "record_errors")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PartitionRejection:
     """Why nothing of one partition's records is written."""
 
     error_code: int
@@ -29,77 +29,92 @@ class Refused:
     record_errors: tuple[tuple[int, str], ...] = ()  # (index in the client's batch, message), by index
 
 
-# (index of the topic in the request, index of the partition in the topic) -> why it is refused
-Refusals = Mapping[tuple[int, int], Refused]
+PartitionKey = tuple[str | bytes, int]  # the topic's name or id as the request has it, partition
+Results = Mapping[PartitionKey, PartitionProduceResponse]
+# The topics of a request in its order, and of each partition why it is rejected; None: the broker answers for it.
+RejectedTopics = Sequence[tuple[str | bytes, Sequence[tuple[int, PartitionRejection | None]]]]
 
 
-def summary(messages: Sequence[str]) -> str:
+def summarize(messages: Sequence[str]) -> str:
     """The error message of a partition of which these are the record errors, in the words of Kafka's own.
 
-    >>> summary(["json: Topic orders requires record values to be JSON: ends too early at byte 26"])
+    >>> summarize(["json: Topic orders requires record values to be JSON: ends too early at byte 26"])
     'json: Topic orders requires record values to be JSON: ends too early at byte 26'
     """
     if len(messages) == 1:
         return messages[0]
     return (
         f"One or more records have been rejected due to {len(messages)} record errors in total, "
-        f"and only showing the first three errors at most: [{', '.join(messages[:SHOWN])}]"
+        f"and only showing the first three errors at most: [{', '.join(messages[:MAX_SHOWN_ERRORS])}]"
     )
 
 
-def response_frame(request: ProduceRequest, version: int, correlation_id: int, refusals: Refusals) -> bytes:
-    """The answer to a request of which every partition is refused."""
-    header = ResponseHeader(correlation_id=correlation_id)
-    return _framed(header, ProduceResponse(responses=_topics(request, refusals, ())), version)
+def name_rejected(spans: ProduceSpans, rejections: Mapping[tuple[int, int], PartitionRejection]) -> RejectedTopics:
+    """All that is needed of a request to answer it, with what was rejected by index of topic and of partition."""
+    return [
+        (topic.key, [(one.index, rejections.get((topic_at, at))) for at, one in enumerate(topic.partitions)])
+        for topic_at, topic in enumerate(spans.topics)
+    ]
 
 
-def merged(frame: bytes, request: ProduceRequest, version: int, refusals: Refusals) -> bytes:
-    """The broker's answer to what was left of the request, with the refused partitions in the request's order.
+def build_response(rejected: RejectedTopics, version: int, correlation_id: int) -> tuple[bytes, Results]:
+    """The response to a request of which every partition is rejected."""
+    response = ProduceResponse(responses=_merge(rejected, (), version))
+    return encode_response(response, version, correlation_id), _results(response)
 
-    Raises CodecError.
+
+def merge_response(frame: bytes, version: int, rejected: RejectedTopics) -> tuple[bytes, Results]:
+    """The broker's response to what was left of the request, with the rejected partitions in the request's order; the
+    frame itself where nothing was rejected.
+
+    Raises:
+        CodecError: the response cannot be read.
     """
-    header, at = decode(ResponseHeader, frame, response_header_version(ApiKey.PRODUCE, version), LENGTH.size)
-    response, _ = decode(ProduceResponse, frame, version, at)
-    return _framed(header, replace_fields(response, responses=_topics(request, refusals, response.responses)), version)
+    opened = decode_response(ProduceResponse, frame, version)
+    if not rejected:
+        return frame, _results(opened.message)
+    response = replace_fields(opened.message, responses=_merge(rejected, opened.message.responses, version))
+    return opened.with_message(response), _results(response)
 
 
-def _topics(
-    request: ProduceRequest, refusals: Refusals, said: Sequence[TopicProduceResponse]
+def _results(response: ProduceResponse) -> Results:
+    return {(_key(topic), one.index): one for topic in response.responses for one in topic.partition_responses}
+
+
+def _key(topic: TopicProduceResponse) -> str | bytes:
+    return topic.name or topic.topic_id
+
+
+def _merge(
+    rejected: RejectedTopics, answered: Sequence[TopicProduceResponse], version: int
 ) -> tuple[TopicProduceResponse, ...]:
-    of_broker = {(topic.name, topic.topic_id): topic for topic in said}
-    of_partitions = {  # a topic that is named twice may be answered once or twice
-        (topic.name, topic.topic_id, one.index): one for topic in said for one in topic.partition_responses
+    topics = {_key(topic): topic for topic in answered}
+    partitions = {  # a topic that is named twice may be answered once or twice
+        (_key(topic), one.index): one for topic in answered for one in topic.partition_responses
     }
-    topics = []
-    for topic_at, topic in enumerate(request.topic_data):
-        name, topic_id = topic.name, topic.topic_id
-        answered = of_broker.get((name, topic_id)) or TopicProduceResponse(name=name, topic_id=topic_id)
-        partitions = []
-        for partition_at, partition in enumerate(topic.partition_data):
-            refused = refusals.get((topic_at, partition_at))
-            if refused is not None:
-                partitions.append(_partition(partition.index, refused))
-            elif (answer := of_partitions.get((name, topic_id, partition.index))) is not None:
-                partitions.append(answer)
-        topics.append(replace_fields(answered, partition_responses=tuple(partitions)))
-    return tuple(topics)
+    merged = []
+    for key, asked in rejected:
+        name, topic_id = ("", key) if isinstance(key, bytes) else (key, NO_ID)
+        topic = topics.get(key) or TopicProduceResponse(name=name, topic_id=topic_id)
+        both = (_reject(index, why, version) if why else partitions.get((key, index)) for index, why in asked)
+        merged.append(replace_fields(topic, partition_responses=tuple(one for one in both if one is not None)))
+    return tuple(merged)
 
 
-def _partition(index: int, refused: Refused) -> PartitionProduceResponse:
+def _reject(index: int, why: PartitionRejection, version: int) -> PartitionProduceResponse:
+    """As this version says it: older ones have no room for messages."""
+    explained = version >= FIRST_WITH_RECORD_ERRORS
     return PartitionProduceResponse(
         index=index,
-        error_code=refused.error_code,
+        error_code=why.error_code,
         base_offset=-1,
         log_append_time_ms=-1,
         log_start_offset=-1,
         record_errors=tuple(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in refused.record_errors
-        ),
-        error_message=refused.message,
+            for at, message in why.record_errors
+        )
+        if explained
+        else (),
+        error_message=why.message if explained else None,
     )
-
-
-def _framed(header: ResponseHeader, response: ProduceResponse, version: int) -> bytes:
-    before = encode(header, response_header_version(ApiKey.PRODUCE, version))
-    return framed(before, encode(response, version))

@@ -10,14 +10,14 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 
 from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.interceptors.metrics import Histogram, Labels, Metric, escape_surrogates
-from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, buckets
 
 Family = Any  # one of the three kinds of prometheus_client
 Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
 
 
-def exposed(seen: Observed) -> Iterator[MetricFamily]:
+def exposed(seen: InterceptionStats) -> Iterator[MetricFamily]:
     """Every metric about interception."""
     batches = CounterMetricFamily(
         PREFIX + "intercepted_batches", "Batches of topics with interceptors", labels=["api_key", "result"]
@@ -34,7 +34,7 @@ def exposed(seen: Observed) -> Iterator[MetricFamily]:
     yield from _own(seen)
 
 
-def _own(seen: Observed) -> Iterator[MetricFamily]:
+def _own(seen: InterceptionStats) -> Iterator[MetricFamily]:
     """What interceptors have counted themselves; several of one type share a family."""
     families: dict[str, tuple[Shape, Family]] = {}
     for guard in seen.guards:

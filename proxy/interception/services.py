@@ -1,34 +1,39 @@
-"""What a running sidecar gives to those who intercept."""
+"""What a running sidecar gives to the stages of interception."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Protocol
 
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.interception.hidden_offsets import Progress
-from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.runtime.loop_budget import Pace
 
-LAST_THAT_SHOWS_MARKERS = 10  # Fetch: kafka-go, which tells no name, knows 2, 5 and 10
+LAST_FETCH_VERSION_WITH_MARKERS_SHOWN = 10  # kafka-go, which sends no software name, uses 2, 5 and 10
 
 
-@dataclass(slots=True)
-class Surroundings:
-    name_of: Callable[[bytes], str | None]  # a topic's, where it is known
-    learn_names: Callable[[Iterable[bytes]], Awaitable[None]]  # raises OSError, CodecError
-    topic_ids: Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]  # raises OSError, CodecError
-    observed: Observed
+class Report(Protocol):
+    """Counts and logs what becomes of batches."""
+
+    batches: Counter[tuple[str, str]]  # by API and what became of them
+
+    def skipped(self, api: str, why: str, topic: str) -> None:
+        """A batch that should have been intercepted passes as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    name_of: Callable[[bytes], str | None]  # a topic's by its id, where it is known
+    stats: Report
     clock: Callable[[], int]  # ms since 1970
-    limit: int  # bytes that a batch may have when it is decompressed
+    stopwatch: Callable[[], float]  # seconds of a clock that is never set
+    limit: int  # bytes that a batch may have when it is inflated
     message_max_bytes: int  # that a batch may grow to
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
-    pace: Pace = field(default_factory=Pace)
-    progress: Progress = field(default_factory=Progress)
+    hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
 
     def context(self, client: Client, version: int, **of_request: str | None) -> Context:
         """Whose request it is."""
@@ -37,13 +42,8 @@ class Surroundings:
             api_version=version, **of_request,
         )  # fmt: skip
 
-    async def learn(self, topic_ids: Iterable[bytes]) -> None:
-        """Ask for names; those that nobody tells stay unknown."""
-        with suppress(OSError, CodecError):
-            await self.learn_names(topic_ids)
-
     def holds(self, client: Client, version: int) -> bool:
         """Whether a client would show a control batch to its application, so that it must not get ours."""
-        if client.client_software is None and version <= LAST_THAT_SHOWS_MARKERS:
+        if client.client_software is None and version <= LAST_FETCH_VERSION_WITH_MARKERS_SHOWN:
             return True
         return any(fnmatchcase(client.client_id or "", pattern) for pattern in self.hold_for)

@@ -16,7 +16,7 @@ LOGGED_EVERY_S = 60.0  # for one interceptor, hook and kind of failure
 
 
 @dataclass(slots=True)
-class Observed(Report):
+class InterceptionStats(Report):
     """The figures of one process about interception."""
 
     clock: Callable[[], float]  # seconds
@@ -52,7 +52,7 @@ class Observed(Report):
             extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},
         )
 
-    def left_alone(self, api: str, why: str, topic: str) -> None:
+    def skipped(self, api: str, why: str, topic: str) -> None:
         """A batch that should have been intercepted passes as it is."""
         self.batches[api, why] += 1
         if (left_out := self._lines.due((api, why))) is not None:

@@ -45,7 +45,7 @@ class Servers:
             self._failed.add(address)
 
 
-class Cluster:
+class MetadataClient:
     """Asks one broker after another until one answers."""
 
     def __init__(

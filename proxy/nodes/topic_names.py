@@ -20,7 +20,7 @@ FIRST_WITH_IDS = first_version(MetadataResponseTopic, "topic_id")
 Ask = Callable[[Collection[bytes]], Awaitable[Mapping[bytes, str]]]
 
 
-class TopicNames:
+class TopicNameCache:
     """The names of topics by their 16-byte ids. Ids are never used twice, so a name never becomes wrong."""
 
     def __init__(self, ask: Ask) -> None:

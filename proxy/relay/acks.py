@@ -12,7 +12,7 @@ FIRST_WITH_TRANSACTIONAL_ID = 3
 _INT16 = Struct(">h")
 # Two strings of Kafka's longest and some tags. More is not waited for: it would be copied anew with every read.
 LONGEST_BEFORE_ACKS = 128 << 10
-CLIENT_ID = 12  # where the client id begins: behind length, api key, api version, correlation id
+CLIENT_ID_AT = 12  # after length, api key, api version, correlation id
 
 
 def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
@@ -24,7 +24,7 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
         [transactional id nullable string] | acks int16 | ...
     """
     try:
-        here = _skip_string(data, at + CLIENT_ID)
+        here = _skip_string(data, at + CLIENT_ID_AT)
         if version >= FIRST_FLEXIBLE:
             here = skip_tags(data, here) if data[here] else here + 1
             length, here = read_uvarint(data, here)  # the transactional id: length + 1, 0 for null

@@ -1,16 +1,18 @@
-"""A request and its response that somebody takes in hand: how that somebody and the session speak with each other.
+"""A request and its response that the sidecar looks into: what an exchange needs from outside, and what it decides.
 
-The session collects both frames whole, in order, and asks what is to become of them. To end the connection at once,
-raise `RouteError`.
+All of it is plain values. An exchange is a pair of generators: each `yield` names a `Need` and gets its result back,
+`return` says what becomes of the frame. `exchange_driver.py` runs them; no exchange reads a clock, waits or logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class RouteError(CodecError):
@@ -21,9 +23,65 @@ class RouteError(CodecError):
         self.cause = cause
 
 
+class Need:
+    """What an exchange cannot do itself. The direction that it belongs to is paused until the result is there."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The request does not reach the broker; this frame is its response, when its turn comes (design D6)."""
+class Turn(Need):
+    """Let other connections have a turn, if this one and all others have used up the loop's budget."""
+
+
+TURN = Turn()
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Need):
+    """Call ``run`` in a thread; its result is the answer, what it raises is raised in the exchange."""
+
+    run: Callable[[], Any]
+    must_run: bool = False  # even if the connection ends before a thread is free
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames(Need):
+    """Ask the cluster for the names of these topic ids (16 bytes each). Answered with nothing: look them up again."""
+
+    topic_ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds(Need):
+    """Ask the cluster for the ids of these topics: a dict of those that exist; None where the cluster does not say."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Need):
+    """Send requests of our own on this session's connection to the broker, one after the other.
+
+    Answered with the tuple of the broker's response frames, in the same order. Frames begin with their length; each
+    is a whole request that gets a response. The client never sees either. If the connection ends first, the exchange
+    is closed and `Exchange.lost` is called.
+    """
+
+    frames: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The request goes to the broker: the same object that came in where nothing is changed."""
+
+    frame: bytes
+    wants_response: bool = False  # whether `Exchange.response` is to be called
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """The request does not reach the broker; this frame is its response, in the order of the requests (design D6)."""
 
     frame: bytes
 
@@ -37,26 +95,26 @@ class Last:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """It cannot be said yet: this direction of the connection stands still until ``wait()`` is over."""
-
-    wait: Callable[[], Awaitable[None]]  # must end by itself; what it raises ends the connection
-    then: Callable[[], Step]  # asked afterwards; may be another Hold
-
-
-# Bytes: the frame that goes on to the other peer, the very object that came in where nothing is changed.
-Step = bytes | Answer | Last | Hold
+Outcome = Forward | Respond | Last
+Steps = Generator[Need, Any, T_co]
 
 
 class Client(Protocol):
-    """Whose request it is, as far as the session knows."""
+    """The client of a session, as far as it has introduced itself."""
 
     number: int  # of the connection, as in log lines
     client_id: str | None
     client_software: str | None  # name and version (KIP-511)
     principal: str | None  # "User:alice", where it has authenticated by name
-    notes: dict[str, object]  # what those who take its requests in hand have to remember
+    fetch_session: FetchSession | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    """What is known of a client's fetch session (KIP-227): its later requests name no topics."""
+
+    began_under: object  # the interceptors that were asked when it began
+    is_wanted: bool  # whether they look into one of its topics
 
 
 class Exchange(Protocol):
@@ -64,30 +122,40 @@ class Exchange(Protocol):
 
     __slots__ = ()
 
-    def request(self, frame: bytes) -> Step:
-        """What becomes of the client's frame. Called once. Raises CodecError."""
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        """What becomes of the client's frame. Called once. Raises CodecError; RouteError ends the connection."""
         ...
 
-    @property
-    def wants_response(self) -> bool:
-        """Whether `response` is to be called; known once `request` has answered bytes."""
+    def response(self, frame: bytes) -> Steps[bytes]:
+        """What the client gets in place of the broker's frame. Called once. Raises CodecError."""
         ...
 
-    def response(self, frame: bytes) -> bytes | Hold:
-        """What becomes of the broker's frame; a Hold must end in bytes. Called once. Raises CodecError."""
-        ...
-
-    def lost(self, why: str) -> None:
-        """The connection has ended before the response came."""
-        return
+    def lost(self, why: str) -> Work | None:
+        """The connection has ended before the response came. Work is done in a thread; nobody waits for it."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """Nobody takes the request in hand, nor any later one of this kind and connection that begins alike."""
+class Pass:
+    """No exchange is needed for the request, nor for later ones of this connection and version that begin alike.
+
+    They begin alike where ``head`` follows the correlation id; if ``epoch`` is set, a positive int32 and ``tail``
+    follow after it: the epoch of a fetch session that is continued (KIP-227).
+    """
 
     head: bytes  # from the client id on
+    epoch: bool = False
+    tail: bytes = b""
 
 
-# Is shown the request of ``size`` bytes that begins at data[at], as much of it as is here: who takes it in hand?
-Begin = Callable[[bytes, int, int, Client], Exchange | Passes | None]
+@dataclass(frozen=True, slots=True)
+class Look:
+    """An exchange is needed for the request, and for later ones of this connection and version that begin alike."""
+
+    head: bytes  # from the client id on
+    start: Callable[[], Exchange]  # a new one for each request
+
+
+# Is shown the request of ``size`` bytes that begins at data[at], as much of it as has arrived.
+# Answers with the exchange that looks into it, or None: the request is relayed.
+Begin = Callable[[bytes, int, int, Client], Exchange | Look | Pass | None]

@@ -1,137 +1,157 @@
-"""Requests and responses that an exchange has taken in hand: collected, decided, held if need be, one at a time."""
+"""Runs exchanges: one request and one response at a time, from the whole frame to what is decided about it.
+
+    frame collected --> steps run --> need --> (outside) --> result --> ... --> decided, frames go on
+                                  `-----------------------------------> decided
+
+While an exchange needs something, its direction is paused and the other one goes on. The drivers do not wait: what is
+needed stands in `need`, and `Session.resume` brings the result.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Last, Step
-from kafka_sidecar.proxy.relay.frames import Collected, Frames
-from kafka_sidecar.proxy.relay.routes import Rewrite, Route
-from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
+from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Last, Need, Outcome, Respond, Steps, Work
+from kafka_sidecar.proxy.relay.frames import Frames
+from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S, LoopBudget
+from kafka_sidecar.proxy.relay.routes import Route
 
 
-class Takes(Protocol):
-    """What a session does when it is decided what becomes of a request."""
+class Decides(Protocol):
+    """What a session does once it is decided what becomes of a request, or something is needed for that."""
 
-    def expect(self, route: Route, correlation_id: int | None) -> None:
-        """It goes to the broker, which answers it unless the id is None."""
+    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None) -> None:
+        """It goes to the broker, which answers it unless the id is None; the exchange wants the response."""
 
-    def own_answer(self, route: Route, frame: bytes, size: int) -> None:
-        """It has been answered here; it had ``size`` bytes."""
+    def respond(self, route: Route, frame: bytes, size: int) -> None:
+        """It is answered by the sidecar; it had ``size`` bytes."""
 
-    def last_request(self, cause: str, detail: str) -> None:
-        """It is the last one of this connection and gets no answer."""
+    def end_after(self, cause: str, detail: str) -> None:
+        """It is the last one of this connection and gets no response."""
+
+    def paused(self, driver: Driver) -> None:
+        """``driver.need`` has to be performed, then `Session.resume` called."""
 
 
-class TakenRequests:
+class Driver:
+    """What both directions have in common."""
+
+    __slots__ = ("_budget", "_clock", "_exchange", "_frames", "_route", "_session", "_since", "_size", "_steps", "need")
+
+    def __init__(self, frames: Frames, session: Decides, clock: Callable[[], float], budget: LoopBudget) -> None:
+        self._frames = frames
+        self._session = session
+        self._clock = clock
+        self._budget = budget
+        self._steps: Steps[Any] | None = None
+        self._exchange: Exchange | None = None
+        self._route: Route | None = None
+        self._size = 0  # bytes of the frame that came
+        self._since = 0.0
+        self.need: Need | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a frame has begun about which nothing is decided yet."""
+        return self._exchange is not None
+
+    def resume(self, result: Any, error: BaseException | None = None) -> bytes:
+        """What goes on now that the need is met, or could not be. Raises CodecError."""
+        self.need = None
+        decided = self._run(result, error)
+        return b"" if self.need is not None else self._frames.release(decided)
+
+    def lost(self, why: str) -> Work | None:
+        """The connection has ended."""
+        exchange, self._exchange = self._exchange, None
+        return exchange.lost(why) if exchange is not None else None
+
+    def _run(self, result: Any = None, error: BaseException | None = None) -> bytes:
+        """Run the steps until they decide, or need what takes time."""
+        assert self._steps is not None
+        send, budget, began = self._steps.send, self._budget, self._clock()
+        try:
+            need = send(result) if error is None else self._steps.throw(error)
+            while need is TURN and budget.spent_s + self._clock() - began < MAX_TURN_S:
+                need = send(None)
+        except StopIteration as done:
+            self._steps = None
+            return self._decided(done.value)
+        finally:
+            budget.spent_s += self._clock() - began
+        self.need = need
+        self._frames.hold()
+        self._session.paused(self)
+        return b""
+
+    def _decided(self, decision: Any) -> bytes:
+        raise NotImplementedError
+
+
+class RequestDriver(Driver):
     """The client's direction."""
 
-    __slots__ = ("_exchange", "_frames", "_responses", "_session", "_settle", "held", "in_hand")
-
-    def __init__(self, frames: Frames, responses: TakenResponses, session: Takes) -> None:
-        self._frames = frames
-        self._responses = responses
-        self._session = session
-        self._settle: Callable[[Step], bytes] = _nothing
-        self._exchange: Exchange | None = None  # has the request in hand
-        self.held: Hold | None = None  # what the client's direction waits for
-        self.in_hand = 0  # 1: a request has begun, and it is not decided what becomes of it
+    __slots__ = ("_correlation_id",)
 
     def take(self, route: Route, exchange: Exchange, correlation_id: int | None) -> None:
-        """Give the frame that begins now to the exchange once it is whole."""
-        self.in_hand, self._exchange = 1, exchange
-        self._frames.edit = Collected(partial(self._whole, route, exchange, correlation_id))
+        """Give the request that begins now to the exchange once it is whole. None: it gets no response (acks=0)."""
+        self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
+        self._frames.collect(self._begin)
 
-    def decided(self) -> bytes:
-        """What goes to the broker now that the wait is over. Raises CodecError."""
-        hold, self.held = self.held, None
-        decided = self._settle(hold.then()) if hold else b""
-        return b"" if self.held is not None else self._frames.go_on(decided)
+    def _begin(self, frame: bytes) -> bytes:
+        assert self._exchange is not None
+        self._size = len(frame)
+        self._steps = self._exchange.request(frame)
+        return self._run()
 
-    def lost(self, why: str) -> None:
-        """The connection has ended."""
-        if self._exchange is not None:
-            exchange, self._exchange = self._exchange, None
-            exchange.lost(why)
-
-    def _whole(self, route: Route, exchange: Exchange, correlation_id: int | None, frame: bytes) -> bytes:
-        self._settle = partial(self._settled, route, exchange, correlation_id, len(frame))
-        return self._settle(exchange.request(frame))
-
-    def _settled(self, route: Route, exchange: Exchange, correlation_id: int | None, size: int, step: Step) -> bytes:
-        if isinstance(step, Hold):
-            self.held, self._frames.held = step, True
+    def _decided(self, decision: Outcome) -> bytes:
+        route, exchange = self._route, self._exchange
+        assert route is not None
+        self._exchange = None
+        if isinstance(decision, Forward):
+            route.counts.answered_bytes += self._size - len(decision.frame)
+            self._session.expect(route, self._correlation_id, exchange if decision.wants_response else None)
+            return decision.frame
+        if isinstance(decision, Respond):
+            self._session.respond(route, decision.frame, self._size)
             return b""
-        self.in_hand, self._exchange, self._settle = 0, None, _nothing  # which would keep the frame until the next one
-        match step:
-            case Answer():
-                self._session.own_answer(route, step.frame, size)
-                return b""
-            case Last():
-                route.counts.answered_bytes += size - len(step.frame)
-                self._session.last_request(step.cause, step.detail)
-                return step.frame
-        if exchange.wants_response:
-            route = replace(route, rewrite=self._responses.rewrite(exchange, route))
-        route.counts.answered_bytes += size - len(step)
-        self._session.expect(route, correlation_id)
-        return step
+        if isinstance(decision, Last):
+            route.counts.answered_bytes += self._size - len(decision.frame)
+            self._session.end_after(decision.cause, decision.detail)
+            return decision.frame
+        raise CodecError(f"an exchange decided {decision!r} about a request")
 
 
-class TakenResponses:
+class ResponseDriver(Driver):
     """The broker's direction."""
 
-    __slots__ = ("_counts", "_expecting", "_frames", "_settle", "held")
+    __slots__ = ()
 
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
-        self._counts: ApiCounts | None = None  # of the response that is held
-        self._expecting: deque[Exchange] = deque()  # whose response has not come, oldest first
-        self._settle: Callable[[Step], bytes] = _nothing
-        self.held: Hold | None = None  # what the broker's direction waits for
+    def take(self, route: Route, exchange: Exchange) -> None:
+        """Give the response that begins now to the exchange once it is whole."""
+        self._route, self._exchange, self._since = route, exchange, self._clock()
+        self._frames.collect(self._begin)
 
-    def decided(self) -> bytes:
-        """What goes to the client now that the wait is over. Raises CodecError."""
-        hold, self.held = self.held, None
-        decided = self._settle(hold.then()) if hold else b""
-        if self.held is not None:
-            return b""
-        if self._counts is not None:
-            self._counts.rewritten_bytes += len(decided)  # all of the frame was taken off when it was held
-        return self._frames.go_on(decided)
+    def _begin(self, frame: bytes) -> bytes:
+        assert self._exchange is not None
+        self._size = len(frame)
+        self._steps = self._exchange.response(frame)
+        return self._run()
 
-    def rewrite(self, exchange: Exchange, route: Route) -> Rewrite:
-        """How the response to a request is edited that was in hand: by the exchange, then as all responses are."""
-        self._expecting.append(exchange)
-        return Rewrite(partial(Collected, partial(self._whole, exchange, route)))
-
-    def lost(self, why: str) -> None:
-        """The connection has ended."""
-        while self._expecting:
-            self._expecting.popleft().lost(why)
-
-    def _whole(self, exchange: Exchange, route: Route, frame: bytes) -> bytes:
-        self._expecting.popleft()
-        self._settle, self._counts = partial(self._settled, route.rewrite), route.counts
-        return self._settle(exchange.response(frame))
-
-    def _settled(self, then: Rewrite | None, step: Step) -> bytes:
-        if isinstance(step, Hold):
-            self.held, self._frames.held = step, True
-            return b""
-        self._settle = _nothing
-        if not isinstance(step, bytes):
+    def _decided(self, decision: bytes) -> bytes:
+        route = self._route
+        assert route is not None
+        self._exchange = None
+        if not isinstance(decision, bytes):
             raise CodecError("a response cannot be answered or ended")
-        if then is None or (then.wanted is not None and not then.wanted(step, 0, len(step))):
-            return step
-        new = then.edit().feed(step, 0, len(step), last=True)
-        return step if new is None else new
-
-
-def _nothing(_: object) -> bytes:
-    return b""
+        rewrite = route.rewrite
+        if rewrite is not None and (rewrite.wanted is None or rewrite.wanted(decision, 0, len(decision))):
+            new = rewrite.edit().feed(decision, 0, len(decision), last=True)
+            decision = decision if new is None else new
+        counts = route.counts
+        counts.rewritten_bytes += len(decision) - self._size
+        counts.held += 1
+        counts.held_us += int((self._clock() - self._since) * 1e6)
+        return decision

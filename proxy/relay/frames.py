@@ -1,9 +1,9 @@
-"""Cut one direction's bytes into frames; let them pass as they arrive, unless somebody wants to edit one.
+"""Cut one direction's bytes into frames; relay them as they arrive, unless one is edited.
 
     frame:  length int32 (of what follows) | header | body
 
-A frame that nobody edits is never collected: its bytes leave in the chunks in which they came, one write per read
-(design D1). Only the first bytes of each frame are looked at, and held back while they are incomplete.
+A frame that is not edited is never collected: its bytes leave in the chunks in which they came, one write per read
+(design D1). Only the first bytes of each frame are looked at, and buffered while they are incomplete.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kafka_sidecar.codec.errors import CodecError
 
 LENGTH = Struct(">i")
 
-# Looks at the frame that begins at data[at] and answers its size in bytes, length prefix included,
-# or 0 while data does not hold enough of it to tell. May set `frames.edit` for this frame. Raises CodecError.
+# Looks at the frame that begins at data[at] and returns its size in bytes, length prefix included,
+# or 0 while data does not hold enough of it. May call `edit`, `collect` or `swallow` for this frame. Raises CodecError.
 Begin = Callable[[bytes, int], int]
 
 
@@ -33,14 +33,14 @@ def framed(header: bytes, body: bytes) -> bytes:
 class Edit(Protocol):
     """Sees one frame pass, piece by piece."""
 
-    skip: int  # bytes that come next and pass without being shown, as long as the frame goes on behind them
+    skip: int  # bytes that come next and pass without being shown, as long as the frame continues after them
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """What leaves in place of data[start:end]; None: these very bytes. ``last``: the frame ends at ``end``."""
 
 
 class Collected:
-    """Hold a frame back until it is whole, then let ``rewrite`` answer what leaves in its place."""
+    """Buffer a frame until it is whole; what ``rewrite`` returns leaves in its place."""
 
     __slots__ = ("_parts", "_rewrite", "skip")
 
@@ -72,59 +72,91 @@ class Swallowed:
 class Frames:
     """One direction of a session: bytes in, the bytes to pass on out.
 
-    ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it at hand.
+    ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it.
     """
 
-    __slots__ = ("_begin", "_carry", "_header_size", "_inserted", "_left", "edit", "error", "held")
+    __slots__ = ("_begin", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left", "error")
 
     def __init__(self, begin: Begin, header_size: int) -> None:
         self._begin = begin
         self._header_size = header_size
         self._left = 0  # bytes of the current frame that are still to come
-        self._carry = b""  # the start of a frame, held back until it can be judged
+        self._carry = b""  # the start of a frame, buffered until its header is whole
         self._inserted: list[bytes] = []
-        self.edit: Edit | None = None
+        self._edit: Edit | None = None
+        self._is_held = False
         self.error: CodecError | None = None  # set once: nothing is read on
-        self.held = False  # set by an edit at the end of its frame: nothing behind it is looked at before `go_on`
 
     @property
-    def unjudged(self) -> bytes:
-        """The start of a frame that is too short to be judged."""
+    def carry(self) -> bytes:
+        """What has come and is not looked at yet: the start of a frame, or all that follows one that is held."""
         return self._carry
 
     @property
     def between_frames(self) -> bool:
-        return not self._left and not self._carry and not self.held
+        return not self._left and not self._carry and not self._is_held
+
+    # Called from ``begin`` about the frame that begins now
+
+    def edit(self, edit: Edit) -> None:
+        """Show the frame to ``edit``, piece by piece."""
+        self._edit = edit
+
+    def collect(self, rewrite: Callable[[bytes], bytes]) -> None:
+        """Buffer the frame until it is whole; what ``rewrite`` returns leaves in its place."""
+        self._edit = Collected(rewrite)
+
+    def swallow(self) -> None:
+        """Let nothing of the frame pass."""
+        self._edit = Swallowed()
 
     def insert(self, frame: bytes) -> None:
-        """Called from ``begin``: let ``frame`` leave before the one that begins now."""
+        """Let ``frame`` leave before the one that begins now."""
         self._inserted.append(frame)
 
+    # Called from an edit at the end of its frame
+
+    def hold(self) -> None:
+        """Look at nothing after this frame until `release`."""
+        self._is_held = True
+
+    def stop(self, error: CodecError) -> None:
+        """Read nothing after this frame."""
+        self.error = error
+
+    def release(self, decided: bytes) -> bytes:
+        """What leaves now that it is decided what becomes of the frame that was held."""
+        self._is_held = False
+        data, self._carry = self._carry, b""
+        return decided + self._cut(data) if data and self.error is None else decided
+
+    def take_carry(self) -> bytes:
+        """What has come after the frame that is held; put back what is left of it with `put_back`."""
+        data, self._carry = self._carry, b""
+        return data
+
+    def put_back(self, data: bytes) -> None:
+        self._carry = data + self._carry
+
     def feed(self, chunk: bytes) -> bytes:
-        """What leaves now. The chunk itself where nothing is edited or held back."""
+        """What leaves now. The chunk itself where nothing is edited or buffered."""
         if self.error is not None:
             return b""
         left, size = self._left, len(chunk)
         if left >= size:
-            if self.edit is None:
+            if self._edit is None:
                 self._left = left - size
                 return chunk
-            if self.edit.skip >= size < left:
-                self.edit.skip -= size
+            if self._edit.skip >= size < left:
+                self._edit.skip -= size
                 self._left = left - size
                 return chunk
-        if self.held:
+        if self._is_held:
             self._carry += chunk
             return b""
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""
         return self._cut(data)
-
-    def go_on(self, decided: bytes) -> bytes:
-        """What leaves now that it is known what becomes of the frame that was held."""
-        self.held = False
-        data, self._carry = self._carry, b""
-        return decided + self._cut(data) if data and self.error is None else decided
 
     def _cut(self, data: bytes) -> bytes:
         size, at, kept = len(data), 0, 0  # data[kept:at] passes as it is
@@ -133,12 +165,12 @@ class Frames:
             while True:
                 if self._left:
                     end = min(at + self._left, size)
-                    if self.edit is not None and (new := self._edited(data, at, end)) is not None:
+                    if self._edit is not None and (new := self._edited(data, at, end)) is not None:
                         out += (data[kept:at], new)
                         kept = end
                     self._left -= end - at
                     at = end
-                if size - at < self._header_size or self.held or self.error is not None:
+                if size - at < self._header_size or self._is_held or self.error is not None:
                     break
                 self._left = self._begin(data, at)
                 if self._inserted:
@@ -156,8 +188,8 @@ class Frames:
         return b"".join(out)
 
     def _edited(self, data: bytes, start: int, end: int) -> bytes | None:
-        edit, last = self.edit, end - start == self._left
+        edit, last = self._edit, end - start == self._left
         assert edit is not None
         if last:
-            self.edit = None
+            self._edit = None
         return edit.feed(data, start, end, last)

@@ -1,7 +1,7 @@
 """One client connection joined to one broker connection, without the sockets: bytes in, bytes out.
 
 What leaves towards the other peer is what the feeding methods return; `closing` says that both connections must end,
-and why. Answers keep request order (design D6): `_waiting` holds what awaits an answer, oldest first.
+and why. Responses keep request order (design D6): `_waiting` holds what waits for a response, oldest first.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -16,23 +17,31 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID, acks_at
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, acks_at
 from kafka_sidecar.proxy.relay.counted import Counted
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
-from kafka_sidecar.proxy.relay.exchange import Exchange, Passes, RouteError
-from kafka_sidecar.proxy.relay.exchange_driver import TakenRequests, TakenResponses
-from kafka_sidecar.proxy.relay.frames import Edit, Frames, Swallowed
+from kafka_sidecar.proxy.relay.exchange import Exchange, FetchSession, Look, Pass, RouteError, Send, Work
+from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
+from kafka_sidecar.proxy.relay.frames import Edit, Frames
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.own_requests import OwnRequests
+from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, Route, Routes
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")
 # length int32 | correlation id int32 | ...
 RESPONSE = Struct(">ii")
-SMALLEST_REQUEST = 8
-SMALLEST_RESPONSE = 4
-MOST_OWN_BYTES = 4 << 20  # of answers that wait behind one of the broker's: nothing else stops a client's questions
-LARGEST_COLLECTED = 64 << 10  # bytes of a response that is rather waited for than streamed
+MIN_REQUEST_BYTES = 8
+MIN_RESPONSE_BYTES = 4
+# Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
+MAX_QUEUED_LOCAL_BYTES = 4 << 20
+MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
+
+# What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
+# the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
+Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,45 +55,49 @@ class Closing:
 class Session:
     """One client's conversation with one broker.
 
-    Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns.
-    Once `closing` is set, end both connections.
+    Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns. Then do what
+    stands in `agenda`. Once `closing` is set, end both connections.
     """
 
     __slots__ = (
-        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_max_frame", "_now", "_passing", "_produced",
-        "_routes", "_unanswered", "_waiting", "client_id", "client_software", "closing", "due", "notes", "number",
-        "principal", "requests", "taken_requests", "taken_responses",
+        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
+        "_own_waiting", "_produced", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered",
+        "_waiting", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "number",
+        "principal", "requests",
     )  # fmt: skip
 
-    def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int) -> None:
+    def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget) -> None:
         self._routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
         self._client_frames = Frames(self._begin_request, REQUEST.size)
         self._broker_frames = Frames(self._begin_response, RESPONSE.size)
-        # (route, correlation id, when it came); for an answer of our own its frame stands in the id's place
-        self._waiting: deque[tuple[Route, int | bytes, float]] = deque()
+        self._waiting: deque[Waiting] = deque()
+        self._own_waiting = 0  # requests of our own among them
         self._now = 0.0
         self._before_acks = b""  # of the last Produce request: from its client id to its acks
         self._produced: Route | None = None
-        # How requests begin that nobody takes in hand, by api key and version; as long as the row is the same.
-        self._passing: dict[int, tuple[Route, bytes]] = {}
-        self.due = 0  # bytes of answers of our own in _waiting
+        self._memo = PrefixMemo()
+        self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
         self.client_id: str | None = None
         self.client_software: str | None = None
         self.principal: str | None = None
-        self.notes: dict[str, object] = {}
+        self.fetch_session: FetchSession | None = None
         self.closing: Closing | None = None
         self.requests = 0
-        self.taken_responses = TakenResponses(self._broker_frames)
-        self.taken_requests = TakenRequests(self._client_frames, self.taken_responses, self)
-        self._unanswered = 0  # requests that get no answer: acks=0
+        self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
+        self._response_driver = ResponseDriver(self._broker_frames, self, clock, budget)
+        # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
+        self.agenda: list[Driver | OwnRequests] = []
+        self._sought: OwnRequests | None = None  # whose answers come after a response that waits for them
+        self._is_lost = False
+        self._unanswered = 0  # requests that get no response: acks=0
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answer has not begun to come."""
-        return len(self._waiting) + self.taken_requests.in_hand
+        """Requests of the client whose response has not begun to arrive."""
+        return len(self._waiting) - self._own_waiting + self._request_driver.is_busy
 
     @property
     def responses(self) -> int:
@@ -102,48 +115,67 @@ class Session:
         """What goes to the client."""
         self._now = self._clock()
         out = self._broker_frames.feed(chunk)
+        if self._sought is not None:
+            self._find_answers(self._sought)
         if self._broker_frames.error is not None:
             self._fail(self._broker_frames.error, "unreadable_response")
         elif self.due:
             out += self.to_client()
         return out
 
-    def request_decided(self) -> bytes:
-        """What goes to the broker now that the wait of a request that was held is over."""
+    def is_request_driver(self, driver: Driver) -> bool:
+        """Whether the driver pauses the client's direction, and what it lets go is for the broker."""
+        return driver is self._request_driver
+
+    def resume(self, driver: Driver, result: object, error: BaseException | None = None) -> bytes:
+        """What goes on now that a driver's need is met: to the broker if it `is_request_driver`, else to the client.
+
+        With ``error`` it could not be met; what the exchange does not handle is raised.
+        """
+        is_request = driver is self._request_driver
         try:
-            return self.taken_requests.decided() + self.from_client(b"")
-        except CodecError as error:
-            self._fail(error, "unreadable_request")
+            out = driver.resume(result, error)
+            return out + (self.from_client(b"") if is_request else self.from_broker(b""))
+        except CodecError as failure:
+            self._fail(failure, "unreadable_request" if is_request else "unreadable_response")
             return b""
 
-    def response_decided(self) -> bytes:
-        """What goes to the client now that the wait of a response that was held is over."""
-        try:
-            return self.taken_responses.decided() + self.from_broker(b"")
-        except CodecError as error:
-            self._fail(error, "unreadable_response")
-            return b""
+    def send(self, driver: Driver, need: Send) -> bytes:
+        """The requests of our own that go to the broker now; `agenda` says when all are answered."""
+        own = OwnRequests(driver, len(need.frames))
+        for frame in need.frames:
+            _, key_version, correlation_id = REQUEST.unpack_from(frame)
+            route = self._routes.get(key_version) or self._routes.add(key_version)
+            self._waiting.append((route, correlation_id, self._now, own))
+        self._own_waiting += len(need.frames)
+        if driver is self._response_driver:
+            self._sought = own
+        return b"".join(need.frames)
 
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
-        if not self.requests and (sentence := diagnose(self._client_frames.unjudged)) is not None:
+        if not self.requests and (sentence := diagnose(self._client_frames.carry)) is not None:
             self._fail(RouteError("not_kafka", sentence), "not_kafka")
 
     def broker_ended(self) -> None:
         """The broker has closed: a TLS alert is shorter than any response."""
-        if not self.responses and (sentence := diagnose(self._broker_frames.unjudged)) is not None:
+        if not self.responses and (sentence := diagnose(self._broker_frames.carry)) is not None:
             self._fail(CodecError(sentence), "unreadable_response")
 
-    def lost(self, why: str) -> None:
-        """The connection has ended: tell those who have taken requests in hand that no answer comes."""
-        self.taken_requests.lost(why)
-        self.taken_responses.lost(why)
+    def lost(self, why: str) -> list[Work]:
+        """The connection has ended: no response comes to what waits for one. What has to be done for that."""
+        if self._is_lost:
+            return []
+        self._is_lost = True
+        waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
+        work = [self._request_driver.lost(why), self._response_driver.lost(why), *(one.lost(why) for one in waiting)]
+        return [one for one in work if one is not None]
 
     def to_client(self) -> bytes:
-        """Answers of our own whose turn has come."""
-        return b"".join(self._own_answers()) if self.due and self._broker_frames.between_frames else b""
+        """Responses of our own whose turn has come."""
+        return b"".join(self._own_responses()) if self.due and self._broker_frames.between_frames else b""
 
-    def _own_answers(self) -> list[bytes]:
+    def _own_responses(self) -> list[bytes]:
         frames: list[bytes] = []
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
             self._waiting.popleft()
@@ -158,18 +190,18 @@ class Session:
     def _begin_request(self, data: bytes, at: int) -> int:
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self._routes.get(key_version)
-        if route is None or not SMALLEST_REQUEST <= length <= self._max_frame:
+        if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame:
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
-        waits: int | bytes | None = correlation_id
+        waits: int | bytes | None = correlation_id  # or our own response; None: there is none
         if route.is_produce:
-            here = self._acks_at(route, data, at, size)
-            if here is None:
+            acks_at = self._acks_at(route, data, at, size)
+            if acks_at is None:
                 return 0
-            if not data[here] | data[here + 1]:
+            if not data[acks_at] | data[acks_at + 1]:  # acks=0
                 waits = None
         elif route.answer is not None:
-            self._client_frames.edit = Swallowed()
+            self._client_frames.swallow()
             waits = self._own(route, route.answer(correlation_id), size)
         if not self.requests or route.introduces:
             self._introduce(data[at : at + size])
@@ -177,57 +209,66 @@ class Session:
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        if route.exchange is not None and (exchange := self._exchange(route, key_version, data, at, size)) is not None:
-            self.taken_requests.take(route, exchange, correlation_id if waits is not None else None)
-        elif waits is not None:
-            self._waiting.append((route, waits, self._now))
+        if route.exchange is not None:
+            known = self._memo.find(route, key_version, data, at)
+            found = known if known is not None else self._look(route, key_version, data, at, size)
+            if found is not None and not isinstance(found, Pass):
+                exchange = found.start() if isinstance(found, Look) else found
+                self._request_driver.take(route, exchange, correlation_id if waits is not None else None)
+                return size
+        if waits is not None:
+            self._waiting.append((route, waits, self._now, None))
         else:
             self._unanswered += 1
         return size
 
-    def _exchange(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | None:
-        """Who takes the request in hand."""
-        known = self._passing.get(key_version)
-        if known is not None and known[0] is route and data.startswith(known[1], at + CLIENT_ID):
-            return None
+    def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | Look | Pass | None:
+        """Whether an exchange is needed for the request, where nothing is known of its prefix."""
         assert route.exchange is not None
-        taken = route.exchange(data, at, size, self)
-        if isinstance(taken, Passes):
-            self._passing[key_version] = (route, taken.head)
-            return None
-        return taken
+        found = route.exchange(data, at, size, self)
+        if isinstance(found, Look | Pass):
+            self._memo.note(route, key_version, found)
+        elif found is not None:
+            self._memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
+        return found
 
-    def expect(self, route: Route, correlation_id: int | None) -> None:
-        """A request that was in hand goes to the broker; None: without an answer."""
+    # What the drivers call
+
+    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None) -> None:
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now))
+            self._waiting.append((route, correlation_id, self._now, exchange))
 
-    def own_answer(self, route: Route, frame: bytes, size: int) -> None:
-        """A request that was in hand is answered here."""
-        self._waiting.append((route, self._own(route, frame, size), self._now))
+    def respond(self, route: Route, frame: bytes, size: int) -> None:
+        self._waiting.append((route, self._own(route, frame, size), self._now, None))
 
-    def last_request(self, cause: str, detail: str) -> None:
-        """A request that was in hand is the last one, and gets no answer."""
+    def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1
-        self._client_frames.error = RouteError(cause, detail)
+        self._client_frames.stop(RouteError(cause, detail))
+
+    def paused(self, driver: Driver) -> None:
+        self.agenda.append(driver)
 
     def _acks_at(self, route: Route, data: bytes, at: int, size: int) -> int | None:
         """Where the acks of a Produce request are. What stands before them hardly ever changes on a connection."""
         before = self._before_acks
-        here = at + CLIENT_ID + len(before)
-        if data.startswith(before, at + CLIENT_ID) and route is self._produced and at + size >= here + 2 <= len(data):
+        here = at + CLIENT_ID_AT + len(before)
+        if (
+            data.startswith(before, at + CLIENT_ID_AT)
+            and route is self._produced
+            and at + size >= here + 2 <= len(data)
+        ):
             return here
         found = acks_at(route.version, data, at, size)
         if found is not None:
-            self._before_acks, self._produced = data[at + CLIENT_ID : found], route
+            self._before_acks, self._produced = data[at + CLIENT_ID_AT : found], route
         return found
 
     def _own(self, route: Route, frame: bytes, size: int) -> bytes:
         """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
-        if self.due >= MOST_OWN_BYTES:
-            raise RouteError("too_many_requests", f"{self.due} bytes of answers wait for one of the broker's")
+        if self.due >= MAX_QUEUED_LOCAL_BYTES:
+            raise RouteError("too_many_requests", f"{self.due} bytes of local responses wait for one of the broker's")
         self.due += len(frame)
         route.counts.answered += 1
         route.counts.answered_bytes += size
@@ -237,31 +278,76 @@ class Session:
     def _begin_response(self, data: bytes, at: int) -> int:
         length, correlation_id = RESPONSE.unpack_from(data, at)
         if self.due:
-            for frame in self._own_answers():
+            for frame in self._own_responses():
                 self._broker_frames.insert(frame)
         waiting = self._waiting
-        if not waiting or waiting[0][1] != correlation_id or length < SMALLEST_RESPONSE:
+        if not waiting or waiting[0][1] != correlation_id or length < MIN_RESPONSE_BYTES:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
-        route, _, since = waiting.popleft()
+        route, _, since, owner = waiting.popleft()
         size: int = length + 4
+        if owner is not None:
+            self._check_collected(route, size)
+            if isinstance(owner, OwnRequests):
+                self._own_waiting -= 1
+                self._broker_frames.collect(partial(self._own_answer, owner))
+                return size
+            self._response_driver.take(route, owner)
+        elif (rewrite := route.rewrite) is not None:
+            whole = len(data) >= at + size
+            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
+                self._broker_frames.edit(self._edit_of(route, rewrite, size, whole))
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size
         microseconds = int((self._now - since) * 1e6)
         counts.latency_us += microseconds
         counts.latency[microseconds.bit_length()] += 1
-        rewrite = route.rewrite
-        if rewrite is not None:
-            whole = len(data) >= at + size
-            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                self._broker_frames.edit = self._edit_of(route, rewrite, size, whole)
         return size
 
-    def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
-        if rewrite.stream is not None and not whole and size > LARGEST_COLLECTED:
-            return rewrite.stream()
+    def _own_answer(self, own: OwnRequests, frame: bytes) -> bytes:
+        """A response to a request of our own, which the client does not see."""
+        own.answers.append(frame)
+        if own.are_answered:
+            self.agenda.append(own)
+        return b""
+
+    def _find_answers(self, own: OwnRequests) -> None:
+        """Take the answers that a response waits for from among the frames after it; the others stay in their order."""
+        data, at, index = self._broker_frames.take_carry(), 0, 0
+        while not own.are_answered and index < len(self._waiting):
+            _, expected, _, owner = self._waiting[index]
+            if isinstance(expected, bytes):  # nothing comes from the broker
+                index += 1
+                continue
+            if len(data) - at < RESPONSE.size:
+                break
+            length, correlation_id = RESPONSE.unpack_from(data, at)
+            if correlation_id != expected or length < MIN_RESPONSE_BYTES:
+                self._fail(CodecError(self._unexpected(data[at:], length, correlation_id)), "unreadable_response")
+                break
+            end = at + 4 + length
+            if len(data) < end:
+                break
+            if owner is own:
+                own.answers.append(data[at:end])
+                data = data[:at] + data[end:]
+                del self._waiting[index]
+                self._own_waiting -= 1
+            else:
+                at, index = end, index + 1
+        self._broker_frames.put_back(data)
+        if own.are_answered:
+            self._sought = None
+            self.agenda.append(own)
+
+    def _check_collected(self, route: Route, size: int) -> None:
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
+
+    def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
+        if rewrite.stream is not None and not whole and size > MAX_COLLECTED_BYTES:
+            return rewrite.stream()
+        self._check_collected(route, size)
         return Counted(rewrite.edit(), route, self._clock)
 
     def _unusual_request(self, data: bytes, length: int, key_version: int) -> Route:
@@ -272,17 +358,17 @@ class Session:
             raise RouteError(
                 "frame_too_large", f"a request of {length} bytes is over connections.max_frame ({self._max_frame})"
             )
-        if length < SMALLEST_REQUEST:
+        if length < MIN_REQUEST_BYTES:
             raise RouteError("not_kafka", f"a request cannot be {length} bytes long")
         return self._routes.get(key_version) or self._routes.add(key_version)
 
     def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:
         if not self.responses and (sentence := diagnose(data)) is not None:
             return sentence
-        if length < SMALLEST_RESPONSE:
+        if length < MIN_RESPONSE_BYTES:
             return f"a response cannot be {length} bytes long"
         if not self._waiting:
-            return f"a response that nobody asked for (correlation id {correlation_id})"
+            return f"a response to no request (correlation id {correlation_id})"
         return f"a response to {correlation_id} where {self._waiting[0][1]!r} was due"
 
     def _introduce(self, frame: bytes) -> None:

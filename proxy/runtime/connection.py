@@ -10,15 +10,19 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from functools import partial
+from typing import Any, Protocol, cast
 
+from kafka_sidecar.proxy.relay.exchange import Need, Send
+from kafka_sidecar.proxy.relay.exchange_driver import Driver
+from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.session import Closing, Session
-from kafka_sidecar.proxy.runtime.holding import Holding
 from kafka_sidecar.proxy.runtime.tasks import spawn
 
 log = logging.getLogger(__name__)
 
 LINGER_S = 10.0  # how long what is already written may take to reach a peer once its connection is being closed
+PAUSED = "a frame waits"  # reason to read no more of the peer that has sent it
 
 
 class BrokerUnreachableError(Exception):
@@ -29,12 +33,14 @@ class BrokerUnreachableError(Exception):
         self.cause = cause
 
 
+# Begins at once to do what an exchange needs. Cancelled where nobody waits for it any more.
+Perform = Callable[[Need], asyncio.Future[Any]]
 # Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
 
 
 class Observer(Protocol):
-    """Is told when a connection begins and ends."""
+    """Is notified when a connection begins and ends."""
 
     def began(self, connection: Connection) -> None: ...
 
@@ -42,7 +48,7 @@ class Observer(Protocol):
 
 
 class Side(asyncio.Protocol):
-    """One of the two sockets. Reading goes on only while nobody has a reason to pause it."""
+    """One of the two sockets. It is read only while there is no reason to pause it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -94,8 +100,8 @@ class ClientSide(Side):
                 connection.to_broker.write(out)
             if session.due and connection.to_client is not None:
                 connection.to_client.write(session.to_client())
-            if session.taken_requests.held is not None:
-                connection.held_requests.begin()
+            if session.agenda:
+                connection.do_agenda()
         except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
             connection.broke(error)
         if session.closing is not None:
@@ -128,8 +134,8 @@ class BrokerSide(Side):
             out = session.from_broker(chunk)
             if out:
                 connection.to_client.write(out)
-            if session.taken_responses.held is not None:
-                connection.held_responses.begin()
+            if session.agenda:
+                connection.do_agenda()
         except Exception as error:  # noqa: BLE001 - as above
             connection.broke(error)
         if session.closing is not None:
@@ -152,7 +158,14 @@ class Connection:
     """One client's connection, the broker's that belongs to it, and the session between them."""
 
     def __init__(
-        self, number: int, session: Session, listener: str, dial: Dial, observer: Observer, window: int
+        self,
+        number: int,
+        session: Session,
+        listener: str,
+        dial: Dial,
+        perform: Perform,
+        observer: Observer,
+        window: int,
     ) -> None:
         self.number = number
         self.session = session
@@ -161,16 +174,14 @@ class Connection:
         self.window = window
         self.client = ClientSide(self)
         self.broker: BrokerSide | None = None
-        requests, responses = session.taken_requests, session.taken_responses
-        client, broker = (self.client.pause, self.client.resume), (self._pause_broker, self._resume_broker)
-        self.held_requests = Holding(client, lambda: requests.held, self._requests_go_on, self.broke)
-        self.held_responses = Holding(broker, lambda: responses.held, self._responses_go_on, self.broke)
         # Where bytes are written to; None before there is a broker, and once the connection ends.
         self.to_client: asyncio.Transport | None = None
         self.to_broker: asyncio.Transport | None = None
         self.bytes_from_client = 0
         self.bytes_from_broker = 0
         self._dial = dial
+        self._perform = perform
+        self._performing: dict[Driver, asyncio.Future[Any]] = {}  # what paused directions wait for
         self._observer = observer
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._dialling: asyncio.Task[None] | None = None
@@ -219,21 +230,59 @@ class Connection:
         log.error("a session broke: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 
-    def _requests_go_on(self) -> None:
-        out = self.session.request_decided()
-        if out and self.to_broker is not None:
-            self.to_broker.write(out)
-        if self.session.due and self.to_client is not None:
-            self.to_client.write(self.session.to_client())
-        if self.session.closing is not None:
-            self.end(self.session.closing)
+    def do_agenda(self) -> None:
+        """Do what the session asks for; what takes time pauses the peer that sent the frame, and no other."""
+        agenda = self.session.agenda
+        while agenda:
+            item = agenda.pop(0)
+            if isinstance(item, OwnRequests):
+                self._resume(item.driver, tuple(item.answers))
+            elif isinstance(item.need, Send):
+                frames = self.session.send(item, item.need)
+                if self.to_broker is not None:
+                    self.to_broker.write(frames)
+            elif item.need is not None:
+                self._pause_sender(item)
+                self._performing[item] = future = self._perform(item.need)
+                future.add_done_callback(partial(self._performed, item))
 
-    def _responses_go_on(self) -> None:
-        out = self.session.response_decided()
-        if out and self.to_client is not None:
-            self.to_client.write(out)
-        if self.session.closing is not None:
-            self.end(self.session.closing)
+    def _performed(self, driver: Driver, future: asyncio.Future[Any]) -> None:
+        """Called in a turn of its own, so that a need that is met at once does not keep all others waiting."""
+        if self._performing.get(driver) is not future or future.cancelled():
+            return
+        del self._performing[driver]
+        error = future.exception()
+        try:
+            self._resume(driver, None if error else future.result(), error)
+            self.do_agenda()
+        except BaseException as bug:  # noqa: BLE001 - a client must not wait for ever, whatever broke in a thread
+            self.broke(bug)
+        if driver not in self._performing:
+            self._resume_sender(driver)
+
+    def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
+        """Let a direction go on with what it has waited for."""
+        session = self.session
+        out = session.resume(driver, result, error)
+        to = self.to_broker if session.is_request_driver(driver) else self.to_client
+        if out and to is not None:
+            to.write(out)
+        if session.due and self.to_client is not None:
+            self.to_client.write(session.to_client())
+        if session.closing is not None:
+            self.end(session.closing)
+
+    def _pause_sender(self, driver: Driver) -> None:
+        if self.session.is_request_driver(driver):
+            self.client.pause(PAUSED)
+        else:
+            self._pause_broker(PAUSED)
+
+    def _resume_sender(self, driver: Driver) -> None:
+        if self.session.is_request_driver(driver):
+            self.client.resume(PAUSED)
+        else:
+            self._resume_broker(PAUSED)
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
@@ -253,14 +302,15 @@ class Connection:
             self.broker.resume(reason)
 
     def end(self, closing: Closing) -> None:
-        """End both sides. The first reason given is the one that is told."""
+        """End both sides. The first reason given is the one that is reported."""
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
         if self._dialling is not None:
             self._dialling.cancel()
-        self.held_requests.cancel()
-        self.held_responses.cancel()
+        performing, self._performing = self._performing, {}
+        for future in performing.values():
+            future.cancel()
         self.client.close()
         if self.broker is not None:
             self.broker.close()
@@ -268,7 +318,8 @@ class Connection:
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
         self._open_sides -= 1
         try:
-            self.session.lost(detail)
+            for work in self.session.lost(detail):
+                self._perform(work)
         except Exception as bug:  # noqa: BLE001 - the other side must be closed all the same
             self.broke(bug)
         self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))

@@ -1,154 +1,135 @@
 """CreateTopics, AlterConfigs and IncrementalAlterConfigs: the sidecar's own configs are taken out of the request, and
 stored once the broker has agreed to the rest.
 
-A topic of which only own configs are asked still goes to the broker, with nothing to change: so the broker decides who
-may alter it and whether it exists. Its error wins, and then nothing of ours is stored.
+A topic of which only own configs are set still goes to the broker, with nothing to change: so the broker decides who
+may alter it and whether it exists. If it answers with an error, nothing is stored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import Opened, OpenRequest, decode_request, decode_response, encode_response
-from kafka_sidecar.codec.message import Message, replace_fields
+from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
+from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold, Step
-from kafka_sidecar.proxy.topic_configs.apis import TOPIC, Identity, Shape
-from kafka_sidecar.proxy.topic_configs.definitions import Refusal
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Respond, Steps
+from kafka_sidecar.proxy.topic_configs.apis import TOPIC, ConfigsApi, Identity
+from kafka_sidecar.proxy.topic_configs.definitions import Rejection
 from kafka_sidecar.proxy.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
-from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper
+from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper, StoreConfigs
 
 
-class Alteration(Exchange):
+class AlterConfigsExchange(Exchange):
     """One request that sets topic configs, and its response."""
 
-    __slots__ = ("_asked", "_changes", "_keeper", "_refused", "_shape", "_validate_only", "_version")
+    __slots__ = ("_api", "_changes", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
 
-    def __init__(self, shape: Shape, version: int, keeper: Keeper) -> None:
-        self._shape, self._version, self._keeper = shape, version, keeper
-        self._asked: list[Any] = []
-        self._changes: dict[Identity, Change] = {}  # what becomes of those that are asked of the broker
-        self._refused: dict[Identity, Refusal] = {}  # those that the broker does not see
+    def __init__(self, api: ConfigsApi, version: int, keeper: Keeper) -> None:
+        self._api = api
+        self._version = version
+        self._keeper = keeper
+        self._resources: list[Any] = []  # of the request
+        self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
+        self._rejections: dict[Identity, Rejection] = {}  # of resources that the broker does not get
         self._validate_only = False
 
-    def request(self, frame: bytes) -> Step:
-        header, opened = decode_request(self._shape.request, frame)
-        request = opened.message
-        self._asked = list(getattr(request, self._shape.asked))
-        self._validate_only = getattr(request, "validate_only")  # noqa: B009 - all three have it
-        # The broker refuses a resource that is asked twice: which of the two would be ours to judge?
-        times = Counter(map(self._shape.identity, self._asked))
-        forwarded = tuple(
-            self._stripped(element, once=times[self._shape.identity(element)] == 1) for element in self._asked
-        )
-        if not self._refused:
-            return opened.with_message(replace_fields(request, **{self._shape.asked: forwarded}))
-        kept = tuple(element for element in forwarded if self._shape.identity(element) not in self._refused)
-        if not kept:
-            return Answer(self._own_answer(header))
-        return opened.with_message(replace_fields(request, **{self._shape.asked: kept}))
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()  # nothing is needed
+        api = self._api
+        opened, body = decode_request(api.request, frame)
+        self._resources = list(getattr(body.message, api.resources))
+        self._validate_only = getattr(body.message, "validate_only")  # noqa: B009 - all three have it
+        # The broker rejects a resource that is named twice: which of the two would be ours to check?
+        times = Counter(map(api.identify, self._resources))
+        rest = [self._take_own(resource, times[api.identify(resource)] == 1) for resource in self._resources]
+        kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
+        if self._rejections and not kept:
+            results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
+            response = replace_fields(api.response(), **{api.results: results})
+            return Respond(encode_response(response, self._version, opened.correlation_id))
+        new = body.with_message(replace_fields(body.message, **{api.resources: kept}))
+        return Forward(new, wants_response=bool(self._changes or self._rejections))
 
-    @property
-    def wants_response(self) -> bool:
-        return bool(self._changes or self._refused)
-
-    def response(self, frame: bytes) -> bytes | Hold:
-        opened = decode_response(self._shape.response, frame, self._version)
-        results: dict[Identity, Any] = {}
-        for result in getattr(opened.message, self._shape.answered):
-            results.setdefault(self._shape.identity(result), result)
+    def response(self, frame: bytes) -> Steps[bytes]:
+        api = self._api
+        body = decode_response(api.response, frame, self._version)
+        results: dict[Identity, list[Any]] = {}
+        for result in getattr(body.message, api.results):
+            results.setdefault(api.identify(result), []).append(result)
         agreed = {
-            identity: self._with_id(change, results[identity])
+            identity: _with_topic_id(change, results[identity][0])
             for identity, change in self._changes.items()
-            if identity in results and results[identity].error_code == ErrorCode.NONE
+            if identity in results and results[identity][0].error_code == ErrorCode.NONE
         }
-        failures: dict[str, str] = {}
+        failures: Mapping[str, str] = {}
+        if agreed and not self._validate_only:
+            failures = yield StoreConfigs(tuple(agreed.values()))
+        for identity, change in agreed.items():
+            results[identity] = [self._complete(result, change, failures) for result in results[identity]]
+        return body.with_message(replace_fields(body.message, **{api.results: tuple(self._in_order(results))}))
 
-        async def store() -> None:
-            failures.update(await self._keeper.alter(list(agreed.values())))
-
-        def then() -> bytes:
-            return self._answered(opened, agreed, failures)
-
-        return Hold(store, then) if agreed and not self._validate_only else then()
-
-    def _stripped(self, element: Any, once: bool) -> Any:
-        """What the broker is asked of one resource; notes what becomes of the rest."""
-        shape, own = self._shape, self._keeper.own
-        identity = kind, topic = shape.identity(element)
+    def _take_own(self, resource: Any, is_named_once: bool) -> Any:
+        """What the broker gets of one resource; own configs of it become a change or a rejection."""
+        api, own = self._api, self._keeper.own
+        identity = kind, topic = api.identify(resource)
         if kind != TOPIC:
-            return element
-        mine = [config for config in element.configs if shape.is_own(own, config)]
-        if once and (mine or (shape.replaces and self._is_affected(topic))):
-            sets = shape.sets(own, mine)
-            if isinstance(sets, Refusal):
-                self._refused[identity] = sets
+            return resource
+        mine = [config for config in resource.configs if api.is_own(own, config)]
+        if is_named_once and (mine or (api.replaces and self._is_affected(topic))):
+            values = api.new_values(own, mine)
+            if isinstance(values, Rejection):
+                self._rejections[identity] = values
             elif (trouble := self._keeper.trouble) is not None:
-                self._refused[identity] = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Nothing was changed: {trouble}")
+                why = f"Nothing was changed: {trouble}"
+                self._rejections[identity] = Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)
             else:
-                self._changes[identity] = Change(topic, sets, shape.replaces)
+                self._changes[identity] = Change(topic, values, api.replaces)
         if not mine:
-            return element
+            return resource
         return replace_fields(
-            element, configs=tuple(config for config in element.configs if not shape.is_own(own, config))
+            resource, configs=tuple(config for config in resource.configs if not api.is_own(own, config))
         )
 
     def _is_affected(self, topic: str) -> bool:
-        """Whether a request that names none of our configs takes something away from this topic."""
-        if self._shape.key == ApiKey.CREATE_TOPICS:
-            return self._keeper.trouble is None and bool(self._keeper.entries.of(topic, NO_ID))
-        return self._keeper.trouble is not None or bool(self._keeper.entries.of(topic, NO_ID))
+        """Whether a request without own configs takes something away from this topic."""
+        is_unknown = self._keeper.trouble is not None
+        if is_unknown:
+            return self._api.key != ApiKey.CREATE_TOPICS
+        return bool(self._keeper.entries.of(topic, NO_ID))
 
-    def _with_id(self, change: Change, result: Any) -> Change:
-        topic_id = getattr(result, "topic_id", NO_ID)
-        return change if topic_id == NO_ID else Change(change.topic, change.sets, change.replaces, topic_id)
-
-    def _own_answer(self, header: OpenRequest) -> bytes:
-        refused = tuple(
-            self._shape.refused(element, self._refused[self._shape.identity(element)]) for element in self._asked
-        )
-        response = replace_fields(self._shape.response(), **{self._shape.answered: refused})
-        return encode_response(response, self._version, header.correlation_id)
-
-    def _answered(
-        self, opened: Opened[Message], agreed: Mapping[Identity, Change], failures: Mapping[str, str]
-    ) -> bytes:
-        """The broker's answers with ours among them, in the order of the request."""
-        response = opened.message
-        results: dict[Identity, list[Any]] = {}
-        for result in getattr(response, self._shape.answered):
-            identity = self._shape.identity(result)
-            results.setdefault(identity, []).append(self._told(result, agreed.get(identity), failures))
-        if not self._refused:
-            return opened.with_message(replace_fields(response, **{self._shape.answered: _flat(results)}))
-        ordered: dict[Identity, list[Any]] = {}
-        for element in self._asked:
-            identity = self._shape.identity(element)
-            if identity in self._refused:
-                ordered[identity] = [self._shape.refused(element, self._refused[identity])]
-            elif identity in results:
-                ordered[identity] = results[identity]
-        rest = {identity: same for identity, same in results.items() if identity not in ordered}
-        return opened.with_message(replace_fields(response, **{self._shape.answered: _flat(ordered | rest)}))
-
-    def _told(self, result: Any, change: Change | None, failures: Mapping[str, str]) -> Any:
-        """One result of the broker's as the client is told it."""
-        if change is None:
-            return result
+    def _complete(self, result: Any, change: Change, failures: Mapping[str, str]) -> Any:
+        """A result of the broker's with what became of own configs."""
         if (why := failures.get(change.topic)) is not None:
             return replace_fields(result, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=why)
-        if self._shape.key != ApiKey.CREATE_TOPICS or result.configs is None:
+        if self._api.key != ApiKey.CREATE_TOPICS or result.configs is None:
             return result
-        shown = tuple(
+        own = tuple(
             CreatableTopicConfigs(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
-            for name, value in change.sets.items()
+            for name, value in change.values.items()
         )
-        return replace_fields(result, configs=result.configs + shown)
+        return replace_fields(result, configs=result.configs + own)
+
+    def _in_order(self, results: Mapping[Identity, list[Any]]) -> Iterable[Any]:
+        """The broker's results with those of rejected resources among them, in the order of the request."""
+        ordered: dict[Identity, list[Any]] = {}
+        if self._rejections:
+            for resource in self._resources:
+                identity = self._api.identify(resource)
+                if identity in self._rejections:
+                    ordered[identity] = [self._api.reject(resource, self._rejections[identity])]
+                elif identity in results:
+                    ordered[identity] = results[identity]
+        for identity, same in results.items():
+            ordered.setdefault(identity, same)
+        return (result for same in ordered.values() for result in same)
 
 
-def _flat(results: Mapping[Identity, list[Any]]) -> tuple[Any, ...]:
-    return tuple(result for same in results.values() for result in same)
+def _with_topic_id(change: Change, result: Any) -> Change:
+    """The id of a topic that was just created, where the broker's response has it."""
+    topic_id = getattr(result, "topic_id", NO_ID)
+    return change if topic_id == NO_ID else replace(change, topic_id=topic_id)

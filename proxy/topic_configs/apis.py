@@ -1,6 +1,6 @@
-"""The three APIs that set topic configs, and how each asks for it.
+"""The three APIs that set topic configs, and how their messages do it.
 
-They differ in names and in what a config may be; what happens to a request is the same (`alterations`).
+They differ in names and in what a config may be; what happens to a request is the same (`alter_configs`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
-from kafka_sidecar.proxy.topic_configs.definitions import Own, Refusal, invalid
+from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs, Rejection, invalid
 
 TOPIC = 2  # Kafka's ConfigResource.Type
 
 Identity = tuple[int, str]  # type and name of a resource
-Sets = Mapping[str, str | None]
+NewValues = Mapping[str, str | None]  # by the name of the config; None: back to its default
 
 
 class Operation(IntEnum):
@@ -35,107 +35,128 @@ OPERATIONS = frozenset(Operation)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """One API. ``Any``: an element of its request's or response's array."""
+class ConfigsApi:
+    """One API. ``Any``: a resource of its request, or a result of its response."""
 
     key: ApiKey
     request: type[Message]
     response: type[Message]
-    asked: str  # the array of the request, one element for each resource
-    answered: str  # the array of the response
-    identity: Callable[[Any], Identity]  # of an element of either
-    is_own: Callable[[Own, Any], bool]  # of one config of an element
-    sets: Callable[[Own, list[Any]], Sets | Refusal]  # what these own configs ask for
-    replaces: bool  # configs that are not named go back to their defaults
-    refused: Callable[[Any, Refusal], Struct]  # the answer to an element of the request
+    resources: str  # the array of the request
+    results: str  # the array of the response
+    identify: Callable[[Any], Identity]  # a resource or a result
+    is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
+    new_values: Callable[[OwnConfigs, list[Any]], NewValues | Rejection]  # what such configs of a resource set
+    replaces: bool  # whether configs that are not named go back to their defaults
+    reject: Callable[[Any, Rejection], Struct]  # the result of a resource
 
 
-def _topic(of: Any) -> Identity:
+def _identify_topic(of: Any) -> Identity:
     return TOPIC, of.name
 
 
-def _resource(of: Any) -> Identity:
+def _identify_resource(of: Any) -> Identity:
     return of.resource_type, of.resource_name
 
 
-def _named(own: Own, config: Any) -> bool:
+def _is_named(own: OwnConfigs, config: Any) -> bool:
     return config.name in own
 
 
-def _operated(own: Own, config: Any) -> bool:
-    # What is no operation is left for the broker to refuse.
+def _has_operation(own: OwnConfigs, config: Any) -> bool:
+    # An unknown operation is the broker's to reject.
     return config.name in own and config.config_operation in OPERATIONS
 
 
-def _first_refusal(own: Own, sets: Sets) -> Refusal | None:
-    judged = (own[name].refusal(value) for name, value in sets.items() if value is not None)
-    return next((refusal for refusal in judged if refusal is not None), None)
+def _first_rejection(own: OwnConfigs, values: NewValues) -> Rejection | None:
+    checked = (own[name].reject(value) for name, value in values.items() if value is not None)
+    return next((rejection for rejection in checked if rejection is not None), None)
 
 
-def _created(own: Own, configs: list[Any]) -> Sets | Refusal:
-    sets = {config.name: config.value for config in configs}
-    if nulls := [name for name, value in sets.items() if value is None]:
+def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+    values = {config.name: config.value for config in configs}
+    if nulls := [name for name, value in values.items() if value is None]:
         return invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
-    return _first_refusal(own, sets) or sets
+    return _first_rejection(own, values) or values
 
 
-def _replaced(own: Own, configs: list[Any]) -> Sets | Refusal:
-    sets = {config.name: config.value for config in configs}
-    wrong = _repeated_or_null(configs, (name for name, value in sets.items() if value is None))
-    return wrong or _first_refusal(own, sets) or sets
+def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+    values = {config.name: config.value for config in configs}
+    rejection = _reject_duplicates_and_nulls(configs, (name for name, value in values.items() if value is None))
+    return rejection or _first_rejection(own, values) or values
 
 
-def _incremented(own: Own, configs: list[Any]) -> Sets | Refusal:
+def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
     deleted = {config.name for config in configs if config.config_operation == Operation.DELETE}
-    sets = {config.name: None if config.name in deleted else config.value for config in configs}
-    wrong = _repeated_or_null(configs, (name for name, value in sets.items() if value is None and name not in deleted))
-    if wrong is not None:
-        return wrong
+    values = {config.name: None if config.name in deleted else config.value for config in configs}
+    nulls = (name for name, value in values.items() if value is None and name not in deleted)
+    if (rejection := _reject_duplicates_and_nulls(configs, nulls)) is not None:
+        return rejection
     for config in configs:
         if config.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(config.config_operation).name
             return invalid(f"Can't {operation} to key {config.name} because its type is not LIST.")
-    return _first_refusal(own, sets) or sets
+    return _first_rejection(own, values) or values
 
 
-def _repeated_or_null(configs: list[Any], nulls: Iterable[str]) -> Refusal | None:
+def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Rejection | None:
     if len({config.name for config in configs}) < len(configs):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if listed := list(nulls):
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
+        return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
     return None
 
 
-def _topic_refused(topic: create_topics.CreatableTopic, refusal: Refusal) -> Struct:
-    return create_topics.CreatableTopicResult(name=topic.name, error_code=refusal.code, error_message=refusal.message)
+def _reject_topic(topic: create_topics.CreatableTopic, why: Rejection) -> Struct:
+    return create_topics.CreatableTopicResult(name=topic.name, error_code=why.error_code, error_message=why.message)
 
 
-def _resource_refused(response: Callable[..., Struct], resource: Any, refusal: Refusal) -> Struct:
-    return response(
-        error_code=refusal.code,
-        error_message=refusal.message,
+def _reject_resource(result: Callable[..., Struct], resource: Any, why: Rejection) -> Struct:
+    return result(
+        error_code=why.error_code,
+        error_message=why.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
 
 
-SHAPES: Mapping[int, Shape] = {
-    shape.key: shape
-    for shape in (
-        Shape(
-            ApiKey.CREATE_TOPICS, create_topics.CreateTopicsRequest, create_topics.CreateTopicsResponse,
-            "topics", "topics", _topic, _named, _created, True, _topic_refused,
+CONFIGS_APIS: Mapping[int, ConfigsApi] = {
+    api.key: api
+    for api in (
+        ConfigsApi(
+            key=ApiKey.CREATE_TOPICS,
+            request=create_topics.CreateTopicsRequest,
+            response=create_topics.CreateTopicsResponse,
+            resources="topics",
+            results="topics",
+            identify=_identify_topic,
+            is_own=_is_named,
+            new_values=_values_of_created,
+            replaces=True,
+            reject=_reject_topic,
         ),
-        Shape(
-            ApiKey.ALTER_CONFIGS, alter_configs.AlterConfigsRequest, alter_configs.AlterConfigsResponse,
-            "resources", "responses", _resource, _named, _replaced, True,
-            partial(_resource_refused, alter_configs.AlterConfigsResourceResponse),
+        ConfigsApi(
+            key=ApiKey.ALTER_CONFIGS,
+            request=alter_configs.AlterConfigsRequest,
+            response=alter_configs.AlterConfigsResponse,
+            resources="resources",
+            results="responses",
+            identify=_identify_resource,
+            is_own=_is_named,
+            new_values=_values_of_replaced,
+            replaces=True,
+            reject=partial(_reject_resource, alter_configs.AlterConfigsResourceResponse),
         ),
-        Shape(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.IncrementalAlterConfigsRequest,
-            incremental_alter_configs.IncrementalAlterConfigsResponse,
-            "resources", "responses", _resource, _operated, _incremented, False,
-            partial(_resource_refused, incremental_alter_configs.AlterConfigsResourceResponse),
+        ConfigsApi(
+            key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            request=incremental_alter_configs.IncrementalAlterConfigsRequest,
+            response=incremental_alter_configs.IncrementalAlterConfigsResponse,
+            resources="resources",
+            results="responses",
+            identify=_identify_resource,
+            is_own=_has_operation,
+            new_values=_values_of_incremental,
+            replaces=False,
+            reject=partial(_reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
         ),
     )
-}  # fmt: skip
+}

@@ -1,6 +1,7 @@
 """The topic configs that the sidecar keeps itself, as the rest of the program uses them.
 
 configs = TopicConfigs(store, cluster.topic_ids, check)
+configs.register(performer)
 await configs.start()
 configs.policy_of("orders", None)
 Routes(..., exchange=configs.exchange)
@@ -17,62 +18,54 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.relay.exchange import Begin, Exchange
+from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
-from kafka_sidecar.proxy.topic_configs.alter_configs import Alteration
-from kafka_sidecar.proxy.topic_configs.apis import SHAPES
+from kafka_sidecar.proxy.topic_configs.alter_configs import AlterConfigsExchange
+from kafka_sidecar.proxy.topic_configs.apis import CONFIGS_APIS
 from kafka_sidecar.proxy.topic_configs.definitions import RECORD_VALIDATION_POLICY, Check, own_configs
-from kafka_sidecar.proxy.topic_configs.delete_topics import Deletion
-from kafka_sidecar.proxy.topic_configs.describe_configs import Description
+from kafka_sidecar.proxy.topic_configs.delete_topics import DeleteTopicsExchange
+from kafka_sidecar.proxy.topic_configs.describe_configs import DescribeConfigsExchange
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
-from kafka_sidecar.proxy.topic_configs.keeper import Change
+from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
 from kafka_sidecar.proxy.topic_configs.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 
-REFRESH_S = 5.0  # how often it is asked whether a topic with own configs has been made again
-WRITE_LIMIT_S = 10.0  # for all that one request changes; clients wait 30 s and longer
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 0.5  # until a topic that was just made has an id at all brokers
+REFRESH_S = 5.0  # how often the cluster is asked whether a topic with own configs was created again
+MAX_WRITE_S = 10.0  # for all that one request changes; clients wait 30 s and longer
+FIRST_RETRY_S, MAX_RETRY_S = 0.05, 0.5  # until a topic that was just created has an id at all brokers
 
-# Names of topics -> the ids of those that there are. Raises OSError, CodecError.
+# Names of topics -> the ids of those that exist. Raises OSError, CodecError.
 TopicIds = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
 
 
 class TopicConfigs:
-    """Reads what is set for each topic, and sets it for clients that ask.
+    """Reads what is set for each topic, and sets it for clients."""
 
-    ``changed`` is called with the name of each topic of which something may be different now.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        topic_ids: TopicIds,
-        check: Check,
-        changed: Callable[[str], None] = lambda topic: None,
-        refresh_s: float = REFRESH_S,
-        write_limit_s: float = WRITE_LIMIT_S,
-    ) -> None:
+    def __init__(self, store: Store, topic_ids: TopicIds, check: Check) -> None:
         self.own = own_configs(check)
         self.entries = Entries()
-        self.changed = changed
         self.unreadable = 0  # records that are no entries, or newer than this program
         self._store = store
         self._topic_ids = topic_ids
-        self._refresh_s = refresh_s
-        self._write_limit_s = write_limit_s
-        self._reading = self.entries  # another one while the log is read anew
+        self._reading = self.entries  # another one while the log is read again from its beginning
         self._caught_up = asyncio.Event()
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._exchanges: dict[int, Callable[[int], Exchange]] = {
-            ApiKey.DESCRIBE_CONFIGS: lambda version: Description(version, self),
-            ApiKey.DELETE_TOPICS: lambda version: Deletion(version, self),
-            **{key: partial(Alteration, shape, keeper=self) for key, shape in SHAPES.items()},
+            ApiKey.DESCRIBE_CONFIGS: partial(DescribeConfigsExchange, keeper=self),
+            ApiKey.DELETE_TOPICS: partial(DeleteTopicsExchange, keeper=self),
+            **{key: partial(AlterConfigsExchange, api, keeper=self) for key, api in CONFIGS_APIS.items()},
         }
 
+    def register(self, performer: Performer) -> None:
+        """Perform what the exchanges need."""
+        performer.add(StoreConfigs, lambda need: self.store(need.changes))
+        performer.add(ForgetConfigs, lambda need: self.forget(need.entries))
+
     async def start(self) -> None:
-        """Begin to read; `wait_ready` says when all is known."""
+        """Begin to read; `wait_ready` returns once all is known."""
         await self._store.start(self)
         self._task = spawn(self._keep_ids_current(), "topic configs")
 
@@ -91,7 +84,7 @@ class TopicConfigs:
 
     @property
     def trouble(self) -> str | None:
-        """Why what is set may not be what is known here; None: it is."""
+        """Why it is not known now what is set; None where it is."""
         if (why := self._store.trouble) is not None:
             return f"the sidecar cannot read its topic configs: {why}"
         return None if self.ready else "the sidecar has not read its topic configs yet"
@@ -104,7 +97,7 @@ class TopicConfigs:
         return self.entries.configs(topic, topic_id or NO_ID).get(RECORD_VALIDATION_POLICY)
 
     def exchange(self, key: int, version: int) -> Begin | None:
-        """Who takes requests of this kind in hand; None: nobody."""
+        """What looks into requests of this kind, if anything."""
         make = self._exchanges.get(key)
         if make is None or version < APIS[key].min_version:
             return None
@@ -112,10 +105,9 @@ class TopicConfigs:
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""
-        for topic in self.entries.seen(topics):
-            self.changed(topic)
+        self.entries.update_ids(topics)
 
-    # What the store tells
+    # The store's reader
 
     def began(self) -> None:
         self._caught_up.clear()
@@ -131,29 +123,24 @@ class TopicConfigs:
             log.error("a topic config cannot be read", extra={"detail": str(error)})
             return
         if entry is None:
-            topic = self._reading.remove(topic_id)
+            self._reading.remove(topic_id)
         else:
             self._reading.set(entry)
-            topic = entry.topic
-        if topic is not None and self._reading is self.entries:
-            self.changed(topic)
 
     def caught_up(self) -> None:
-        if self._reading is not self.entries:
-            before, self.entries = self.entries, self._reading
-            for topic in {*before.topics(), *self.entries.topics()}:
-                self.changed(topic)
+        self.entries = self._reading
         self._caught_up.set()
 
-    # What the exchanges ask for
+    # What the exchanges need
 
-    async def alter(self, changes: Sequence[Change]) -> Mapping[str, str]:
+    async def store(self, changes: Sequence[Change]) -> Mapping[str, str]:
+        """Returns once all sidecars can read the changes: topic -> why, for those that could not be stored."""
         try:
-            async with asyncio.timeout(self._write_limit_s), self._writing:
+            async with asyncio.timeout(MAX_WRITE_S), self._writing:
                 ids = await self._ids_of(changes)
                 reasons = await asyncio.gather(*(self._apply(change, ids.get(change.topic)) for change in changes))
         except TimeoutError:
-            reasons = [f"it took longer than {self._write_limit_s:g} s" for _ in changes]
+            reasons = [f"it took longer than {MAX_WRITE_S:g} s" for _ in changes]
         return {
             change.topic: f"The broker has done its part, but {', '.join(self.own)} could not be stored: {why}"
             for change, why in zip(changes, reasons, strict=True)
@@ -161,34 +148,35 @@ class TopicConfigs:
         }
 
     async def forget(self, entries: Iterable[Entry]) -> None:
+        """Returns once the entries of topics that do not exist any more are removed, or it was tried."""
         reasons = await asyncio.gather(*(self._write(Entry(entry.topic, entry.topic_id, {})) for entry in entries))
         for why in filter(None, reasons):
             log.warning("a deleted topic's configs could not be forgotten", extra={"detail": why})
 
     async def _apply(self, change: Change, topic_id: bytes | None) -> str | None:
-        """Why the change could not be stored; None: it is."""
+        """Why the change could not be stored; None where it is."""
         if topic_id is None:
             return "the brokers do not know the topic"
         before = self.entries.configs(change.topic, topic_id)
-        after = change.applied(before)
-        if change.topic_id is not None:  # made just now: what others of this name had is the past
+        after = change.apply(before)
+        if change.topic_id is not None:  # created just now: others had its name before
             await self.forget(entry for entry in self.entries.of(change.topic, topic_id) if entry.topic_id != topic_id)
         return await self._write(Entry(change.topic, topic_id, after)) if before or after else None
 
     async def _write(self, entry: Entry) -> str | None:
         try:
-            async with asyncio.timeout(self._write_limit_s):
+            async with asyncio.timeout(MAX_WRITE_S):
                 await self._store.write(*record_of(entry))
         except TimeoutError:
-            return f"it took longer than {self._write_limit_s:g} s"
+            return f"it took longer than {MAX_WRITE_S:g} s"
         except StoreError as error:
             return str(error)
         return None
 
     async def _ids_of(self, changes: Sequence[Change]) -> dict[str, bytes]:
-        """The ids of the topics, as many as can be found in half the time that there is."""
+        """The ids of the topics, as many as can be found in half of the time."""
         ids = {change.topic: change.topic_id for change in changes if change.topic_id is not None}
-        pause, give_up_at = FIRST_RETRY_S, asyncio.get_running_loop().time() + self._write_limit_s / 2
+        pause, give_up_at = FIRST_RETRY_S, asyncio.get_running_loop().time() + MAX_WRITE_S / 2
         while missing := [change.topic for change in changes if change.topic not in ids]:
             try:
                 ids |= await self._topic_ids(missing)
@@ -197,11 +185,11 @@ class TopicConfigs:
             if all(topic in ids for topic in missing) or asyncio.get_running_loop().time() > give_up_at:
                 break
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_RETRY_S)
+            pause = min(2 * pause, MAX_RETRY_S)
         return ids
 
     async def _keep_ids_current(self) -> None:
-        """Notice topics that were made again without a word to us."""
+        """Notice topics that were deleted and created again by others."""
         await self._caught_up.wait()
         while True:
             if topics := list(self.entries.topics()):
@@ -211,4 +199,4 @@ class TopicConfigs:
                 except (OSError, CodecError) as error:
                     log.debug("topic ids cannot be asked for", extra={"detail": str(error)})
             self._ready.set()
-            await asyncio.sleep(self._refresh_s)
+            await asyncio.sleep(REFRESH_S)

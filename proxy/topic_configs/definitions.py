@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from kafka_sidecar.codec.apis import ErrorCode
 
 RECORD_VALIDATION_POLICY = "record.validation.policy"
-LONGEST_VALUE = 32767  # bytes, as in Kafka: what a string holds in versions that are not flexible
-LONGEST_MESSAGE = 1000  # characters of what a client is told
+MAX_VALUE_BYTES = 32767  # as in Kafka: what a string holds in versions that are not flexible
+MAX_MESSAGE_CHARACTERS = 1000  # of an error message to a client
 
-# Looks at a value. Raises ValueError: it cannot be, the text says why.
+# Validates a value. Raises ValueError where it is invalid; the text says why.
 Check = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why nothing becomes of what was asked for one topic, as the client is told."""
+class Rejection:
+    """The error that a client gets for one topic."""
 
-    code: int
+    error_code: int
     message: str
 
 
@@ -31,28 +31,28 @@ class OwnConfig:
     documentation: str
     check: Check
 
-    def refusal(self, value: str) -> Refusal | None:
-        """Why this value cannot be set; None: it can."""
-        if len(value.encode(errors="surrogateescape")) > LONGEST_VALUE:
-            return invalid(f"The value of {self.name} is longer than {LONGEST_VALUE} bytes.")
+    def reject(self, value: str) -> Rejection | None:
+        """Why this value cannot be set; None where it is valid."""
+        if len(value.encode(errors="surrogateescape")) > MAX_VALUE_BYTES:
+            return invalid(f"The value of {self.name} is longer than {MAX_VALUE_BYTES} bytes.")
         try:
             self.check(value)
         except ValueError as error:
-            return invalid(f"Invalid value for configuration {self.name}: {error}"[:LONGEST_MESSAGE])
-        except Exception as error:  # noqa: BLE001 - a policy's own bug must cost its author one answer only
-            why = f"{self.name} cannot be set: the policy failed to look at it: {error!r}"
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, why[:LONGEST_MESSAGE])
+            return invalid(f"Invalid value for configuration {self.name}: {error}"[:MAX_MESSAGE_CHARACTERS])
+        except Exception as error:  # noqa: BLE001 - a policy's own bug must cost its author one response only
+            why = f"{self.name} cannot be set: the policy failed to check it: {error!r}"
+            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why[:MAX_MESSAGE_CHARACTERS])
         return None
 
 
-Own = Mapping[str, OwnConfig]
+OwnConfigs = Mapping[str, OwnConfig]  # by name
 
 
-def invalid(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_CONFIG, message)
+def invalid(message: str) -> Rejection:
+    return Rejection(ErrorCode.INVALID_CONFIG, message)
 
 
-def own_configs(check_policy: Check) -> Own:
+def own_configs(check_policy: Check) -> OwnConfigs:
     """Every topic config that the sidecar adds to Kafka's."""
     configs = [
         OwnConfig(

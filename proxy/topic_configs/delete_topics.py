@@ -1,6 +1,6 @@
 """DeleteTopics: what was set for a topic is forgotten with it.
 
-Nothing depends on that: a topic made again has another id, for which nothing is set. It keeps the log short.
+Nothing depends on that: a topic that is created again has another id, for which nothing is set. It keeps the log short.
 """
 
 from __future__ import annotations
@@ -11,36 +11,37 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.relay.exchange import Exchange, Hold
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps
 from kafka_sidecar.proxy.topic_configs.entries import Entry
-from kafka_sidecar.proxy.topic_configs.keeper import Keeper
+from kafka_sidecar.proxy.topic_configs.keeper import ForgetConfigs, Keeper
 
 
-class Deletion(Exchange):
-    """One request that deletes topics, and its response."""
+class DeleteTopicsExchange(Exchange):
+    """One DeleteTopics request and its response."""
 
     __slots__ = ("_entries", "_keeper", "_version")
 
     def __init__(self, version: int, keeper: Keeper) -> None:
-        self._version, self._keeper = version, keeper
-        # Known before the broker is asked: what is set from now on may be for a topic made again.
+        self._version = version
+        self._keeper = keeper
+        # Looked up before the broker is asked: what is set later may be for a topic that is created again.
         self._entries: list[Entry] = []
 
-    def request(self, frame: bytes) -> bytes:
-        request = decode_request(DeleteTopicsRequest, frame)[1].message
-        asked = [*((name, NO_ID) for name in request.topic_names), *((t.name, t.topic_id) for t in request.topics)]
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()  # nothing is needed
+        _, body = decode_request(DeleteTopicsRequest, frame)
+        names = [(name, NO_ID) for name in body.message.topic_names]
+        topics = [(topic.name, topic.topic_id) for topic in body.message.topics]
         entries = self._keeper.entries
-        self._entries = [entry for name, topic_id in asked for entry in entries.of(name, topic_id)]
+        self._entries = [entry for name, topic_id in names + topics for entry in entries.of(name, topic_id)]
+        return Forward(frame, wants_response=bool(self._entries))
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        body = decode_response(DeleteTopicsResponse, frame, self._version)
+        results = body.message.responses
+        if deleted := tuple(entry for entry in self._entries if _is_deleted(entry, results)):
+            yield ForgetConfigs(deleted)
         return frame
-
-    @property
-    def wants_response(self) -> bool:
-        return bool(self._entries)
-
-    def response(self, frame: bytes) -> bytes | Hold:
-        response = decode_response(DeleteTopicsResponse, frame, self._version).message
-        gone = [entry for entry in self._entries if _is_deleted(entry, response.responses)]
-        return Hold(lambda: self._keeper.forget(gone), lambda: frame) if gone else frame
 
 
 def _is_deleted(entry: Entry, results: Iterable[DeletableTopicResult]) -> bool:

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the sidecar's own configs are shown among those that the broker shows of a topic."""
+"""DescribeConfigs: the sidecar's own configs appear among those that the broker describes of a topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kafka_sidecar.proxy.relay.exchange import Exchange
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps
 from kafka_sidecar.proxy.topic_configs.apis import TOPIC
 from kafka_sidecar.proxy.topic_configs.definitions import OwnConfig
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
@@ -24,51 +24,51 @@ DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 STRING = 2
 
 
-class Description(Exchange):
-    """One request that asks for configs, and its response.
+class DescribeConfigsExchange(Exchange):
+    """One DescribeConfigs request and its response.
 
-    The request passes as it came: a name that the broker does not know adds nothing to its answer.
+    The request goes to the broker as it came: a name that the broker does not know adds nothing to its response.
     """
 
-    __slots__ = ("_asked", "_documented", "_keeper", "_synonyms", "_version")
+    __slots__ = ("_documented", "_keeper", "_synonyms", "_version", "_wanted")
 
     def __init__(self, version: int, keeper: Keeper) -> None:
-        self._version, self._keeper = version, keeper
-        self._asked: dict[str, list[OwnConfig]] = {}  # of each topic
+        self._version = version
+        self._keeper = keeper
+        self._wanted: dict[str, list[OwnConfig]] = {}  # by topic
         self._synonyms = self._documented = False
 
-    def request(self, frame: bytes) -> bytes:
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()  # nothing is needed
         if self._keeper.trouble is None:
             request = decode_request(DescribeConfigsRequest, frame)[1].message
             self._synonyms, self._documented = request.include_synonyms, request.include_documentation
-            for resource in request.resources:
-                if resource.resource_type == TOPIC:
-                    self._asked[resource.resource_name] = self._wanted(resource.configuration_keys)
-        return frame
+            self._wanted = {
+                resource.resource_name: self._own_among(resource.configuration_keys)
+                for resource in request.resources
+                if resource.resource_type == TOPIC
+            }
+        return Forward(frame, wants_response=any(self._wanted.values()))
 
-    def _wanted(self, keys: Iterable[str] | None) -> list[OwnConfig]:
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from ()
+        body = decode_response(DescribeConfigsResponse, frame, self._version)
+        results = tuple(map(self._add_own, body.message.results))
+        return body.with_message(replace_fields(body.message, results=results))
+
+    def _own_among(self, keys: Iterable[str] | None) -> list[OwnConfig]:
         # Null asks for all; so does an empty list, of a broker.
-        own = self._keeper.own
-        return [own[name] for name in own if not keys or name in keys]
+        return [config for name, config in self._keeper.own.items() if not keys or name in keys]
 
-    @property
-    def wants_response(self) -> bool:
-        return any(self._asked.values())
-
-    def response(self, frame: bytes) -> bytes:
-        opened = decode_response(DescribeConfigsResponse, frame, self._version)
-        response = opened.message
-        return opened.with_message(replace_fields(response, results=tuple(map(self._described, response.results))))
-
-    def _described(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
+    def _add_own(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
         if result.resource_type != TOPIC or result.error_code != ErrorCode.NONE:
             return result
-        is_set = self._keeper.entries.configs(result.resource_name)
-        shown = (self._shown(config, is_set) for config in self._asked.get(result.resource_name, ()))
-        return replace_fields(result, configs=(*result.configs, *shown))
+        values = self._keeper.entries.configs(result.resource_name)
+        own = (self._describe(config, values) for config in self._wanted.get(result.resource_name, ()))
+        return replace_fields(result, configs=(*result.configs, *own))
 
-    def _shown(self, config: OwnConfig, is_set: Mapping[str, str]) -> DescribeConfigsResourceResult:
-        value = is_set.get(config.name)
+    def _describe(self, config: OwnConfig, values: Mapping[str, str]) -> DescribeConfigsResourceResult:
+        value = values.get(config.name)
         synonym = DescribeConfigsSynonym(name=config.name, value=value, source=DYNAMIC_TOPIC_CONFIG)
         return DescribeConfigsResourceResult(
             name=config.name,

@@ -1,7 +1,7 @@
 """What is set for which topic, and how it is written down.
 
-An entry belongs to one topic id (KIP-516): a topic that is deleted and made again has another id, so what was set for
-the first does not hold for the second, whoever deleted it. In the log of all sidecars:
+An entry belongs to one topic id (KIP-516): a topic that is deleted and created again has another id, so what was set
+for the first does not apply to the second, whoever deleted it. In the log of all sidecars:
 
     key:    the topic id as Kafka's tools print it, 22 characters
     value:  {"version": 1, "topic": "orders", "configs": {"record.validation.policy": "..."}}
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
-from kafka_sidecar.proxy.topic_configs.definitions import LONGEST_VALUE
+from kafka_sidecar.proxy.topic_configs.definitions import MAX_VALUE_BYTES
 
 FORMAT_VERSION = 1
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -35,7 +35,7 @@ class Entry:
 def record_of(entry: Entry) -> tuple[bytes, bytes | None]:
     """Key and value; no value where nothing is set.
 
-    >>> record_of(Entry("orders", NO_ID, {}))
+    >>> record_of(Entry("orders", bytes(16), {}))
     (b'AAAAAAAAAAAAAAAAAAAAAA', None)
     """
     key = urlsafe_b64encode(entry.topic_id).rstrip(b"=")
@@ -46,42 +46,44 @@ def record_of(entry: Entry) -> tuple[bytes, bytes | None]:
 
 
 def id_of(key: bytes) -> bytes:
-    """The topic id that a key stands for. Raises ValueError."""
+    """The topic id in a key. Raises ValueError."""
     topic_id = urlsafe_b64decode(key + b"==")
     if len(topic_id) != ID_SIZE:
-        raise ValueError("the key is no topic id")
+        raise ValueError("the key is not a topic id")
     return topic_id
 
 
 def entry_of(topic_id: bytes, value: bytes) -> Entry:
-    """The entry that a value holds. Raises ValueError: it is none, or newer than this program."""
+    """The entry in a value. Raises ValueError where it is invalid, or newer than this program."""
     document = json.loads(value)
     match document:
         case {"version": int(version)} if version != FORMAT_VERSION:
             raise ValueError(f"the entry has format version {version}, known is {FORMAT_VERSION}")
-        case {"version": _, "topic": str(topic), "configs": dict(configs)} if all(map(_can_be_shown, configs.values())):
+        case {"version": _, "topic": str(topic), "configs": dict(configs)} if all(
+            map(_can_be_described, configs.values())
+        ):
             return Entry(topic, topic_id, configs)
-    raise ValueError("the value is no entry")
+    raise ValueError("the value is not an entry")
 
 
-def _can_be_shown(value: object) -> bool:
-    """Whether a client can be told it. Raises ValueError for lone surrogates."""
-    return isinstance(value, str) and len(value.encode(errors="surrogateescape")) <= LONGEST_VALUE
+def _can_be_described(value: object) -> bool:
+    """Whether it fits a response. Raises ValueError for lone surrogates."""
+    return isinstance(value, str) and len(value.encode(errors="surrogateescape")) <= MAX_VALUE_BYTES
 
 
 class Entries:
-    """All entries, by id and by name, and which id is behind a name now."""
+    """All entries, by id and by name, and which id a name has now."""
 
     def __init__(self) -> None:
         self._by_id: dict[bytes, Entry] = {}
         self._by_name: dict[str, dict[bytes, Entry]] = {}
-        self._current: dict[str, bytes] = {}  # of the names above; as the newest news has it
+        self._current: dict[str, bytes] = {}  # of the names above, as far as is known
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def topics(self) -> Iterator[str]:
-        """The names for which something is set, or was until their topic was made anew."""
+        """The names for which something is set, or was until their topic was created again."""
         return iter(self._by_name)
 
     def configs(self, topic: str, topic_id: bytes = NO_ID) -> Mapping[str, str]:
@@ -96,27 +98,23 @@ class Entries:
         return [self._by_id[topic_id]] if topic_id in self._by_id else []
 
     def set(self, entry: Entry) -> None:
-        """The entry is news: its topic is the one that has the name now."""
+        """Add or replace an entry; its topic is the one that has the name now."""
         self.remove(entry.topic_id)
         self._by_id[entry.topic_id] = entry
         self._by_name.setdefault(entry.topic, {})[entry.topic_id] = entry
         self._current[entry.topic] = entry.topic_id
 
-    def remove(self, topic_id: bytes) -> str | None:
-        """Forget an entry; the name of its topic, None where there was none."""
+    def remove(self, topic_id: bytes) -> None:
+        """Forget the entry of a topic, if there is one."""
         if (entry := self._by_id.pop(topic_id, None)) is None:
-            return None
+            return
         of_name = self._by_name[entry.topic]
         del of_name[topic_id]
         if not of_name:
             del self._by_name[entry.topic], self._current[entry.topic]
-        return entry.topic
 
-    def seen(self, topics: Iterable[tuple[bytes, str]]) -> list[str]:
-        """(id, name) of topics as the cluster has them now; which of the names had another id before."""
-        changed = []
+    def update_ids(self, topics: Iterable[tuple[bytes, str]]) -> None:
+        """(id, name) of topics as the cluster has them now: one that was created again has another id."""
         for topic_id, name in topics:
-            if self._current.get(name, topic_id) != topic_id:
+            if name in self._current:
                 self._current[name] = topic_id
-                changed.append(name)
-        return changed

@@ -1,12 +1,13 @@
-"""What the exchanges ask of whoever keeps the sidecar's own configs."""
+"""What the exchanges need of the sidecar's own configs: to know what is set, and to set it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafka_sidecar.proxy.topic_configs.definitions import Own
+from kafka_sidecar.proxy.relay.exchange import Need
+from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry
 
 
@@ -15,37 +16,43 @@ class Change:
     """What becomes of one topic's own configs once the broker has agreed."""
 
     topic: str
-    sets: Mapping[str, str | None]  # None: back to the default
-    replaces: bool = False  # what is not named goes back to the default too
-    topic_id: bytes | None = None  # where the broker has told it
+    values: Mapping[str, str | None]  # None: back to the default
+    replaces: bool = False  # configs that are not named go back to their defaults, too
+    topic_id: bytes | None = None  # where the broker's response has it
 
-    def applied(self, before: Mapping[str, str]) -> dict[str, str]:
+    def apply(self, before: Mapping[str, str]) -> dict[str, str]:
         """
-        >>> Change("orders", {"a": None, "b": "2"}).applied({"a": "1", "c": "3"})
+        >>> Change("orders", {"a": None, "b": "2"}).apply({"a": "1", "c": "3"})
         {'c': '3', 'b': '2'}
         """
-        after = {**({} if self.replaces else before), **self.sets}
+        after = {**({} if self.replaces else before), **self.values}
         return {name: value for name, value in after.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class StoreConfigs(Need):
+    """Store these changes. Answered once all sidecars can read them, with topic -> why for those not stored."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetConfigs(Need):
+    """Remove the entries of topics that do not exist any more. Answered once it was tried."""
+
+    entries: tuple[Entry, ...]
+
+
 class Keeper(Protocol):
-    """Knows what is set, and sets it."""
+    """Knows what is set."""
 
     @property
-    def own(self) -> Own: ...
+    def own(self) -> OwnConfigs: ...
 
     @property
     def entries(self) -> Entries: ...
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be said or set now; None: it can."""
-        ...
-
-    async def alter(self, changes: Sequence[Change]) -> Mapping[str, str]:
-        """Returns once all changes can be read by everybody; for those that cannot, topic -> why. Raises nothing."""
-        ...
-
-    async def forget(self, entries: Iterable[Entry]) -> None:
-        """Returns once the entries of topics that are no more are gone, or were tried. Raises nothing."""
+        """Why it is not known now what is set; None where it is."""
         ...

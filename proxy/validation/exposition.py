@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, counter_by
-from kafka_sidecar.proxy.validation.stats import Observed
+from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 
-def exposed(seen: Observed) -> Iterator[Metric]:
+def exposed(seen: ValidationStats) -> Iterator[Metric]:
     """Every metric about validation."""
     refused = CounterMetricFamily(
         PREFIX + "rejected_records",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from kafka_sidecar.policies.catalog import PolicyCatalog
+from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import Plan
 
 Mode = Literal["enforce", "shadow", "off"]
-MOST_TOPICS = 10_000  # of which is kept at hand what holds for them
+MAX_TOPICS = 10_000  # whose plans are kept
+MAX_PARTITIONS = 1000  # of a topic, whose metadata are kept
 
 # The policy string that is set on a topic of this name and id with Kafka's own tools, None where there is none.
 TopicConfig = Callable[[str, bytes], str | None]
@@ -37,6 +39,16 @@ class Applied:
     mode: Mode
     percent: int
     source: str  # where the text is from, for a person
+    _metadata: dict[tuple[int, bytes], TopicMetadata] = field(default_factory=dict, compare=False)
+
+    def metadata(self, topic: str, partition: int, topic_id: bytes) -> TopicMetadata:
+        """What policies are shown of a partition: made once, as making it takes as long as asking a policy."""
+        known = self._metadata.get((partition, topic_id))
+        if known is None:
+            if len(self._metadata) >= MAX_PARTITIONS:
+                self._metadata.clear()
+            known = self._metadata[partition, topic_id] = TopicMetadata(topic, partition, topic_id, self.text)
+        return known
 
     def enforces(self, crc: int) -> bool:
         """Whether a batch with this checksum is refused when it is bad; a batch that is sent again is judged alike."""
@@ -75,7 +87,7 @@ class Rules:
         text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
         key = (topic, text)
         if key not in self._found:
-            if len(self._found) >= MOST_TOPICS:
+            if len(self._found) >= MAX_TOPICS:
                 self._found.clear()
             self._found[key] = self._find(topic, text)
         found = self._found[key]

@@ -11,22 +11,21 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.log_limiter import Seldom, told
 
 log = logging.getLogger(__name__)
 
-MOST_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
+MAX_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
 OTHER = "(other)"
-KEPT = 100  # last refusals
+MAX_RECENT = 100  # rejected batches
 A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
 LOGGED_EVERY_S = 10.0  # for one kind of refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RejectedBatch:
     """One refused batch, as the admin port shows it."""
 
     at: float  # seconds since the epoch
@@ -42,7 +41,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Observed:
+class ValidationStats:
     """The figures of one process about validation."""
 
     clock: Callable[[], float]  # seconds since the epoch
@@ -51,23 +50,26 @@ class Observed:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
     batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
     records: int = 0
-    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
+    recent: deque[RejectedBatch] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
     _lines: Seldom = field(init=False)
 
     def __post_init__(self) -> None:
         self._lines = Seldom(LOGGED_EVERY_S, self.clock)
 
-    def judged(self, batch: Batch, contents: bool) -> None:
-        """Policies have seen a batch, with its contents decompressed or not."""
-        self.batches["contents" if contents else "header"] += 1
-        self.records += max(batch.header.count, 0)  # what a header says, if nobody has looked behind it
+    def validated(self, headers: int, inflated: int, records: int) -> None:
+        """Policies have looked at so many batches by their headers alone and inflated, with so many records in all."""
+        if headers:
+            self.batches["header"] += headers
+        if inflated:
+            self.batches["contents"] += inflated
+        self.records += records
 
-    def refused(self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None) -> None:
+    def rejected(self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None) -> None:
         """Policies refuse records of a batch."""
         mode, first = "enforce" if enforced else "shadow", refusals[0]
         for refusal in refusals:
             self._count(topic.topic, refusal.policy, mode, refusal.reason)
-        seen = Seen(
+        seen = RejectedBatch(
             self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
             len(refusals), client_id,
         )  # fmt: skip
@@ -104,17 +106,17 @@ class Observed:
     ) -> None:
         mode = "enforce" if enforced else "shadow"
         self._count(topic, judge, mode, reason)
-        seen = Seen(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
+        seen = RejectedBatch(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
         self.recent.append(seen)
         self._log(seen)
 
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
         key = (topic if A_TOPIC.fullmatch(topic) else OTHER, policy, mode, reason)
-        if key not in self.refusals and len(self.refusals) >= MOST_SERIES:
+        if key not in self.refusals and len(self.refusals) >= MAX_SERIES:
             key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
         self.refusals[key] += 1
 
-    def _log(self, seen: Seen) -> None:
+    def _log(self, seen: RejectedBatch) -> None:
         if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
             log.warning(
                 "records rejected",

@@ -13,7 +13,7 @@ from fuzz.samples import sample, versions
 from hypothesis import given
 from hypothesis import strategies as some
 from support import oracle
-from support.produce_requests import GOOD, asked, topic_id
+from support.produce_requests import GOOD, produce_request, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, encode_request, open_request
@@ -56,7 +56,7 @@ def fetched(version: int, frame: bytes) -> tuple[int, Topics]:
 @each_produce
 def test_the_topics_of_a_produce_request_are_found_wherever_it_is(version: int) -> None:
     for topics in (("orders",), ("orders", "free"), ("a", "b", "c"), ("", "ü")):
-        frame = asked(version, {topic: {0: GOOD, 1: GOOD} for topic in topics})
+        frame = produce_request(version, {topic: {0: GOOD, 1: GOOD} for topic in topics})
         found, end = glance_produce(b"before" + frame + b"after", 6, len(frame), version)
         assert found == named(version, *topics)
         last = named(version, topics[-1])[0]
@@ -66,7 +66,10 @@ def test_the_topics_of_a_produce_request_are_found_wherever_it_is(version: int) 
 
 @each_produce
 def test_of_one_topic_the_name_is_enough_of_several_all_must_be_here(version: int) -> None:
-    one, two = asked(version, {"orders": {0: GOOD}}), asked(version, {"orders": {0: GOOD}, "free": {0: GOOD}})
+    one, two = (
+        produce_request(version, {"orders": {0: GOOD}}),
+        produce_request(version, {"orders": {0: GOOD}, "free": {0: GOOD}}),
+    )
     _, name_end = glance_produce(one, 0, len(one), version)
     for end in range(len(one)):
         known = (named(version, "orders"), name_end) if end >= name_end else ((), 0)
@@ -77,7 +80,7 @@ def test_of_one_topic_the_name_is_enough_of_several_all_must_be_here(version: in
 
 @each_produce
 def test_a_name_is_not_read_beyond_the_end_of_its_request(version: int) -> None:
-    frame = asked(version, {"orders": {0: GOOD}})
+    frame = produce_request(version, {"orders": {0: GOOD}})
     _, end = glance_produce(frame, 0, len(frame), version)
     for size in range(end):
         assert glance_produce(frame, 0, size, version) == ((), 0)
@@ -85,7 +88,7 @@ def test_a_name_is_not_read_beyond_the_end_of_its_request(version: int) -> None:
 
 def test_a_produce_request_without_topics_names_none() -> None:
     for version in versions(ProduceRequest):
-        frame = asked(version, {})
+        frame = produce_request(version, {})
         assert glance_produce(b"12" + frame, 2, len(frame), version) == ((), 2)
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Passes
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, FetchSession, Look, Pass
 
 
 @dataclass
-class Somebody(Client):
+class FakeClient(Client):
     number: int = 7
     client_id: str | None = "app"
     client_software: str | None = "apache-kafka-java 4.3.1"
     principal: str | None = None
-    notes: dict[str, object] = field(default_factory=dict)
+    fetch_session: FetchSession | None = None
 
 
-SOMEBODY = Somebody()
+FAKE_CLIENT = FakeClient()
 
 
-def in_hand(begun: Exchange | Passes | None) -> Exchange | None:
-    """Who has a request in hand."""
-    return None if isinstance(begun, Passes) else begun
+def exchange_of(begun: Exchange | Look | Pass | None) -> Exchange | None:
+    """What looks into a request."""
+    if isinstance(begun, Look):
+        return begun.start()
+    return None if isinstance(begun, Pass) else begun

@@ -8,8 +8,11 @@ from struct import pack
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
-from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Begin, Need, Send
+from kafka_sidecar.proxy.relay.exchange_driver import Driver
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -21,9 +24,9 @@ MAX_FRAME = 100 << 20
 
 
 class Dialogue:
-    """What both peers have said and got so far. Node N is told as HOST, FIRST_PORT + N.
+    """What both peers have sent and received so far. Clients see node N as HOST, FIRST_PORT + N.
 
-    ``exchange`` says who takes requests in hand, as in `Routes`.
+    ``exchange`` says what looks into requests, as in `Routes`.
     """
 
     def __init__(
@@ -36,9 +39,11 @@ class Dialogue:
         self.host = host
         self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
         self.metrics = Metrics()
-        self.topics = TopicNames(_nobody)
+        self.topics = TopicNameCache(_nobody)
         self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, answer, exchange)
-        self.session = Session(self.routes, lambda: self.now, max_frame)
+        self.budget = LoopBudget()
+        self.session = Session(self.routes, lambda: self.now, max_frame, self.budget)
+        self.paused: list[Driver] = []
         self.to_broker = b""
         self.to_client = b""
 
@@ -47,30 +52,51 @@ class Dialogue:
         return self.host, FIRST_PORT + node_id
 
     def client(self, *chunks: bytes) -> Dialogue:
-        """The client sends; nothing more is read once the session wants to end."""
+        """The client sends; nothing more is read once the session is closing."""
         for chunk in chunks:
             if self.session.closing is None:
                 self.to_broker += self.session.from_client(chunk)
                 self.to_client += self.session.to_client()
+                self._do_agenda()
         return self
 
     def broker(self, *chunks: bytes) -> Dialogue:
-        """The broker sends; nothing more is read once the session wants to end."""
+        """The broker sends; nothing more is read once the session is closing."""
         for chunk in chunks:
             if self.session.closing is None:
                 self.to_client += self.session.from_broker(chunk)
+                self._do_agenda()
         return self
 
-    def request_decided(self) -> Dialogue:
-        """What the client's direction waits for is over."""
-        self.to_broker += self.session.request_decided()
+    @property
+    def needs(self) -> list[Need]:
+        """What paused directions wait for, in the order in which they were paused. Our own requests are sent."""
+        self._do_agenda()
+        return [driver.need for driver in self.paused if driver.need is not None]
+
+    def meet(self, result: object = None, error: BaseException | None = None) -> Dialogue:
+        """The first of these needs is met."""
+        self._do_agenda()
+        self._resume(self.paused.pop(0), result, error)
+        return self
+
+    def _do_agenda(self) -> None:
+        while self.session.agenda:
+            item = self.session.agenda.pop(0)
+            if isinstance(item, OwnRequests):
+                self._resume(item.driver, tuple(item.answers))
+            elif isinstance(item.need, Send):
+                self.to_broker += self.session.send(item, item.need)
+            else:
+                self.paused.append(item)
+
+    def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
+        out = self.session.resume(driver, result, error)
+        if self.session.is_request_driver(driver):
+            self.to_broker += out
+        else:
+            self.to_client += out
         self.to_client += self.session.to_client()
-        return self
-
-    def response_decided(self) -> Dialogue:
-        """What the broker's direction waits for is over."""
-        self.to_client += self.session.response_decided()
-        return self
 
     @property
     def cause(self) -> str | None:

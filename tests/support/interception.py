@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -23,13 +25,16 @@ from kafka_sidecar.interceptors.contract import (
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
-from kafka_sidecar.proxy.interception.services import Surroundings
-from kafka_sidecar.proxy.interception.stats import Observed
-from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Exchange, Hold, Step
+from kafka_sidecar.proxy.exchanges.produce import ProduceExchange, StageRun
+from kafka_sidecar.proxy.interception.send_stage import SendStage
+from kafka_sidecar.proxy.interception.services import Services
+from kafka_sidecar.proxy.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Need, TopicIds, TopicNames, Work
 from support import oracle
-from support.client import Somebody
-from support.produce_requests import topic_id
+from support.client import FakeClient
+from support.driven import Driven, Step
+from support.produce_requests import Validating, topic_id
 
 NAMES = ("orders", "payments", "free")
 LIMIT = 1 << 20
@@ -176,24 +181,23 @@ class Intercepting:
         hold_for: tuple[str, ...] = (),
     ) -> None:
         self.now_s, self.now_ms = 1000.0, NOW
-        self.observed = Observed(lambda: self.now_s)
+        self.stats = InterceptionStats(lambda: self.now_s)
         settings = [
             InterceptorSettings(f"support.interception:{type_}", f"{type_}{at}", topics)
             for at, type_ in enumerate(types)
         ]
-        self.catalog = InterceptorCatalog(settings, self.observed)
+        self.catalog = InterceptorCatalog(settings, self.stats)
         self.interceptors: list[Any] = [guard.interceptor for guard in self.catalog.guards]
-        self.topics = TopicNames(self._ask)
+        self.topics = TopicNameCache(self._ask)
         self.topics.remember((topic_id(name), name) for name in names)
         self.hidden: set[str] = set()  # names that the cluster knows and the sidecar does not yet
         self.cluster_answers = True
         self.asked_for: list[bytes | str] = []
-        self.around = Surroundings(
-            self.topics.known, self.topics.ask, self._topic_ids, self.observed, lambda: self.now_ms, limit,
-            message_max_bytes, hold_for,
-        )  # fmt: skip
-        self.client = Somebody()
-        self.waits = 0
+        self.services = Services(
+            self.topics.known, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for
+        )
+        self.client = FakeClient()
+        self.needs: list[Need] = []
 
     async def _ask(self, wanted: Collection[bytes]) -> Mapping[bytes, str]:
         self.asked_for += sorted(wanted)
@@ -201,33 +205,38 @@ class Intercepting:
             raise OSError("no broker")
         return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
-    async def _topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+    def _topic_ids(self, names: Collection[str]) -> Mapping[str, bytes] | None:
         self.asked_for += sorted(names)
-        if not self.cluster_answers:
-            raise OSError("no broker")
-        return {name: topic_id(name) for name in names if name in self.hidden}
+        return {name: topic_id(name) for name in names if name in self.hidden} if self.cluster_answers else None
 
-    async def over(self, step: Step) -> Step:
-        """What becomes of a frame in the end."""
-        while isinstance(step, Hold):
-            self.waits += 1
-            assert self.waits < 50, "waits for ever"
-            async with asyncio.timeout(10):
-                await step.wait()
-            step = step.then()
-        return step
+    def produce(self, version: int = 9, validating: Validating | None = None) -> Driven:
+        """An exchange with these interceptors, after the policies if there are any."""
+        intercept = SendStage(self.catalog.producers, self.services).start(self.client, version)
+        runs: list[StageRun] = [intercept] if validating is None else [validating.run(), intercept]
+        return Driven(ProduceExchange(runs, self.topics.known, version))
 
-    async def sent(self, exchange: Exchange, frame: bytes) -> Step:
-        return await self.over(exchange.request(frame))
+    async def finish(self, exchange: Driven, frame: bytes) -> Step:
+        """What becomes of a request in the end."""
+        return await exchange.finish(exchange.request(frame), self.perform)
 
-    async def answered(self, exchange: Exchange, frame: bytes) -> bytes:
-        step = await self.over(exchange.response(frame))
-        assert isinstance(step, bytes)
-        return step
+    async def perform(self, need: Need) -> object:
+        """What a running sidecar does."""
+        self.needs.append(need)
+        assert len(self.needs) < 50, "asks for ever"
+        async with asyncio.timeout(10):
+            if isinstance(need, Work):
+                return await asyncio.to_thread(need.run)
+            if isinstance(need, TopicNames):
+                with suppress(OSError):
+                    await self.topics.ask(need.topic_ids)
+                return None
+            if isinstance(need, TopicIds):
+                return self._topic_ids(need.names)
+        raise AssertionError(f"{need} is not expected")
 
 
-def fetched(version: int, topics: Topics, correlation_id: int = 7, **more: Any) -> bytes:
-    """A broker's answer to a Fetch."""
+def fetch_response(version: int, topics: Topics, correlation_id: int = 7, **more: Any) -> bytes:
+    """A broker's response to a Fetch."""
     data = [
         {
             "topic": name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kio.index import load_request_schema
@@ -13,13 +14,15 @@ from kio.serial import entity_reader
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
-from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Hold, Step
-from kafka_sidecar.proxy.validation.produce import ProduceExchange, Surroundings
-from kafka_sidecar.proxy.validation.resolving import Resolving
+from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Need, TopicNames, Work
+from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
-from kafka_sidecar.proxy.validation.stats import Observed
+from kafka_sidecar.proxy.validation.stage import PolicyFetch, ValidationRun
+from kafka_sidecar.proxy.validation.stats import ValidationStats
 from support import oracle
+from support.driven import Driven, Step
 from support.fake_broker import FakeBroker, Request
 from support.policies import Told
 
@@ -44,7 +47,7 @@ def topic_id(name: str) -> bytes:
     return name.encode().rjust(16, b"\1")
 
 
-def asked(version: int, topics: Topics, acks: int = -1, correlation_id: int = CORRELATION_ID) -> bytes:
+def produce_request(version: int, topics: Topics, acks: int = -1, correlation_id: int = CORRELATION_ID) -> bytes:
     """A request."""
     data = [
         {
@@ -58,7 +61,9 @@ def asked(version: int, topics: Topics, acks: int = -1, correlation_id: int = CO
     return oracle.request_frame(request, correlation_id)
 
 
-def stored(version: int, topics: Mapping[str, Mapping[int, int]], correlation_id: int = CORRELATION_ID) -> bytes:
+def produce_response(
+    version: int, topics: Mapping[str, Mapping[int, int]], correlation_id: int = CORRELATION_ID
+) -> bytes:
     """A broker's answer: at which offset."""
     data = [
         {
@@ -78,7 +83,7 @@ def read(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> An
     return response
 
 
-def said(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
+def results(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
     """(topic, partition, error code, base offset), in the order of the answer."""
     return [
         (_name(topic, version), partition.index, int(partition.error_code), partition.base_offset)
@@ -106,28 +111,24 @@ def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
     return made, Told.opened[before]
 
 
-async def in_thread(work: Callable[[], None]) -> None:
-    await asyncio.to_thread(work)
-
-
-class Judging:
-    """What is around an exchange, and what becomes of requests in it."""
+class Validating:
+    """Rules, and what becomes of requests that are validated by them."""
 
     def __init__(
         self, *topics: TopicRule, fail_open: bool = False, names: Sequence[str] = (), limit: int = LIMIT
     ) -> None:
         self.rules, self.policy = rules(*topics, fail_open=fail_open)
-        self.names = TopicNames(self._ask)
+        self.names = TopicNameCache(self._ask)
         self.names.remember((topic_id(name), name) for name in names)
         self.hidden: set[str] = set()  # names that the cluster knows and the sidecar does not yet
         self.cluster_answers = True
         self.asked_for: list[bytes] = []
-        self.observed = Observed(lambda: self.now)
+        self.stats = ValidationStats(lambda: self.now)
         self.now = 1000.0
-        self.around = Surroundings(
-            self.names.known, self.names.ask, in_thread, Resolving().resolve, self.observed, limit
-        )
-        self.waits = 0
+        self.limit = limit
+        self.fetches = PolicyFetches()
+        self.configs_are_known = True
+        self.needs: list[Need] = []
 
     async def _ask(self, wanted: Collection[bytes]) -> Mapping[bytes, str]:
         self.asked_for += sorted(wanted)
@@ -135,24 +136,37 @@ class Judging:
             raise OSError("no broker")
         return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
-    def exchange(self, version: int) -> ProduceExchange:
-        return ProduceExchange(self.rules, self.around, version)
+    def run(self) -> ValidationRun:
+        return ValidationRun(self.rules, self.stats, self.limit, not self.configs_are_known)
 
-    def judged(self, version: int, topics: Topics, acks: int = -1) -> tuple[ProduceExchange, Step]:
-        """What becomes of a request, where nothing has to be waited for."""
+    def exchange(self, version: int) -> Driven:
+        return Driven(ProduceExchange([self.run()], self.names.known, version))
+
+    def validated(self, version: int, topics: Topics, acks: int = -1) -> tuple[Driven, Step]:
+        """What becomes of a request, or what is needed first."""
         exchange = self.exchange(version)
-        return exchange, exchange.request(asked(version, topics, acks))
+        return exchange, exchange.request(produce_request(version, topics, acks))
 
-    async def waited(self, version: int, topics: Topics, acks: int = -1) -> tuple[ProduceExchange, Step]:
+    async def finished(self, version: int, topics: Topics, acks: int = -1) -> tuple[Driven, Step]:
         """What becomes of a request in the end."""
-        exchange, step = self.judged(version, topics, acks)
-        while isinstance(step, Hold):
-            self.waits += 1
-            assert self.waits < 50, "waits for ever"
-            async with asyncio.timeout(10):
-                await step.wait()
-            step = step.then()
-        return exchange, step
+        exchange, step = self.validated(version, topics, acks)
+        return exchange, await exchange.finish(step, self.perform)
+
+    async def perform(self, need: Need) -> object:
+        """What a running sidecar does."""
+        self.needs.append(need)
+        assert len(self.needs) < 50, "asks for ever"
+        async with asyncio.timeout(10):
+            if isinstance(need, Work):
+                return await asyncio.to_thread(need.run)
+            if isinstance(need, TopicNames):
+                with suppress(OSError):
+                    await self.names.ask(need.topic_ids)
+            elif isinstance(need, PolicyFetch):
+                await self.fetches.resolve(need.rule, need.key)
+            else:
+                raise AssertionError(f"{need} is not expected")
+        return None
 
 
 async def stores(broker: FakeBroker, request: Request) -> bytes | None:
@@ -165,13 +179,13 @@ async def stores(broker: FakeBroker, request: Request) -> bytes | None:
     before = sum(sent.key == ApiKey.PRODUCE for sent in broker.requests) - 1
     topics = {_name(topic, request.version): topic.partition_data for topic in wanted.topic_data}
     offsets = {name: {one.index: before for one in partitions} for name, partitions in topics.items()}
-    return stored(request.version, offsets, request.correlation_id)
+    return produce_response(request.version, offsets, request.correlation_id)
 
 
 NAMES = ("orders", "payments", "free", "words")
-INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC_ID, UNKNOWN_SERVER_ERROR = 87, 2, 100, -1
+INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC_ID, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT = 87, 2, 100, -1, 7
 GUARDED = (TopicRule("orders", "told", "enforce", 100), TopicRule("payments", "other", "enforce", 100))
 
 
-def judging(*topics: TopicRule, **around: object) -> Judging:
-    return Judging(*(topics or GUARDED), names=NAMES, **around)  # type: ignore[arg-type]
+def validating(*topics: TopicRule, **settings: object) -> Validating:
+    return Validating(*(topics or GUARDED), names=NAMES, **settings)  # type: ignore[arg-type]

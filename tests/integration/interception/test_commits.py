@@ -103,7 +103,7 @@ def test_a_commit_of_which_nothing_is_left_succeeds_and_commits_nothing(
     group = f"emptied-{way}"
     topic = intercepted.topic(f"empty-{way}", PARTITIONS)
     _fill(intercepted, [topic])
-    before = {point: _requests(intercepted, point, way.api) for point in ("client_to_proxy", "proxy_to_server")}
+    before = {point: _requests(intercepted, point, way.api) for point in ("client_to_proxy", "proxy_to_broker")}
 
     read = readers[way.client](intercepted.sidecar.bootstrap, [topic], group, way.how(group))
 
@@ -113,7 +113,7 @@ def test_a_commit_of_which_nothing_is_left_succeeds_and_commits_nothing(
     assert _requests(intercepted, "client_to_proxy", way.api) > before["client_to_proxy"]
     # Since KIP-890 it is this request that begins the transaction, which could not be committed otherwise.
     joins = way == Way("java", "transaction")
-    assert _requests(intercepted, "proxy_to_server", way.api) == before["proxy_to_server"] + joins
+    assert _requests(intercepted, "proxy_to_broker", way.api) == before["proxy_to_broker"] + joins
 
 
 def _fill(intercepted: Intercepted, topics: list[str]) -> None:

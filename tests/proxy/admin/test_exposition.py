@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import oracle, produce_requests
 from support.broker_responses import asked, broker, named
 from support.dialogue import Dialogue, pieces, produce, produced, request, response
-from support.produce_requests import BAD, GOOD, Judging, stored
+from support.produce_requests import BAD, GOOD, Validating, produce_response
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
@@ -51,17 +51,17 @@ def total(samples: Samples, name: str) -> float:
 
 @pytest.mark.parametrize("acks", [-1, 0])
 def test_the_bytes_of_changed_requests_and_responses_are_counted_on_each_side(acks: int) -> None:
-    judge = Judging()
-    talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: judge.exchange(9))
+    validation = Validating()
+    talk = Dialogue(exchange=lambda key, version: lambda data, at, size, client: validation.exchange(9).exchange)
     frames = [
-        produce_requests.asked(9, {"a": {0: GOOD}}, correlation_id=1),
-        produce_requests.asked(9, {"a": {0: BAD}}, correlation_id=2),
-        produce_requests.asked(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
+        produce_requests.produce_request(9, {"a": {0: GOOD}}, correlation_id=1),
+        produce_requests.produce_request(9, {"a": {0: BAD}}, correlation_id=2),
+        produce_requests.produce_request(9, {"a": {0: BAD, 1: GOOD}}, acks=acks, correlation_id=3),
     ]
-    answers = [stored(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
+    answers = [produce_response(9, {"a": {at: 5}}, number) for at, number in ((0, 1), (1, 3))]
     talk.client(*frames).broker(*answers[: 2 if acks else 1])
     samples = read(talk.metrics)
-    assert talk.cause == (None if acks else "refused_without_acks")
+    assert talk.cause == (None if acks else "rejected_without_acks")
     assert total(samples, "client_to_proxy_request_size_bytes_total") == sum(map(len, frames))
     assert total(samples, "proxy_to_broker_request_size_bytes_total") == len(talk.to_broker)
     if acks:  # else it ends before its answers are due

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
-from support.produce_requests import asked, batch
+from support.produce_requests import batch, produce_request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, Admin, AdminProtocol
@@ -99,8 +99,8 @@ async def test_the_last_rejected_batches_are_listed_newest_first_without_payload
     }  # fmt: skip
     async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
         async with connected(port_of(server)) as client:
-            await client.ask(asked(9, {"orders": {3: batch("bad 4111")}}))
-            await client.ask(asked(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
+            await client.ask(produce_request(9, {"orders": {3: batch("bad 4111")}}))
+            await client.ask(produce_request(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
         status, _, body = await get(port, "/rejections")
         newest, oldest = json.loads(body)["rejections"]
         assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)

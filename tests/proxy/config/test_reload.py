@@ -20,7 +20,7 @@ from harness.sidecar import COMMAND
 from support.fake_broker import FakeBroker
 from support.in_process import config, connected, port_of, serving, until
 from support.policies import Told
-from support.produce_requests import asked, batch, said, stores
+from support.produce_requests import batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config import reload as reload_module
@@ -194,9 +194,9 @@ async def test_topic_configs_added_to_the_file_delay_no_produce_before_the_resta
         broker.answers[ApiKey.PRODUCE] = stores
         server.apply(config(broker, topic_configs={"topic": "kept"}))
         async with connected(port_of(server)) as client:
-            client.send(asked(9, {"orders": {0: batch("good")}}, correlation_id=1))
+            client.send(produce_request(9, {"orders": {0: batch("good")}}, correlation_id=1))
             async with asyncio.timeout(5):
-                assert [code for _, _, code, _ in said(9, await client.frame(), 1)] == [0]
+                assert [code for _, _, code, _ in results(9, await client.frame(), 1)] == [0]
 
 
 async def test_a_waiting_request_is_validated_by_the_rules_under_which_it_began() -> None:
@@ -206,15 +206,15 @@ async def test_a_waiting_request_is_validated_by_the_rules_under_which_it_began(
         broker.answers[ApiKey.PRODUCE] = stores
         old = Told.opened[-1]
         old.gate.clear()
-        client.send(asked(9, {"orders": {0: batch("ask a", "bad"), 1: batch("worse")}}, correlation_id=1))
+        client.send(produce_request(9, {"orders": {0: batch("ask a", "bad"), 1: batch("worse")}}, correlation_id=1))
         await until(lambda: old.asked)
         server.apply(config(broker, **new))
-        client.send(asked(9, {"orders": {0: batch("bad"), 1: batch("worse")}}, correlation_id=2))
+        client.send(produce_request(9, {"orders": {0: batch("bad"), 1: batch("worse")}}, correlation_id=2))
         gc.collect()
         assert old.closed == 0
         old.gate.set()
-        assert said(9, await client.frame(), 1) == [("orders", 0, 87, -1), ("orders", 1, 0, 0)]
-        assert said(9, await client.frame(), 2) == [("orders", 0, 0, 1), ("orders", 1, 87, -1)]
+        assert results(9, await client.frame(), 1) == [("orders", 0, 87, -1), ("orders", 1, 0, 0)]
+        assert results(9, await client.frame(), 2) == [("orders", 0, 0, 1), ("orders", 1, 87, -1)]
         gc.collect()
         assert (old.closed, Told.opened[-1].closed) == (1, 0)
         assert server.metrics.connections == {"bootstrap": 1}
@@ -229,11 +229,14 @@ async def test_many_reloads_under_load_drop_no_connection_and_validate_each_requ
         broker.answers[ApiKey.PRODUCE] = stores
         async with connected(port_of(server)) as client:
             for number in range(20):
-                client.send(asked(9, both, correlation_id=2 * number) + asked(9, both, correlation_id=2 * number + 1))
+                client.send(
+                    produce_request(9, both, correlation_id=2 * number)
+                    + produce_request(9, both, correlation_id=2 * number + 1)
+                )
                 await asyncio.sleep(0)
                 server.apply(config(broker, **version(("odd", "even")[number % 2])))
             for number in range(40):
-                codes = sorted(code for _, _, code, _ in said(9, await client.frame(), number))
+                codes = sorted(code for _, _, code, _ in results(9, await client.frame(), number))
                 assert codes == [0, 87]
         assert sum(server.metrics.connections.values()) == 1
 

@@ -1,4 +1,4 @@
-"""Who a client is: what it calls itself counts once the broker has taken it. kio is the judge."""
+"""The name of a client, from the moment the broker has accepted it. kio is the judge."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
-from support.client import Somebody
+from support.client import FakeClient
 from support.dialogue import Dialogue
+from support.driven import Driven
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.exchanges import sasl
-from kafka_sidecar.proxy.exchanges.sasl import Authentication, exchange, name_in
+from kafka_sidecar.proxy.exchanges.sasl import SaslExchange, find_name
 
 FAILED = 58  # SASL_AUTHENTICATION_FAILED
 PLAIN = b"\0alice\0secret"
@@ -49,73 +50,76 @@ TOKENS: list[tuple[bytes, str | None]] = [
 
 
 @pytest.mark.parametrize(("token", "name"), TOKENS)
-def test_a_name_is_read_from_plain_and_scram_and_from_nothing_else(token: bytes, name: str | None) -> None:
-    assert name_in(token) == name
+def test_a_name_is_found_in_tokens_of_plain_and_scram_only(token: bytes, name: str | None) -> None:
+    assert find_name(token) == name
 
 
 @given(st.binary(max_size=40))
 def test_noise_is_a_name_or_none(token: bytes) -> None:
-    name_in(token)
+    find_name(token)
 
 
-def asking(version: int, token: bytes, correlation_id: int = 7) -> bytes:
+def authenticate_request(version: int, token: bytes, correlation_id: int = 7) -> bytes:
     return oracle.request_frame(oracle.request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=token), correlation_id)
 
 
-def answering(version: int, error_code: int = 0, correlation_id: int = 7) -> bytes:
+def authenticate_response(version: int, error_code: int = 0, correlation_id: int = 7) -> bytes:
     entity = oracle.response(ApiKey.SASL_AUTHENTICATE, version, error_code=error_code, auth_bytes=b"r=1,s=2,i=4096")
     return oracle.response_frame(entity, correlation_id)
 
 
+def begin(version: int, client: FakeClient) -> Driven:
+    return Driven(SaslExchange(version, client))
+
+
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("token", [PLAIN, FIRST])
-def test_a_client_has_its_name_once_the_broker_has_taken_it(version: int, token: bytes) -> None:
-    client = Somebody()
-    hand, frame, answer = Authentication(version, client), asking(version, token), answering(version)
-    assert hand.request(frame) is frame
-    assert hand.wants_response
+def test_a_client_has_its_name_once_the_broker_has_accepted_it(version: int, token: bytes) -> None:
+    client = FakeClient()
+    exchange, frame, response = (
+        begin(version, client),
+        authenticate_request(version, token),
+        authenticate_response(version),
+    )
+    assert exchange.request(frame) is frame
+    assert exchange.wants_response
     assert client.principal is None
-    assert hand.response(answer) is answer
+    assert exchange.response(response) is response
     assert client.principal == "User:alice"
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_client_that_the_broker_does_not_take_has_no_name(version: int) -> None:
-    client = Somebody()
-    hand = Authentication(version, client)
-    hand.request(asking(version, PLAIN))
-    answer = answering(version, FAILED)
-    assert hand.response(answer) is answer
+def test_a_client_that_the_broker_rejects_has_no_name(version: int) -> None:
+    client = FakeClient()
+    exchange = begin(version, client)
+    exchange.request(authenticate_request(version, PLAIN))
+    response = authenticate_response(version, FAILED)
+    assert exchange.response(response) is response
     assert client.principal is None
 
 
 @pytest.mark.parametrize("token", [OAUTH, FINAL])
-def test_the_answer_to_a_token_without_a_name_is_not_read(token: bytes) -> None:
-    client = Somebody(principal="User:alice")
-    hand, frame = Authentication(2, client), asking(2, token)
-    assert hand.request(frame) is frame
-    assert not hand.wants_response
+def test_the_response_to_a_token_without_a_name_is_not_read(token: bytes) -> None:
+    client = FakeClient(principal="User:alice")
+    exchange, frame = begin(2, client), authenticate_request(2, token)
+    assert exchange.request(frame) is frame
+    assert not exchange.wants_response
     assert client.principal == "User:alice"
 
 
 def test_a_request_that_cannot_be_read_raises() -> None:
     with pytest.raises(CodecError):
-        Authentication(2, Somebody()).request(asking(2, PLAIN)[:-3])
+        begin(2, FakeClient()).request(authenticate_request(2, PLAIN)[:-3])
 
 
-def test_only_authentication_is_listened_to() -> None:
-    assert exchange(ApiKey.SASL_HANDSHAKE, 1) is None
-    assert exchange(ApiKey.PRODUCE, 9) is None
-
-
-def test_a_session_knows_who_its_client_is_for_all_that_follows() -> None:
-    talk = Dialogue(exchange=sasl.exchange)
-    talk.client(asking(2, FIRST, 1) + asking(2, FINAL, 2))
-    assert talk.to_broker == asking(2, FIRST, 1) + asking(2, FINAL, 2)
-    talk.broker(answering(2, 0, 1) + answering(2, 0, 2))
+def test_a_session_knows_its_client_for_all_later_requests() -> None:
+    talk = Dialogue(exchange=lambda key, version: sasl.exchange(version) if key == ApiKey.SASL_AUTHENTICATE else None)
+    talk.client(authenticate_request(2, FIRST, 1) + authenticate_request(2, FINAL, 2))
+    assert talk.to_broker == authenticate_request(2, FIRST, 1) + authenticate_request(2, FINAL, 2)
+    talk.broker(authenticate_response(2, 0, 1) + authenticate_response(2, 0, 2))
     assert talk.session.principal == "User:alice"
-    assert talk.to_client == answering(2, 0, 1) + answering(2, 0, 2)
-    talk.client(asking(2, b"\0bob\0x", 3)).broker(answering(2, FAILED, 3))
+    assert talk.to_client == authenticate_response(2, 0, 1) + authenticate_response(2, 0, 2)
+    talk.client(authenticate_request(2, b"\0bob\0x", 3)).broker(authenticate_response(2, FAILED, 3))
     assert talk.session.principal == "User:alice"
-    talk.client(asking(2, b"\0bob\0x", 4)).broker(answering(2, 0, 4))
+    talk.client(authenticate_request(2, b"\0bob\0x", 4)).broker(authenticate_response(2, 0, 4))
     assert talk.session.principal == "User:bob"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_sidecar.proxy.runtime import loop_budget
+from kafka_sidecar.proxy.relay import exchange_driver
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _patient() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_budget, "LONGEST_TURN_S", 0.9)
+        patch.setattr(exchange_driver, "MAX_TURN_S", 0.9)
         yield

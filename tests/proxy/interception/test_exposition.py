@@ -19,8 +19,8 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def metrics(around: Intercepting) -> tuple[str, Samples]:
     """The page and its samples as Prometheus' own reader has them; a family that is there twice fails."""
-    around.observed.guards = around.catalog.guards
-    page = render(Metrics(features=[lambda: families(around.observed)])).decode()
+    around.stats.guards = around.catalog.guards
+    page = render(Metrics(features=[lambda: families(around.stats)])).decode()
     types = [line for line in page.splitlines() if line.startswith("# TYPE ")]
     assert len({line.split()[2] for line in types}) == len(types)
     return page, {
@@ -40,8 +40,8 @@ def gives(around: Intercepting, at: int, metrics: Callable[[], Iterable[Any]]) -
 
 def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
     around = Intercepting("Adds", "Commits")
-    around.observed.batches["Produce", "changed"] = 3
-    around.observed.commits["dropped"] = 2
+    around.stats.batches["Produce", "changed"] = 3
+    around.stats.commits["dropped"] = 2
     guard, slow = around.catalog.guards
     guard.failed("on_send", RuntimeError("a bug"))
     slow.over_budget["pre_commit"] = 4

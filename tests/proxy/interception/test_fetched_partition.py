@@ -1,10 +1,9 @@
 """The records of one partition after `on_consume`: a consumer sees what is left of what it would have seen, and goes on
-where it would have gone on. Kafka's CompletedFetch, written down a second time, is the judge."""
+where it would have gone on. Kafka's CompletedFetch, written a second time, is the judge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from support.interception import Intercepting
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.interception.fetched_partition import Left, Reading, TooLongError, consumed
+from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 
 CONTEXT = Context(clock=lambda: 0)
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -45,21 +44,30 @@ def mark(abort: bool, producer: int, base: int) -> bytes:
     )  # fmt: skip
 
 
-def made(
-    around: Intercepting,
+def read(intercepting: Intercepting, data: bytes | memoryview, aborted: Aborted | None = None) -> PartitionReading:
+    chain = intercepting.catalog.consumers("orders")
+    assert chain is not None
+    transactions = None
+    if aborted is not None:
+        transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
+    return PartitionReading(chain, CONTEXT, "orders", 3, intercepting.stats, data, transactions)
+
+
+def consume(
+    intercepting: Intercepting,
     data: bytes | memoryview,
     aborted: Aborted | None = None,
     *,
     marker: bool = True,
     limit: int = LIMIT,
-    final: bool = True,
-    asked: int = 0,
-) -> Left:
-    chain = around.catalog.consumers("orders")
-    assert chain is not None
-    reading = Reading(chain, CONTEXT, "orders", 3, around.observed, limit, final)
-    told = None if aborted is None else [AbortedTransaction(producer_id=a, first_offset=b) for a, b in aborted]
-    return consumed(reading, data, told, marker=marker, asked=asked)
+    offset: int = 0,
+    inline: bool = False,
+) -> Remaining:
+    """What is left; ``inline``: with an attempt on the loop before."""
+    reading = read(intercepting, data, aborted)
+    if inline:
+        reading.inflate(limit)
+    return reading.consume(limit, marker=marker, offset=offset)
 
 
 def consumer(data: bytes | memoryview, aborted: Aborted | None) -> tuple[list[tuple[int, bytes | None]], int]:
@@ -131,14 +139,12 @@ def kept(shown: Iterable[tuple[int, bytes | None]]) -> list[tuple[int, bytes | N
 
 @settings(max_examples=settings().max_examples // 2)
 @given(logs(), st.booleans())
-def test_interceptors_see_what_a_consumer_shows_and_it_sees_what_they_leave_and_goes_on_where_it_would(
-    log: Log, committed: bool
-) -> None:
-    around = Intercepting("Reads")
+def test_a_consumer_sees_what_interceptors_leave_and_goes_on_where_it_would_have(log: Log, committed: bool) -> None:
+    intercepting = Intercepting("Reads")
     aborted = log.aborted if committed else None
     shown, position = consumer(log.data, aborted)
-    left = made(around, log.data, aborted)
-    assert around.interceptors[0].seen == [("orders", 3, at) for at, _ in shown]
+    left = consume(intercepting, log.data, aborted)
+    assert intercepting.interceptors[0].seen == [("orders", 3, at) for at, _ in shown]
     if left.records is None:
         assert kept(shown) == shown
         return
@@ -154,11 +160,13 @@ def test_interceptors_see_what_a_consumer_shows_and_it_sees_what_they_leave_and_
 
 @FEWER
 @given(logs(), st.booleans())
-def test_without_markers_what_is_hidden_at_the_end_is_nothing_and_it_is_known_where_to_go_on(
+def test_without_markers_hidden_records_at_the_end_are_left_out_and_the_next_offset_is_known(
     log: Log, committed: bool
 ) -> None:
     aborted = log.aborted if committed else None
-    with_marker, without = (made(Intercepting("Reads"), log.data, aborted, marker=marker) for marker in (True, False))
+    with_marker, without = (
+        consume(Intercepting("Reads"), log.data, aborted, marker=marker) for marker in (True, False)
+    )
     assert with_marker.following == without.following
     if with_marker.records is None:
         assert without.records is None
@@ -173,30 +181,25 @@ def test_without_markers_what_is_hidden_at_the_end_is_nothing_and_it_is_known_wh
 
 @FEWER
 @given(logs(), st.binary(max_size=40), st.integers(0, 10_000))
-def test_noise_passes_or_is_left_alone(log: Log, noise: bytes, at: int) -> None:
+def test_noise_does_not_raise(log: Log, noise: bytes, at: int) -> None:
     data = bytearray(log.data)
     at %= len(data)
     data[at : at + len(noise)] = noise
-    for final in (True, False):
-        with suppress(TooLongError):
-            made(Intercepting("Reads"), bytes(data), log.aborted, final=final)
+    for inline in (True, False):
+        consume(Intercepting("Reads"), bytes(data), log.aborted, inline=inline)
 
 
 @FEWER
 @given(logs(), st.booleans(), st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=4)), max_size=3))
-def test_whatever_is_sent_nothing_leaves_that_an_interceptor_has_to_hide_and_has_not_seen(
+def test_no_records_leave_that_a_hiding_interceptor_has_not_seen(
     log: Log, committed: bool, damages: list[tuple[int, bytes]]
 ) -> None:
     data = bytearray(log.data)
     for at, noise in damages:
         at %= len(data)
         data[at : at + len(noise)] = noise[: len(data) - at]
-    for final in (True, False):
-        try:
-            left = made(Intercepting("Hides"), bytes(data), log.aborted if committed else None, final=final)
-        except TooLongError:
-            assert not final
-            continue
+    for inline in (True, False):
+        left = consume(Intercepting("Hides"), bytes(data), log.aborted if committed else None, inline=inline)
         out = bytes(data) if left.records is None else left.records
         for batch in batches(out):  # none is cut off
             header = batch.header
@@ -206,10 +209,10 @@ def test_whatever_is_sent_nothing_leaves_that_an_interceptor_has_to_hide_and_has
 
 @FEWER
 @given(logs(), st.booleans())
-def test_who_must_not_see_records_goes_on_where_all_others_do(log: Log, committed: bool) -> None:
+def test_a_consumer_of_hidden_records_goes_on_where_others_do(log: Log, committed: bool) -> None:
     aborted = log.aborted if committed else None
     shown, position = consumer(log.data, aborted)
-    left = made(Intercepting("Hides"), log.data, aborted)
+    left = consume(Intercepting("Hides"), log.data, aborted)
     if left.records is not None and (left.records or position):
         assert consumer(left.records, aborted) == ([(at, b"***") for at, _ in shown], position)
 
@@ -219,28 +222,28 @@ def test_a_partition_of_which_all_is_dropped_becomes_one_marker() -> None:
         [NewRecord(b"drop", offset_delta=at) for at in range(10)], base_offset=1000, leader_epoch=3,
         base_timestamp=1_699_999_999_000, max_timestamp=1_700_000_000_000,
     )  # fmt: skip
-    left = made(Intercepting("Reads"), data)
-    assert left == Left(MARKER, 1010)
+    left = consume(Intercepting("Reads"), data)
+    assert left == Remaining(MARKER, 1010)
     assert len(MARKER) == 78
 
 
-def test_what_is_dropped_in_front_of_visible_records_needs_nothing() -> None:
+def test_no_marker_is_needed_before_visible_records() -> None:
     last = records("keep", base=7)
-    assert made(Intercepting("Reads"), records("drop") + records("drop", base=3) + last) == Left(last)
+    assert consume(Intercepting("Reads"), records("drop") + records("drop", base=3) + last) == Remaining(last)
 
 
-def test_what_is_dropped_in_front_of_a_brokers_control_batch_needs_nothing() -> None:
+def test_no_marker_is_needed_before_a_control_batch_of_the_broker() -> None:
     last = mark(False, 1, 2)
     data = records("drop", "drop", attributes=TRANSACTIONAL, producer_id=1, base_sequence=0) + last
-    assert made(Intercepting("Reads"), data) == Left(last)
+    assert consume(Intercepting("Reads"), data) == Remaining(last)
 
 
-def test_what_is_dropped_in_front_of_aborted_records_needs_nothing_where_only_committed_ones_are_read() -> None:
+def test_no_marker_is_needed_before_aborted_records_where_only_committed_ones_are_read() -> None:
     aborted = records("drop", base=2, attributes=TRANSACTIONAL, producer_id=1, base_sequence=0)
-    around = Intercepting("Reads")
-    assert made(around, records("drop", "drop") + aborted, [(1, 2)]) == Left(aborted)
-    assert around.interceptors[0].seen == [("orders", 3, 0), ("orders", 3, 1)]
-    left = made(around, records("drop", "drop") + aborted)
+    intercepting = Intercepting("Reads")
+    assert consume(intercepting, records("drop", "drop") + aborted, [(1, 2)]) == Remaining(aborted)
+    assert intercepting.interceptors[0].seen == [("orders", 3, 0), ("orders", 3, 1)]
+    left = consume(intercepting, records("drop", "drop") + aborted)
     assert left.following == 3
 
 
@@ -249,42 +252,42 @@ def transactional(word: str, base: int, producer: int = 1) -> bytes:
 
 
 def test_a_producer_whose_transaction_was_aborted_may_commit_the_next() -> None:
-    around = Intercepting("Reads")
+    intercepting = Intercepting("Reads")
     data = b"".join((
         transactional("edit", 0), transactional("edit", 1, producer=2), mark(True, 1, 2), transactional("edit", 3),
         mark(False, 1, 4), mark(False, 2, 5), transactional("edit", 6), mark(True, 1, 7),
     ))  # fmt: skip
-    made(around, data, [(1, 6), (1, 0)])
-    assert [offset for _, _, offset in around.interceptors[0].seen] == [1, 3]
+    consume(intercepting, data, [(1, 6), (1, 0)])
+    assert [offset for _, _, offset in intercepting.interceptors[0].seen] == [1, 3]
 
 
-def test_a_transaction_that_is_committed_does_not_end_one_that_is_aborted() -> None:
-    around = Intercepting("Reads")
-    made(around, transactional("edit", 0) + mark(False, 1, 1) + transactional("edit", 2), [(1, 0)])
-    assert around.interceptors[0].seen == []  # as Kafka's: only an ABORT marker ends it
+def test_a_commit_marker_does_not_end_an_aborted_transaction() -> None:
+    intercepting = Intercepting("Reads")
+    consume(intercepting, transactional("edit", 0) + mark(False, 1, 1) + transactional("edit", 2), [(1, 0)])
+    assert intercepting.interceptors[0].seen == []  # as Kafka's: only an ABORT marker ends it
 
 
-def test_one_marker_stands_for_all_batches_that_are_hidden_at_the_end() -> None:
+def test_one_marker_stands_for_all_hidden_batches_at_the_end() -> None:
     data = b"".join(records("drop", base=at) for at in range(15))
-    left = made(Intercepting("Reads"), data + records("cut off", base=15)[:-3])
+    left = consume(Intercepting("Reads"), data + records("cut off", base=15)[:-3])
     assert left.following == 15
     assert left.records is not None
     (one,) = batches(left.records)
     assert (one.header.base_offset, one.header.last_offset_delta, one.header.is_control) == (0, 14, True)
 
 
-def test_a_batch_whose_last_record_is_dropped_still_says_where_it_ends() -> None:
-    left = made(Intercepting("Reads"), records("keep", "drop", "drop"))
+def test_a_batch_whose_last_record_is_dropped_keeps_its_last_offset() -> None:
+    left = consume(Intercepting("Reads"), records("keep", "drop", "drop"))
     assert left.following is None
     (one,) = batches(left.records or b"")
     assert (one.header.count, one.header.last_offset_delta) == (1, 2)
 
 
-def test_a_batch_that_was_emptied_by_compaction_is_not_shown_and_stays() -> None:
-    around, data = Intercepting("Reads"), records(None, None)
-    assert made(around, data) == Left(None)
-    assert around.interceptors[0].seen == []
-    assert made(around, records("drop", base=2) + records(None, base=3)) == Left(records(None, base=3))
+def test_a_batch_that_compaction_has_emptied_is_not_shown_and_stays() -> None:
+    intercepting, data = Intercepting("Reads"), records(None, None)
+    assert consume(intercepting, data) == Remaining(None)
+    assert intercepting.interceptors[0].seen == []
+    assert consume(intercepting, records("drop", base=2) + records(None, base=3)) == Remaining(records(None, base=3))
 
 
 OLD = {
@@ -294,78 +297,78 @@ OLD = {
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_batches_of_an_older_format_pass_as_they_are_among_others(magic: int) -> None:
-    around = Intercepting("Reads")
-    assert made(around, OLD[magic]) == Left(None)
-    left = made(around, records("drop") + OLD[magic] + records("edit", base=5))
+def test_batches_of_an_older_format_stay_as_they_are_among_others(magic: int) -> None:
+    intercepting = Intercepting("Reads")
+    assert consume(intercepting, OLD[magic]) == Remaining(None)
+    left = consume(intercepting, records("drop") + OLD[magic] + records("edit", base=5))
     assert left.records == OLD[magic] + records("edited", base=5)
 
 
-def test_a_damaged_batch_is_not_made_whole() -> None:
-    around, damaged = Intercepting("Reads"), bytearray(records("edit", "keep"))
+def test_a_damaged_batch_does_not_get_a_valid_checksum() -> None:
+    intercepting, damaged = Intercepting("Reads"), bytearray(records("edit", "keep"))
     damaged[17] ^= 1
-    assert made(around, bytes(damaged)) == Left(None)
-    assert around.observed.batches == {("Fetch", "unreadable"): 1}
+    assert consume(intercepting, bytes(damaged)) == Remaining(None)
+    assert intercepting.stats.batches == {("Fetch", "unreadable"): 1}
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_a_batch_of_more_than_the_limit_passes_and_the_others_are_intercepted(codec: int) -> None:
-    around, large = Intercepting("Reads"), records("edit " * 5000, codec=codec)
-    left = made(around, large + records("edit", base=1), limit=20_000)
+def test_a_batch_over_the_limit_stays_as_it_is_and_others_are_intercepted(codec: int) -> None:
+    intercepting, large = Intercepting("Reads"), records("edit " * 5000, codec=codec)
+    left = consume(intercepting, large + records("edit", base=1), limit=20_000)
     assert left.records == large + records("edited", base=1)
-    assert around.observed.batches["Fetch", "too_large"] == 1
+    assert intercepting.stats.batches["Fetch", "too_large"] == 1
 
 
-def test_a_batch_that_cannot_be_read_passes_and_the_others_are_intercepted() -> None:
-    around = Intercepting("Reads")
+def test_an_unreadable_batch_stays_as_it_is_and_others_are_intercepted() -> None:
+    intercepting = Intercepting("Reads")
     whole = records("edit")
     odd = whole[:22] + b"\4" + whole[23:]
-    for final in (True, False):
-        assert made(around, odd + records("edit", base=1), final=final).records == odd + records("edited", base=1)
-    assert made(around, bytes(range(100))) == Left(None)
+    for inline in (True, False):
+        left = consume(intercepting, odd + records("edit", base=1), inline=inline)
+        assert left.records == odd + records("edited", base=1)
+    assert consume(intercepting, bytes(range(100))) == Remaining(None)
 
 
-def test_before_anything_is_seen_it_is_known_that_it_takes_too_long() -> None:
-    around = Intercepting("Reads")
-    data = records("keep") + records("edit " * 5000, base=1, codec=4)
-    with pytest.raises(TooLongError):
-        made(around, data, limit=20_000, final=False)
-    assert around.interceptors[0].seen == []
-    many = b"".join(records("x" * 9_000, base=at, codec=4) for at in range(3))
-    with pytest.raises(TooLongError):
-        made(around, many, limit=20_000, final=False)
+def test_too_many_bytes_are_found_out_before_any_record_is_seen() -> None:
+    intercepting = Intercepting("Reads")
+    assert not read(intercepting, records("keep") + records("edit " * 5000, base=1, codec=4)).inflate(20_000)
+    assert not read(intercepting, b"".join(records("x" * 9_000, base=at, codec=4) for at in range(3))).inflate(20_000)
+    assert intercepting.interceptors[0].seen == []
 
 
-def test_many_records_take_too_long() -> None:
-    around = Intercepting("Reads")
-    with pytest.raises(TooLongError):
-        made(around, records(*["k"] * 1001), final=False)
-    assert made(around, records(*["k"] * 1000), final=False) == Left(None)
-    assert made(around, records(*["k"] * 1001)) == Left(None)
+def test_too_many_records_are_found_out_before_any_is_seen() -> None:
+    intercepting = Intercepting("Reads")
+    assert not read(intercepting, records(*["k"] * 1001)).inflate(LIMIT)
+    assert read(intercepting, records(*["k"] * 1000)).inflate(LIMIT)
+    assert consume(intercepting, records(*["k"] * 1001)) == Remaining(None)
 
 
 def test_an_interceptor_that_fails_leaves_the_batch_as_it_was() -> None:
-    around = Intercepting("Reads")
-    assert made(around, records("drop", "fails")) == Left(None)
-    assert around.observed.batches == {("Fetch", "unchanged"): 1}
-    assert around.catalog.guards[0].failures == {"on_consume": 1}
+    intercepting = Intercepting("Reads")
+    assert consume(intercepting, records("drop", "fails")) == Remaining(None)
+    assert intercepting.stats.batches == {("Fetch", "unchanged"): 1}
+    assert intercepting.catalog.guards[0].failures == {"on_consume": 1}
 
 
-def test_what_becomes_of_batches_is_counted() -> None:
-    around = Intercepting("Reads")
-    made(around, records("edit") + records("drop", base=1) + records("keep", base=2) + mark(True, 1, 3))
-    assert around.observed.batches == {("Fetch", "changed"): 1, ("Fetch", "dropped"): 1, ("Fetch", "unchanged"): 1}
+def test_batches_are_counted_by_what_became_of_them() -> None:
+    intercepting = Intercepting("Reads")
+    consume(intercepting, records("edit") + records("drop", base=1) + records("keep", base=2) + mark(True, 1, 3))
+    assert intercepting.stats.batches == {("Fetch", "changed"): 1, ("Fetch", "dropped"): 1, ("Fetch", "unchanged"): 1}
 
 
 def test_views_are_read_as_bytes_are() -> None:
-    around, data = Intercepting("Reads"), records("drop", "edit")
-    assert made(around, memoryview(data)) == made(around, data)
+    intercepting, data = Intercepting("Reads"), records("drop", "edit")
+    assert consume(intercepting, memoryview(data)) == consume(intercepting, data)
 
 
-@pytest.mark.parametrize(("asked", "is_seen"), [(1000, False), (1001, False), (1002, True), (1003, True)])
-def test_a_client_without_markers_is_not_sent_again_what_it_has_seen_of_a_batch(asked: int, is_seen: bool) -> None:
+@pytest.mark.parametrize(("offset", "is_seen"), [(1000, False), (1001, False), (1002, True), (1003, True)])
+def test_a_client_without_markers_does_not_get_the_rest_of_a_batch_twice(offset: int, is_seen: bool) -> None:
     data = records("drop", "keep", "drop", "drop", base=1000)
-    held = made(Intercepting("Reads"), data, marker=False, asked=asked)
+    held = consume(Intercepting("Reads"), data, marker=False, offset=offset)
     assert bool(held.records) is not is_seen
     assert held.following == (1004 if is_seen else None)
-    assert made(Intercepting("Reads"), data, asked=asked).records == made(Intercepting("Reads"), data).records != b""
+    assert (
+        consume(Intercepting("Reads"), data, offset=offset).records
+        == consume(Intercepting("Reads"), data).records
+        != b""
+    )

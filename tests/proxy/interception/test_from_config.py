@@ -11,9 +11,9 @@ from support.interception import Adds, Opened
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.interception.from_config import catalog
-from kafka_sidecar.proxy.interception.stats import Observed
+from kafka_sidecar.proxy.interception.stats import InterceptionStats
 
-REPORT = Observed(lambda: 0.0)
+REPORT = InterceptionStats(lambda: 0.0)
 
 
 def made(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support.client import Somebody
+from support.client import FakeClient
 from support.interception import NOW, Intercepting
 
 
 def test_interceptors_are_told_who_it_is() -> None:
-    around = Intercepting().around
-    client = Somebody(3, "app", "librdkafka 2.13", "User:alice")
-    context = around.context(client, 9, group_id="g", member_id="m", group_instance_id="i", transactional_id="t")
+    services = Intercepting().services
+    client = FakeClient(3, "app", "librdkafka 2.13", "User:alice")
+    context = services.context(client, 9, group_id="g", member_id="m", group_instance_id="i", transactional_id="t")
     assert (context.session, context.client_id, context.client_software) == (3, "app", "librdkafka 2.13")
     assert (context.principal, context.api_version, context.clock()) == ("User:alice", 9, NOW)
     assert (context.group_id, context.member_id, context.group_instance_id) == ("g", "m", "i")
@@ -22,10 +22,10 @@ def test_interceptors_are_told_who_it_is() -> None:
     [(None, 4, True), (None, 10, True), (None, 11, False), ("librdkafka 1", 4, False), ("librdkafka 1", 18, False)],
 )
 def test_old_clients_without_a_name_would_show_control_batches(software: str | None, version: int, holds: bool) -> None:
-    assert Intercepting().around.holds(Somebody(client_software=software), version) is holds
+    assert Intercepting().services.holds(FakeClient(client_software=software), version) is holds
 
 
 @pytest.mark.parametrize(("client_id", "holds"), [("go-1", True), ("go-", True), ("java", False), (None, False)])
 def test_others_are_named_in_the_configuration(client_id: str | None, holds: bool) -> None:
-    around = Intercepting(hold_for=("go-*", "other")).around
-    assert around.holds(Somebody(client_id=client_id), 17) is holds
+    services = Intercepting(hold_for=("go-*", "other")).services
+    assert services.holds(FakeClient(client_id=client_id), 17) is holds

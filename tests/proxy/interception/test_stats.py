@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.proxy.interception.stats import LOGGED_EVERY_S, Observed
+from kafka_sidecar.proxy.interception.stats import LOGGED_EVERY_S, InterceptionStats
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
 
@@ -26,7 +26,7 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
-    seen = Observed(clock)
+    seen = InterceptionStats(clock)
     for _ in range(5):
         seen.failed("mine", "on_send", RuntimeError("a bug"))
         seen.failed("mine", "on_send", KeyError("another"))
@@ -51,7 +51,7 @@ def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
     try:
         int(f"card {secret}")
     except ValueError as error:
-        Observed(Clock()).failed("mine", "on_send", error)
+        InterceptionStats(Clock()).failed("mine", "on_send", error)
     written = JsonLines().format(caplog.records[0])
     assert "ValueError" in written
     assert "test_stats.py" in written
@@ -59,7 +59,7 @@ def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
 
 
 def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    seen = Observed(Clock())
+    seen = InterceptionStats(Clock())
     for _ in range(3):
         seen.slow("mine", "on_send", 0.1234567)
     (line,) = lines(caplog)
@@ -68,7 +68,7 @@ def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFix
 
 
 def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
-    seen = Observed(Clock())
+    seen = InterceptionStats(Clock())
     for _ in range(2):
         seen.disabled("mine", 100, 60.0)
     assert [(line["message"], line["failures"], line["pause_s"], line["levelno"]) for line in lines(caplog)] == [
@@ -79,10 +79,10 @@ def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptu
 def test_batches_that_are_left_alone_are_counted_and_told_once_a_minute_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seen = Observed(Clock())
+    seen = InterceptionStats(Clock())
     for _ in range(3):
-        seen.left_alone("Fetch", "too_large", "orders")
-    seen.left_alone("Fetch", "unreadable", "orders")
+        seen.skipped("Fetch", "too_large", "orders")
+    seen.skipped("Fetch", "unreadable", "orders")
     assert seen.batches == {("Fetch", "too_large"): 3, ("Fetch", "unreadable"): 1}
     assert [(line["api"], line["reason"], line["topic"]) for line in lines(caplog)] == [
         ("Fetch", "too_large", "orders"), ("Fetch", "unreadable", "orders"),

@@ -33,7 +33,7 @@ all_pairs = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].n
 
 @pytest.fixture(autouse=True)
 def _stream_small_responses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "LARGEST_COLLECTED", 0)
+    monkeypatch.setattr(session_module, "MAX_COLLECTED_BYTES", 0)
 
 
 def rewritten(pair: Pair, frame: bytes, cuts: list[int], host: str = HOST) -> bytes:

@@ -9,7 +9,7 @@ from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.nodes.metadata_client import MAX_ANSWER, Address, Cluster, Servers
+from kafka_sidecar.proxy.nodes.metadata_client import MAX_ANSWER, Address, MetadataClient, Servers
 
 TOPIC_ID = bytes(range(16))
 
@@ -20,7 +20,7 @@ class Asker:
     def __init__(self, *addresses: Address, time_limit: float = 5.0) -> None:
         self.reached = 0
         self.tried: list[tuple[Address, bool]] = []
-        self.cluster = Cluster(
+        self.cluster = MetadataClient(
             lambda: list(addresses), lambda *tried: self.tried.append(tried), self._reach, None, time_limit
         )
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.frames import Collected, Frames
+from kafka_sidecar.proxy.relay.frames import Frames
 
 HEADER = 8
 
@@ -31,7 +31,7 @@ class Reader:
             raise CodecError("kind -1")
         self.seen.append(kind)
         if kind == 1:
-            self.frames.edit = Collected(lambda whole: whole.upper())
+            self.frames.collect(lambda whole: whole.upper())
         if kind == 2:
             self.frames.insert(frame(9, b"before"))
         return int(length) + 4

@@ -11,7 +11,7 @@ from support.dialogue import Dialogue, pieces, produce, produced, request, respo
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
-from kafka_sidecar.proxy.relay.session import MOST_OWN_BYTES
+from kafka_sidecar.proxy.relay.session import MAX_QUEUED_LOCAL_BYTES
 
 HEARTBEAT = ApiKey.HEARTBEAT
 GOOD = request(HEARTBEAT, 3, 1, b"good")
@@ -126,7 +126,7 @@ def test_what_came_before_a_bad_request_reaches_the_broker_and_nothing_after_it(
 
 
 BAD_RESPONSES = {
-    "nobody asked": (response(9), "a response that nobody asked for (correlation id 9)"),
+    "nobody asked": (response(9), "a response to no request (correlation id 9)"),
     "length below a correlation id": (pack(">ii", 3, 2), "a response cannot be 3 bytes long"),
     "negative length": (pack(">ii", -1, 2), "a response cannot be -1 bytes long"),
 }
@@ -151,7 +151,7 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_session() -> Non
 def test_a_client_cannot_pile_up_answers_of_the_sidecars_own_behind_one_of_the_brokers() -> None:
     too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
     size = Dialogue().client(GOOD + too_new).session.due
-    dialogue = Dialogue().client(GOOD + too_new * -(-MOST_OWN_BYTES // size))
+    dialogue = Dialogue().client(GOOD + too_new * -(-MAX_QUEUED_LOCAL_BYTES // size))
     assert dialogue.session.closing is None
     assert dialogue.client(too_new).cause == "too_many_requests"
     assert dialogue.to_client == b""

@@ -11,6 +11,7 @@ import pytest
 from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.exchange import Need
 from kafka_sidecar.proxy.relay.session import Closing
 from kafka_sidecar.proxy.runtime.connection import BrokerSide, BrokerUnreachableError, Connection
 
@@ -78,10 +79,15 @@ class Wire:
         self.observer = Observer()
         self.dialled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.cancelled = False
-        self.connection = Connection(1, Dialogue().session, "bootstrap", self._dial, self.observer, WINDOW)
+        self.connection = Connection(
+            1, Dialogue().session, "bootstrap", self._dial, self._perform, self.observer, WINDOW
+        )
         self.client = Transport(self.connection.client)
         self.connection.client.connection_made(self.client)
         self.broker: Transport | None = None
+
+    def _perform(self, need: Need) -> asyncio.Future[object]:
+        raise AssertionError(f"{need} is not expected")
 
     async def _dial(self, factory: Callable[[], asyncio.Protocol]) -> None:
         try:

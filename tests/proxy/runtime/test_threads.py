@@ -8,22 +8,12 @@ from functools import partial
 
 import pytest
 
-from kafka_sidecar.codec.records import NewRecord, batches, build_batch
-from kafka_sidecar.proxy.runtime import threads
-from kafka_sidecar.proxy.runtime.threads import THREADS, drain, in_thread, submit, takes_long
-
-
-def test_a_batch_of_many_records_takes_long_and_so_do_many_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (small,) = batches(build_batch([NewRecord(b"v")] * 10, codec=4))
-    assert not takes_long(small, 10)
-    assert takes_long(small, 9)
-    monkeypatch.setitem(threads.OFFLOADED, 4, len(small.data))
-    assert takes_long(small, 10)
+from kafka_sidecar.proxy.runtime.threads import THREADS, drain, submit
 
 
 async def test_work_in_a_thread_leaves_the_loop_to_others() -> None:
     threads: list[str] = []
-    await in_thread(lambda: threads.append(threading.current_thread().name))
+    await asyncio.wrap_future(submit(lambda: threads.append(threading.current_thread().name)))
     assert threads[0].startswith("batches")
 
 
@@ -60,7 +50,7 @@ async def test_draining_waits_for_work_whose_caller_was_cancelled() -> None:
         go_on.wait(5.0)
         done.set()
 
-    waiter = asyncio.ensure_future(in_thread(work))
+    waiter = asyncio.wrap_future(submit(work))
     await asyncio.to_thread(started.wait, 5.0)
     waiter.cancel()
     draining = asyncio.ensure_future(drain(5.0))
@@ -76,8 +66,8 @@ async def test_what_work_raises_reaches_its_caller_and_stops_no_other_work() -> 
 
     submit(fail)
     with pytest.raises(ValueError, match="x"):
-        await in_thread(fail)
+        await asyncio.wrap_future(submit(fail))
     await drain(5.0)
     done = threading.Event()
-    await in_thread(done.set)
+    await asyncio.wrap_future(submit(done.set))
     assert done.is_set()

@@ -1,103 +1,106 @@
-"""Several sidecars know the same, from the start on and whatever becomes of topics and of the log."""
+"""Several sidecars know the same, from the start on and whatever happens to topics and to the log."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
 
-from support.in_process import until
+import pytest
+from support.topic_configs import POLICY, Cluster
 
+from kafka_sidecar.proxy.topic_configs import configs as module
 from kafka_sidecar.proxy.topic_configs.entries import Entry, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change
 
-POLICY = "record.validation.policy"
-ORDERS, ANEW = b"o" * 16, b"n" * 16
+ORDERS, NEW = b"o" * 16, b"n" * 16
 
 
 def setting(policy: str, topic_id: bytes = ORDERS) -> tuple[bytes, bytes | None]:
     return record_of(Entry("orders", topic_id, {POLICY: policy}))
 
 
-async def test_what_one_sidecar_sets_all_know(world: Any) -> None:
-    async with world.sidecar() as one, world.sidecar() as other:
-        assert await one.alter([Change("orders", {POLICY: "headers"})]) == {}
+async def test_all_sidecars_know_what_one_sets(cluster: Cluster) -> None:
+    async with cluster.sidecar() as one, cluster.sidecar() as other:
+        assert await one.store([Change("orders", {POLICY: "headers"})]) == {}
         assert other.policy_of("orders") == "headers"
-        assert await other.alter([Change("orders", {POLICY: "size"})]) == {}
+        assert await other.store([Change("orders", {POLICY: "size"})]) == {}
         assert one.policy_of("orders") == "size"
 
 
-async def test_what_was_set_before_is_known_when_a_sidecar_is_ready(world: Any) -> None:
-    world.log.append(*setting("headers"))
-    async with world.sidecar() as configs:
+async def test_a_ready_sidecar_knows_what_was_set_before(cluster: Cluster) -> None:
+    cluster.log.append(*setting("headers"))
+    async with cluster.sidecar() as configs:
         assert configs.ready
         assert configs.trouble is None
         assert configs.policy_of("orders") == "headers"
 
 
-async def test_a_topic_made_again_while_no_sidecar_ran_has_no_policy(world: Any) -> None:
-    world.log.append(*setting("headers"))
-    world.ids["orders"] = ANEW
-    async with world.sidecar() as configs:
+async def test_a_topic_created_again_while_no_sidecar_ran_has_no_policy(cluster: Cluster) -> None:
+    cluster.log.append(*setting("headers"))
+    cluster.ids["orders"] = NEW
+    async with cluster.sidecar() as configs:
         assert configs.policy_of("orders") is None
 
 
-async def test_a_topic_made_again_by_somebody_else_is_noticed(world: Any) -> None:
-    async with world.sidecar(refresh_s=0.01) as configs:
-        await configs.alter([Change("orders", {POLICY: "headers"})])
-        world.changed.clear()
-        world.ids["orders"] = ANEW
-        asked = world.asked
-        await until(lambda: world.asked >= asked + 3)
-        assert world.changed == ["orders"]
+async def test_a_topic_created_again_by_others_has_no_policy_after_a_refresh(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFRESH_S", 0.01)
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
+        cluster.ids["orders"] = NEW
+        async with asyncio.timeout(10):
+            while configs.policy_of("orders") is not None:  # noqa: ASYNC110 - a refresh notifies nobody
+                await asyncio.sleep(0.01)
         assert configs.policy_of("orders", ORDERS) == "headers"
 
 
-async def test_a_topic_made_again_is_noticed_in_what_clients_are_told(world: Any) -> None:
-    async with world.sidecar() as configs:
-        await configs.alter([Change("orders", {POLICY: "headers"})])
-        configs.seen([(ANEW, "orders"), (ORDERS, "payments")])
+async def test_a_topic_created_again_is_noticed_in_metadata_responses(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
+        configs.seen([(NEW, "orders"), (ORDERS, "payments")])
         assert configs.policy_of("orders") is None
-        assert world.changed == ["orders", "orders"]
 
 
-async def test_a_cluster_that_cannot_be_asked_for_ids_keeps_no_sidecar_from_being_ready(world: Any) -> None:
-    world.log.append(*setting("headers"))
-    world.can_be_asked = False
-    async with world.sidecar() as configs:
+async def test_a_sidecar_becomes_ready_where_topic_ids_cannot_be_looked_up(cluster: Cluster) -> None:
+    cluster.log.append(*setting("headers"))
+    cluster.answers = False
+    async with cluster.sidecar() as configs:
         assert configs.policy_of("orders") == "headers"
 
 
-async def test_records_that_are_no_entries_change_nothing(world: Any) -> None:
-    async with world.sidecar() as configs:
-        await configs.alter([Change("orders", {POLICY: "headers"})])
+async def test_invalid_records_change_nothing(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
         key, _ = setting("headers")
         for record in ((key, b"no entry"), (key, b"[" * 100_000), (b"no id", b"{}"), (b"", None)):
-            world.log.append(*record)
+            cluster.log.append(*record)
         assert configs.unreadable == 4
         assert configs.policy_of("orders") == "headers"
 
 
-async def test_a_log_that_is_read_anew_is_used_once_it_is_read_to_its_end(world: Any) -> None:
-    world.log.append(*setting("headers"))
-    async with world.sidecar() as configs:
-        world.changed.clear()
+async def test_a_log_that_is_read_again_applies_once_it_is_read_to_its_end(cluster: Cluster) -> None:
+    cluster.log.append(*setting("headers"))
+    async with cluster.sidecar() as configs:
         configs.began()
         configs.read(*setting("size"))
         assert configs.policy_of("orders") == "headers"
         configs.caught_up()
         assert configs.policy_of("orders") == "size"
-        assert world.changed == ["orders"]
 
 
-async def test_several_changes_are_stored_together_and_fail_one_by_one(world: Any) -> None:
-    async with world.sidecar(write_limit_s=0.2) as configs:
+async def test_several_changes_are_stored_together_and_fail_one_by_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_WRITE_S", 0.2)
+    async with cluster.sidecar() as configs:
         known = Change("orders", {POLICY: "headers"}, topic_id=ORDERS)
-        failures = await configs.alter([known, Change("unknown", {POLICY: "size"})])
+        failures = await configs.store([known, Change("unknown", {POLICY: "size"})])
         assert list(failures) == ["unknown"]
         assert configs.policy_of("orders") == "headers"
 
 
-async def test_what_changes_nothing_writes_nothing(world: Any) -> None:
-    async with world.sidecar() as configs:
-        assert await configs.alter([Change("orders", {POLICY: None})]) == {}
-        assert await configs.alter([Change("orders", {}, replaces=True)]) == {}
-        assert world.log.records == []
+async def test_a_change_without_effect_writes_nothing(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        assert await configs.store([Change("orders", {POLICY: None})]) == {}
+        assert await configs.store([Change("orders", {}, replaces=True)]) == {}
+        assert cluster.log.records == []

@@ -1,4 +1,4 @@
-"""How entries are written down, and which of them holds for a name."""
+"""How entries are written, and which of them applies to a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def entry(topic_id: bytes, policy: str = "headers", topic: str = "orders") -> En
 
 
 @given(st.binary(min_size=16, max_size=16), TEXTS, st.dictionaries(TEXTS, TEXTS, min_size=1))
-def test_what_is_written_is_read_again(topic_id: bytes, topic: str, configs: dict[str, str]) -> None:
+def test_a_written_entry_can_be_read(topic_id: bytes, topic: str, configs: dict[str, str]) -> None:
     key, value = record_of(Entry(topic, topic_id, configs))
     assert id_of(key) == topic_id
     assert value is not None
@@ -47,12 +47,12 @@ def test_any_key_is_an_id_or_a_value_error(key: bytes) -> None:
      b'{"version": 1, "topic": "a", "configs": {"a": "\\ud800"}}',
      b'{"version": 1, "topic": "a", "configs": {"a": "%s"}}' % (b"x" * 32768)],
 )  # fmt: skip
-def test_what_is_no_entry_is_a_value_error(value: bytes) -> None:
+def test_an_invalid_value_is_a_value_error(value: bytes) -> None:
     with pytest.raises(ValueError):
         entry_of(ONE, value)
 
 
-def test_an_entry_holds_for_its_topic_id_only() -> None:
+def test_an_entry_applies_to_its_topic_id_only() -> None:
     entries = Entries()
     entries.set(entry(ONE))
     assert entries.configs("orders", ONE) == {POLICY: "headers"}
@@ -60,25 +60,26 @@ def test_an_entry_holds_for_its_topic_id_only() -> None:
     assert entries.configs("payments", ONE) == {}
 
 
-def test_a_name_stands_for_the_topic_that_has_it_now() -> None:
+def test_a_name_means_the_topic_that_has_it_now() -> None:
     entries = Entries()
     entries.set(entry(ONE))
     assert entries.configs("orders") == {POLICY: "headers"}
-    assert entries.seen([(TWO, "orders"), (ONE, "unknown")]) == ["orders"]
+    entries.update_ids([(TWO, "orders"), (ONE, "unknown")])
     assert entries.configs("orders") == {}
-    assert entries.seen([(TWO, "orders")]) == []
-    entries.set(entry(TWO, "anew"))
-    assert entries.configs("orders") == {POLICY: "anew"}
+    assert list(entries.topics()) == ["orders"]
+    entries.set(entry(TWO, "new"))
+    assert entries.configs("orders") == {POLICY: "new"}
     assert [found.topic_id for found in entries.of("orders", bytes(16))] == [ONE, TWO]
-    assert entries.of(None, TWO) == [entry(TWO, "anew")]
+    assert entries.of(None, TWO) == [entry(TWO, "new")]
 
 
-def test_what_is_removed_leaves_nothing_behind() -> None:
+def test_nothing_is_left_of_removed_entries() -> None:
     entries = Entries()
     for topic_id in (ONE, TWO, ONE):
         entries.set(entry(topic_id))
     assert len(entries) == 2
-    assert [entries.remove(topic_id) for topic_id in (ONE, TWO, ONE)] == ["orders", "orders", None]
-    assert list(entries.topics()) == []
-    assert entries.seen([(ONE, "orders")]) == []
+    for topic_id in (ONE, TWO, ONE):
+        entries.remove(topic_id)
+    assert (len(entries), list(entries.topics())) == (0, [])
+    entries.update_ids([(ONE, "orders")])
     assert entries.of("orders", ONE) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from support.produce_requests import BAD, GOOD, Judging, batch
+from support.produce_requests import BAD, GOOD, Validating, batch
 
 from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -11,9 +11,9 @@ from kafka_sidecar.proxy.validation.exposition import exposed as families
 
 
 def test_what_policies_say_is_exposed() -> None:
-    judge = Judging()
-    judge.judged(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
-    page = render(Metrics(features=[lambda: families(judge.observed)])).decode()
+    validation = Validating()
+    validation.validated(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
+    page = render(Metrics(features=[lambda: families(validation.stats)])).decode()
     samples = {
         (sample.name.removeprefix("kafka_sidecar_"), "".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(page)

@@ -109,7 +109,7 @@ def test_policies_are_closed_once_nobody_judges_by_them_any_more() -> None:
 
 
 def test_the_rules_of_many_topics_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules_module, "MOST_TOPICS", 3)
+    monkeypatch.setattr(rules_module, "MAX_TOPICS", 3)
     made, _ = rules(rule("a*"))
     assert [made.of(name, NO_ID) is not None for name in ("a1", "a2", "b1", "a3", "b2", "a1")] == [
         True, True, False, True, False, True,

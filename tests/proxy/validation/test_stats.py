@@ -6,14 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-from support.produce_requests import batch
 
-from kafka_sidecar.codec.records import batches
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 from kafka_sidecar.proxy.validation import stats as stats_module
-from kafka_sidecar.proxy.validation.stats import KEPT, LOGGED_EVERY_S, OTHER, Observed
+from kafka_sidecar.proxy.validation.stats import LOGGED_EVERY_S, MAX_RECENT, OTHER, ValidationStats
 
 ORDERS = TopicMetadata("orders", 3, bytes(16), "json")
 
@@ -34,9 +32,9 @@ def topic(name: str) -> TopicMetadata:
 
 
 def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
-    seen = Observed(Clock())
-    seen.refused(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
-    seen.refused(ORDERS, [refusal(0)], False, "app")
+    seen = ValidationStats(Clock())
+    seen.rejected(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
+    seen.rejected(ORDERS, [refusal(0)], False, "app")
     assert seen.refusals == {
         ("orders", "json", "enforce", "no_json"): 2, ("orders", "limits", "enforce", "too_large"): 1,
         ("orders", "json", "shadow", "no_json"): 1,
@@ -44,10 +42,10 @@ def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
 
 
 def test_the_last_refusals_are_kept_with_the_first_record_of_each() -> None:
-    seen = Observed(Clock())
-    for number in range(KEPT + 1):
-        seen.refused(ORDERS, [refusal(number), refusal(number + 1)], True, "app")
-    assert [one.index for one in seen.recent] == list(range(1, KEPT + 1))
+    seen = ValidationStats(Clock())
+    for number in range(MAX_RECENT + 1):
+        seen.rejected(ORDERS, [refusal(number), refusal(number + 1)], True, "app")
+    assert [one.index for one in seen.recent] == list(range(1, MAX_RECENT + 1))
     last = seen.recent[-1]
     assert (last.at, last.topic, last.partition, last.mode) == (1000.0, "orders", 3, "enforce")
     assert (last.policy, last.reason, last.message) == ("json", "no_json", "ends too early")
@@ -55,11 +53,11 @@ def test_the_last_refusals_are_kept_with_the_first_record_of_each() -> None:
 
 
 def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats_module, "MOST_SERIES", 10)
-    seen = Observed(Clock())
+    monkeypatch.setattr(stats_module, "MAX_SERIES", 10)
+    seen = ValidationStats(Clock())
     for number in range(50):
-        seen.refused(topic(f"t{number}"), [refusal()], True, None)
-        seen.refused(topic("t1"), [refusal(reason=f"r{number}")], True, None)
+        seen.rejected(topic(f"t{number}"), [refusal()], True, None)
+        seen.rejected(topic("t1"), [refusal(reason=f"r{number}")], True, None)
     assert len(seen.refusals) == 11
     assert seen.refusals.total() == 100
     assert seen.refusals[OTHER, "json", "enforce", OTHER] == 90
@@ -67,8 +65,8 @@ def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatc
 
 @pytest.mark.parametrize("name", ["\udcff", "a b", "x" * 250, ""])
 def test_a_name_that_no_topic_can_have_is_no_label(name: str) -> None:
-    seen = Observed(Clock())
-    seen.refused(topic(name), [refusal()], True, None)
+    seen = ValidationStats(Clock())
+    seen.rejected(topic(name), [refusal()], True, None)
     assert list(seen.refusals) == [(OTHER, "json", "enforce", "no_json")]
 
 
@@ -78,12 +76,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    seen = Observed(clock)
+    seen = ValidationStats(clock)
     for _ in range(5):
-        seen.refused(ORDERS, [refusal(2)], True, "app")
-        seen.refused(topic("other"), [refusal()], True, "app")
+        seen.rejected(ORDERS, [refusal(2)], True, "app")
+        seen.rejected(topic("other"), [refusal()], True, "app")
     clock.now += LOGGED_EVERY_S
-    seen.refused(ORDERS, [refusal(2)], True, "app")
+    seen.rejected(ORDERS, [refusal(2)], True, "app")
     assert [(line["topic"], line["suppressed"]) for line in lines(caplog)] == [
         ("orders", 0),
         ("other", 0),
@@ -96,7 +94,7 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
 
 
 def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    seen = Observed(Clock())
+    seen = ValidationStats(Clock())
     for enforced in (True, True, False):
         seen.failed(ORDERS, PolicyFailedError("json", RuntimeError("a bug")), enforced)
     seen.policy_failed("json", RuntimeError("a bug"))
@@ -117,7 +115,7 @@ def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
     try:
         int(f"card {secret}")
     except ValueError as error:
-        Observed(Clock()).policy_failed("json", error)
+        ValidationStats(Clock()).policy_failed("json", error)
     written = JsonLines().format(caplog.records[0])
     assert "ValueError" in written
     assert "test_stats.py" in written
@@ -125,7 +123,7 @@ def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
 
 
 def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
-    seen = Observed(Clock())
+    seen = ValidationStats(Clock())
     seen.unreadable(ORDERS, "not a record batch", True)
     seen.misconfigured("orders", 1, "there is no policy", False)
     assert seen.refusals == {
@@ -138,9 +136,8 @@ def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
 
 
 def test_batches_are_counted_by_how_deep_they_were_looked_at() -> None:
-    seen = Observed(Clock())
-    (two,), (lying,) = batches(batch("a", "b")), batches(batch("a", "b")[:57] + b"\xff" * 4 + batch("a", "b")[61:])
-    seen.judged(two, True)
-    seen.judged(two, False)
-    seen.judged(lying, False)
+    seen = ValidationStats(Clock())
+    seen.validated(0, 0, 0)
+    assert not seen.batches
+    seen.validated(2, 1, 4)
     assert (seen.batches, seen.records) == ({"contents": 1, "header": 2}, 4)

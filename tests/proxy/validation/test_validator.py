@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from support.client import SOMEBODY, in_hand
+from support.client import FAKE_CLIENT, exchange_of
+from support.driven import Driven
 from support.fake_broker import FakeBroker
 from support.in_process import config, connected, port_of, serving, until
 from support.policies import Told
-from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, asked, batch, said, stores, topic_id
+from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, produce_request, results, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import ConfigError
-from kafka_sidecar.proxy.nodes.topic_names import TopicNames
-from kafka_sidecar.proxy.relay.exchange import Answer, Exchange, Hold
+from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
+from kafka_sidecar.proxy.relay.exchange import Respond
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.validation import validator as validator_module
+from kafka_sidecar.proxy.validation.stage import TopicConfigsKnown
 from kafka_sidecar.proxy.validation.validator import Validator
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -29,51 +32,39 @@ GUARDED: dict[str, Any] = {
 }
 
 
-async def nobody(topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
-    raise OSError("nobody to ask")
+NAMES = {topic_id(name): name for name in ("orders", "free")}
 
 
 def started(kept: Any = None, **settings: Any) -> Validator:
-    names = TopicNames(nobody)
-    names.remember((topic_id(name), name) for name in ("orders", "free"))
-    return validator_module.start(config("a:1", **(settings or GUARDED)), names, kept)
+    return Validator(config("a:1", **(settings or GUARDED)), kept)
 
 
-def begun(validator: Validator, version: int, frame: bytes, before: bytes = b"") -> Exchange | None:
-    begin = validator.exchange(ApiKey.PRODUCE, version)
-    assert begin is not None
-    return in_hand(begin(before + frame, len(before), len(frame), SOMEBODY))
+def begun(validator: Validator, version: int, frame: bytes, end: int | None = None) -> Driven | None:
+    """What looks into a request of which frame[:end] has arrived."""
+    exchanges = ProduceExchanges([validator], NAMES.get)
+    exchange = exchange_of(exchanges.begin(version, frame[:end], 0, len(frame), FAKE_CLIENT))
+    return None if exchange is None else Driven(exchange)
 
 
 @each_version
 def test_a_request_for_one_topic_without_a_policy_is_not_taken_in_hand(version: int) -> None:
     validator = started()
-    assert begun(validator, version, asked(version, {"free": {0: GOOD, 1: GOOD}})) is None
-    assert begun(validator, version, asked(version, {"orders": {0: GOOD}})) is not None
-    assert begun(validator, version, asked(version, {"free": {0: GOOD}, "orders": {0: GOOD}})) is not None
+    assert begun(validator, version, produce_request(version, {"free": {0: GOOD, 1: GOOD}})) is None
+    assert begun(validator, version, produce_request(version, {"orders": {0: GOOD}})) is not None
+    assert begun(validator, version, produce_request(version, {"free": {0: GOOD}, "orders": {0: GOOD}})) is not None
 
 
 @each_version
 def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
-    validator, frame = started(), asked(version, {"free": {0: GOOD}})
-    here = asked(version, {}).index(b"tx") + 8  # what a session waits for: up to the acks
-    taken = [at for at in range(here, len(frame)) if begun_in_part(validator, version, frame, at) is not None]
-    assert taken == list(range(here, here + len(taken)))  # once it can be told, it can be told
+    validator, frame = started(), produce_request(version, {"free": {0: GOOD}})
+    here = produce_request(version, {}).index(b"tx") + 8  # what a session waits for: up to the acks
+    taken = [at for at in range(here, len(frame)) if begun(validator, version, frame, at) is not None]
+    assert taken == list(range(here, here + len(taken)))  # once the topic has arrived, it is known
     assert len(taken) < 40
 
 
-def begun_in_part(validator: Validator, version: int, frame: bytes, end: int) -> Exchange | None:
-    begin = validator.exchange(ApiKey.PRODUCE, version)
-    assert begin is not None
-    return in_hand(begin(frame[:end], 0, len(frame), SOMEBODY))
-
-
 def test_an_id_that_is_not_known_is_taken_in_hand() -> None:
-    assert begun(started(), FIRST_WITH_IDS, asked(FIRST_WITH_IDS, {"who": {0: GOOD}})) is not None
-
-
-def test_other_apis_are_not_taken_in_hand() -> None:
-    assert started().exchange(ApiKey.FETCH, 12) is None
+    assert begun(started(), FIRST_WITH_IDS, produce_request(FIRST_WITH_IDS, {"who": {0: GOOD}})) is not None
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -109,49 +100,51 @@ async def test_nothing_passes_before_the_configs_of_topics_are_known() -> None:
     kept = Kept()
     kept.texts["free"] = "told"
     validator = started(kept, **GUARDED)
-    exchange = begun(validator, 9, frame := asked(9, {"free": {0: batch("bad")}}))
+    exchange = begun(validator, 9, frame := produce_request(9, {"free": {0: batch("bad")}}))
     assert exchange is not None
-    step = exchange.request(frame)
-    assert isinstance(step, Hold)
-    await step.wait()
-    assert isinstance(step.then(), Answer)
-    assert begun(validator, 9, asked(9, {"elsewhere": {0: GOOD}})) is None
+    assert exchange.request(frame) == TopicConfigsKnown()
+    assert isinstance(exchange.answer(await meet(validator)), Respond)
+    assert begun(validator, 9, produce_request(9, {"elsewhere": {0: GOOD}})) is None
     assert set(kept.ids) == {None}
-    begun(validator, 13, asked(13, {"free": {0: GOOD}}))
+    begun(validator, 13, produce_request(13, {"free": {0: GOOD}}))
     assert kept.ids[-1] == topic_id("free")
 
 
-async def test_configs_that_stay_unknown_let_nothing_pass_and_the_client_is_told_to_try_again(
+async def test_configs_that_stay_unknown_reject_everything_with_a_retriable_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(validator_module, "LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr(validator_module, "MAX_CONFIGS_WAIT_S", 0.01)
     kept = Kept()
     kept.trouble = "the sidecar cannot read its topic configs: no leader"
-    frame = asked(9, {"free": {0: GOOD, 1: GOOD}, "orders": {0: GOOD}})
-    exchange = begun(started(kept), 9, frame)
+    frame = produce_request(9, {"free": {0: GOOD, 1: GOOD}, "orders": {0: GOOD}})
+    validator = started(kept)
+    exchange = begun(validator, 9, frame)
     assert exchange is not None
-    step = exchange.request(frame)
-    assert isinstance(step, Hold)
-    await step.wait()
-    answer = step.then()
-    assert isinstance(answer, Answer)
-    refused = ErrorCode.REQUEST_TIMED_OUT
-    assert said(9, answer.frame) == [("free", 0, refused, -1), ("free", 1, refused, -1), ("orders", 0, refused, -1)]
-    assert kept.trouble.encode() in answer.frame
+    assert exchange.request(frame) == TopicConfigsKnown()
+    step = exchange.answer(await meet(validator))
+    assert isinstance(step, Respond)
+    code = ErrorCode.REQUEST_TIMED_OUT
+    assert results(9, step.frame) == [("free", 0, code, -1), ("free", 1, code, -1), ("orders", 0, code, -1)]
+    assert kept.trouble.encode() in step.frame
     kept.trouble = None
-    exchange = begun(started(kept), 9, frame)
+    exchange = begun(validator, 9, frame)
     assert exchange is not None
-    step = exchange.request(frame)
-    assert isinstance(step, Hold)
-    await step.wait()
-    assert step.then() is frame
+    assert exchange.request(frame) == TopicConfigsKnown()
+    assert exchange.answer(await meet(validator)) is frame
+
+
+async def meet(validator: Validator) -> object:
+    """What a running sidecar does."""
+    performer = Performer(LoopBudget())
+    validator.register(performer)
+    return await performer.perform(TopicConfigsKnown())
 
 
 def test_a_string_on_a_topic_that_nobody_understands_is_looked_into() -> None:
     kept = Kept()
     kept.ready, kept.texts["free"] = True, "nothing"
     validator = started(kept, **GUARDED)
-    assert begun(validator, 9, asked(9, {"free": {0: GOOD}})) is not None
+    assert begun(validator, 9, produce_request(9, {"free": {0: GOOD}})) is not None
     with pytest.raises(ValueError, match="there is no policy 'nothing'"):
         validator.check("nothing")
     validator.check("told:x")
@@ -168,14 +161,14 @@ def test_rules_that_are_wrong_are_refused_and_the_old_ones_stay() -> None:
 def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> None:
     validator = started()
     old = Told.opened[-1]
-    frame = asked(9, {"orders": {0: batch("bad")}})
+    frame = produce_request(9, {"orders": {0: batch("bad")}})
     exchange = begun(validator, 9, frame)
     assert exchange is not None
     validator.apply(config("a:1", policies={"told": {"type": "support.policies:Told", "refused": "worse"}}, topics=[]))
     assert begun(validator, 9, frame) is None
     gc.collect()
     assert old.closed == 0
-    assert isinstance(exchange.request(frame), Answer)
+    assert isinstance(exchange.request(frame), Respond)
     del exchange
     gc.collect()
     assert old.closed == 1
@@ -183,37 +176,38 @@ def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> N
 
 def test_the_limit_of_a_batch_is_read_again() -> None:
     validator = started()
-    frame = asked(9, {"orders": {0: batch("x" * 5000, codec=1)}})
+    frame = produce_request(9, {"orders": {0: batch("x" * 5000, codec=1)}})
     exchange = begun(validator, 9, frame)
     assert exchange is not None
     assert exchange.request(frame) is frame
     validator.apply(config("a:1", validation={"max_batch": "1KiB"}, **GUARDED))
     exchange = begun(validator, 9, frame)
     assert exchange is not None
-    assert isinstance(exchange.request(frame), Answer)
+    assert isinstance(exchange.request(frame), Respond)
 
 
 async def test_a_large_request_for_a_topic_without_a_policy_passes_as_it_comes() -> None:
     async with FakeBroker() as broker, serving(broker, **GUARDED) as server, connected(port_of(server)) as client:
-        large = asked(9, {"free": {0: batch("x" * (1 << 20))}})
+        large = produce_request(9, {"free": {0: batch("x" * (1 << 20))}})
         client.send(large[: 1 << 19])
         await until(lambda: server.connections and next(iter(server.connections)).bytes_from_client == 1 << 19)
         (connection,) = server.connections
-        assert connection.session.taken_requests.in_hand == 0
+        assert connection.session._request_driver.is_busy is False
         broker.answers[ApiKey.PRODUCE] = stores
         client.send(large[1 << 19 :])
-        assert said(9, await client.frame()) == [("free", 0, 0, 0)]
+        assert results(9, await client.frame()) == [("free", 0, 0, 0)]
 
 
 async def test_validation_begins_when_a_reload_brings_the_first_policy_and_ends_with_the_last() -> None:
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.PRODUCE] = stores
-        bad = asked(9, {"orders": {0: batch("bad")}})
-        assert server.validator is None
-        assert said(9, await client.ask(bad)) == [("orders", 0, 0, 0)]
+        bad = produce_request(9, {"orders": {0: batch("bad")}})
+        assert server.features.validator is None
+        assert results(9, await client.ask(bad)) == [("orders", 0, 0, 0)]
         server.apply(config(broker, **GUARDED))
-        assert said(9, await client.ask(bad)) == [("orders", 0, 87, -1)]
-        assert server.validator is not None
+        assert results(9, await client.ask(bad)) == [("orders", 0, 87, -1)]
+        validator = server.features.validator
+        assert validator is not None
         server.apply(config(broker))
-        assert said(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
-        assert server.validator.observed.refusals.total() == 1
+        assert results(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
+        assert validator.stats.refusals.total() == 1

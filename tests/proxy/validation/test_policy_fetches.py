@@ -11,13 +11,13 @@ from support.in_process import until
 from support.policies import Told
 
 from kafka_sidecar.policies.plans import Rule
-from kafka_sidecar.proxy.validation import resolving
-from kafka_sidecar.proxy.validation.resolving import Resolving
+from kafka_sidecar.proxy.validation import policy_fetches
+from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 
 
 async def test_equal_keys_are_fetched_once_at_a_time() -> None:
     rule = Rule("told", policy := Told())
-    fetches = Resolving()
+    fetches = PolicyFetches()
     policy.gate.clear()
     waiting = [asyncio.ensure_future(fetches.resolve(replace(rule, text=str(n)), key)) for n, key in enumerate("aab")]
     await until(lambda: len(policy.asked) == 2)
@@ -29,7 +29,7 @@ async def test_equal_keys_are_fetched_once_at_a_time() -> None:
 
 
 async def test_one_that_waits_can_leave_without_the_others() -> None:
-    rule, fetches = Rule("told", policy := Told()), Resolving()
+    rule, fetches = Rule("told", policy := Told()), PolicyFetches()
     policy.gate.clear()
     leaves, stays = (asyncio.ensure_future(fetches.resolve(rule, "a")) for _ in range(2))
     await until(lambda: policy.asked)
@@ -42,8 +42,8 @@ async def test_one_that_waits_can_leave_without_the_others() -> None:
 async def test_a_fetch_that_fails_or_never_ends_is_told_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(resolving, "LIMIT_S", 0.02)
-    rule, fetches = Rule("told", policy := Told()), Resolving()
+    monkeypatch.setattr(policy_fetches, "MAX_FETCH_S", 0.02)
+    rule, fetches = Rule("told", policy := Told()), PolicyFetches()
     await fetches.resolve(rule, b"nobody")
     policy.gate.clear()
     await fetches.resolve(rule, "late")
@@ -60,7 +60,7 @@ class Alike(Told):
 
 
 async def test_equal_policies_fetch_each_for_itself() -> None:
-    policies, fetches = [Alike(), Alike()], Resolving()
+    policies, fetches = [Alike(), Alike()], PolicyFetches()
     await asyncio.gather(*(fetches.resolve(Rule("told", policy), "a") for policy in policies))
     assert [policy.known for policy in policies] == [{"a"}, {"a"}]
 
@@ -78,12 +78,12 @@ class Stubborn(Told):
 async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_nobody_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(resolving, "LIMIT_S", 0.01)
-    monkeypatch.setattr(resolving, "GRACE_S", 0.01)
+    monkeypatch.setattr(policy_fetches, "MAX_FETCH_S", 0.01)
+    monkeypatch.setattr(policy_fetches, "GRACE_S", 0.01)
     policy = Stubborn()
     policy.gate.clear()
     async with asyncio.timeout(5):
-        await Resolving().resolve(Rule("told", policy), "a")
+        await PolicyFetches().resolve(Rule("told", policy), "a")
     policy.gate.set()
 
 
@@ -92,5 +92,5 @@ async def test_a_fetch_that_would_end_the_process_does_not(caplog: pytest.LogCap
         async def resolve(self, key: object) -> None:
             raise SystemExit(1)
 
-    await Resolving().resolve(Rule("told", Leaves()), "a")
+    await PolicyFetches().resolve(Rule("told", Leaves()), "a")
     assert [record.message for record in caplog.records] == ["a policy cannot fetch what it needs"]

@@ -1,4 +1,4 @@
-"""What a policy has to wait for (`Unresolved`, design D8) is fetched once for all that wait, and not for ever."""
+"""What a policy has to wait for (`Unresolved`, design D8) is fetched once for all that wait, with a time limit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafka_sidecar.proxy.runtime.tasks import spawn
 
 log = logging.getLogger(__name__)
 
-LIMIT_S = 10.0  # below the 30 s after which producers give a request up
+MAX_FETCH_S = 10.0  # below the 30 s after which producers give a request up
 GRACE_S = 1.0  # in which a fetch that is over its limit may end by itself
 
 
-class Resolving:
+class PolicyFetches:
     """The fetches of one process that are under way."""
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Resolving:
             self._running[fetch] = spawn(self._fetched(rule, key), "fetch what a policy needs")
             self._running[fetch].add_done_callback(lambda _: self._running.pop(fetch, None))
         # The connection may end meanwhile: others wait for the same. A fetch may not listen to being cancelled.
-        await asyncio.wait([self._running[fetch]], timeout=LIMIT_S + GRACE_S)
+        await asyncio.wait([self._running[fetch]], timeout=MAX_FETCH_S + GRACE_S)
 
     async def _fetched(self, rule: Rule, key: object) -> None:
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(MAX_FETCH_S):
                 await rule.policy.resolve(key)
         except (Exception, SystemExit):  # whatever a policy raises is its failure, not the session's
             log.exception("a policy cannot fetch what it needs", extra={"policy": rule.name})

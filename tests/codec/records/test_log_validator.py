@@ -10,8 +10,7 @@ from support.produce_requests import GOOD, batch
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.proxy.exchanges.produce_response import Refused
-from kafka_sidecar.proxy.validation.structure import fault_of, only_batch
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch, find_fault
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 
@@ -32,9 +31,9 @@ def written_by_aiokafka(codec: int, **about: Any) -> bytes:
 @pytest.mark.parametrize("codec", range(5))
 def test_what_another_client_writes_is_a_batch_without_fault(codec: int) -> None:
     for about in ({}, {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": 1}):
-        found = only_batch(written_by_aiokafka(codec, **about))
+        found = cut_single_batch(written_by_aiokafka(codec, **about))
         assert isinstance(found, Batch)
-        assert fault_of(found) is None
+        assert find_fault(found) is None
         assert [record.value for record in found.records()] == [b"value 0", b"value 1", b"value 2"]
 
 
@@ -51,7 +50,7 @@ FAULTS = {
 @pytest.mark.parametrize("kind", FAULTS)
 def test_what_is_wrong_with_a_header_is_named(kind: str) -> None:
     data, code, words = FAULTS[kind]
-    fault = fault_of(only(data))
+    fault = find_fault(only(data))
     assert fault is not None
     assert fault.error_code == code
     assert words in fault.message
@@ -59,9 +58,9 @@ def test_what_is_wrong_with_a_header_is_named(kind: str) -> None:
 
 @pytest.mark.parametrize("good", [GOOD, batch("a", attributes=TRANSACTIONAL, producer_id=3, base_sequence=0)])
 def test_a_batch_without_fault_has_none(good: bytes) -> None:
-    assert fault_of(only(good)) is None
+    assert find_fault(only(good)) is None
 
 
 @pytest.mark.parametrize("none", [None, b"", b"short", GOOD[:-1], GOOD + GOOD, GOOD[:16] + b"\7" + GOOD[17:]])
 def test_what_is_not_one_batch_is_refused(none: bytes | None) -> None:
-    assert isinstance(only_batch(none), Refused)
+    assert isinstance(cut_single_batch(none), InvalidBatch)

@@ -12,10 +12,9 @@ from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
 from support.policies import Told
-from support.produce_requests import GOOD, asked, batch, said, stores
+from support.produce_requests import GOOD, batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.runtime import tasks
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.server import Server
 
@@ -49,11 +48,11 @@ def produced(broker: FakeBroker) -> list[bytes]:
 
 
 def waiting() -> list[str]:
-    return [task.get_name() for task in tasks._running if task.get_name() == "hold a frame"]
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "meet PolicyFetch"]
 
 
-HELD = asked(VERSION, {"orders": {0: batch("ask a"), 1: batch("ask a", "bad")}}, correlation_id=1)
-LEFT = asked(VERSION, {"orders": {0: batch("ask a")}}, correlation_id=1)
+HELD = produce_request(VERSION, {"orders": {0: batch("ask a"), 1: batch("ask a", "bad")}}, correlation_id=1)
+LEFT = produce_request(VERSION, {"orders": {0: batch("ask a")}}, correlation_id=1)
 
 
 async def test_a_request_that_waits_goes_on_when_its_wait_is_over() -> None:
@@ -64,25 +63,25 @@ async def test_a_request_that_waits_goes_on_when_its_wait_is_over() -> None:
         policy.gate.set()
         answer = await client.frame()
         assert produced(broker) == [LEFT]
-        assert said(VERSION, answer, 1) == [("orders", 0, 0, 0), ("orders", 1, INVALID_RECORD, -1)]
+        assert results(VERSION, answer, 1) == [("orders", 0, 0, 0), ("orders", 1, INVALID_RECORD, -1)]
         assert waiting() == []
-        client.send(asked(VERSION, {"orders": {0: GOOD}}, correlation_id=2))
-        assert said(VERSION, await client.frame(), 2) == [("orders", 0, 0, 1)]
+        client.send(produce_request(VERSION, {"orders": {0: GOOD}}, correlation_id=2))
+        assert results(VERSION, await client.frame(), 2) == [("orders", 0, 0, 1)]
 
 
 async def test_answers_to_pipelined_requests_keep_their_order_whoever_gives_them() -> None:
     async with guarded() as (_, _, client, policy):
         frames = [
-            asked(VERSION, {"orders": {0: GOOD}}, correlation_id=1),
-            asked(VERSION, {"orders": {0: batch("bad")}}, correlation_id=2),
-            asked(VERSION, {"orders": {0: batch("ask a", "bad")}}, correlation_id=3),
-            asked(VERSION, {"orders": {0: GOOD}}, correlation_id=4),
-            asked(VERSION, {"orders": {0: batch("bad")}}, correlation_id=5),
+            produce_request(VERSION, {"orders": {0: GOOD}}, correlation_id=1),
+            produce_request(VERSION, {"orders": {0: batch("bad")}}, correlation_id=2),
+            produce_request(VERSION, {"orders": {0: batch("ask a", "bad")}}, correlation_id=3),
+            produce_request(VERSION, {"orders": {0: GOOD}}, correlation_id=4),
+            produce_request(VERSION, {"orders": {0: batch("bad")}}, correlation_id=5),
         ]
         client.send(b"".join(frames))
         await until(lambda: policy.asked)
         policy.gate.set()
-        answers = [said(VERSION, await client.frame(), number)[0][2:] for number in range(1, 6)]
+        answers = [results(VERSION, await client.frame(), number)[0][2:] for number in range(1, 6)]
         refused = (INVALID_RECORD, -1)
         assert answers == [(0, 0), refused, refused, (0, 1), refused]
 
@@ -91,7 +90,7 @@ async def test_the_client_is_not_read_while_its_request_waits_and_loses_nothing(
     async with guarded() as (broker, server, client, policy):
         client.send(HELD)
         await until(lambda: policy.asked)
-        large = asked(VERSION, {"free": {0: batch("x" * (4 << 20))}}, correlation_id=2)
+        large = produce_request(VERSION, {"free": {0: batch("x" * (4 << 20))}}, correlation_id=2)
         client.send(large)
         await asyncio.sleep(0.1)
         assert only(server).bytes_from_client < len(HELD) + len(large) // 2
@@ -100,7 +99,7 @@ async def test_the_client_is_not_read_while_its_request_waits_and_loses_nothing(
         assert not transport.is_reading()
         policy.gate.set()
         await client.frame()
-        assert said(VERSION, await client.frame(), 2) == [("free", 0, 0, 1)]
+        assert results(VERSION, await client.frame(), 2) == [("free", 0, 0, 1)]
         assert produced(broker) == [LEFT, large]
 
 
@@ -110,7 +109,8 @@ async def test_the_brokers_answers_pass_while_a_request_waits() -> None:
 
         async def late(broker: FakeBroker, request: Any) -> bytes:
             await gate.wait()
-            return b"\0\0\0\x04" + request.correlation_id.to_bytes(4, "big")
+            correlation_id: int = request.correlation_id
+            return b"\0\0\0\x04" + correlation_id.to_bytes(4, "big")
 
         broker.answers[ApiKey.HEARTBEAT] = late
         client.send(HEARTBEAT + HELD)
@@ -125,8 +125,8 @@ async def test_other_connections_go_on_while_one_waits() -> None:
         client.send(HELD)
         await until(lambda: policy.asked)
         async with connected(port_of(server)) as other:
-            other.send(asked(VERSION, {"orders": {0: GOOD}}, correlation_id=9))
-            assert said(VERSION, await other.frame(), 9) == [("orders", 0, 0, 0)]
+            other.send(produce_request(VERSION, {"orders": {0: GOOD}}, correlation_id=9))
+            assert results(VERSION, await other.frame(), 9) == [("orders", 0, 0, 0)]
 
 
 @pytest.mark.parametrize("who", ["client", "broker", "sidecar"])
@@ -147,7 +147,7 @@ async def test_a_connection_that_ends_while_it_waits_leaves_no_task(who: str) ->
             transport.abort()
         await until(lambda: not server.connections)
         await until(lambda: not waiting())
-        assert connection.session.taken_requests.in_hand == (0 if who == "client" else 1)
+        assert not connection.session._request_driver.is_busy
         policy.gate.set()
 
 
@@ -160,12 +160,12 @@ async def test_a_wait_that_breaks_ends_its_connection_and_no_other(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with guarded() as (_, server, client, _):
-        validator: Any = server.validator
+        validator: Any = server.features.validator
 
         async def broken(*_: object) -> None:
             raise error("a bug")
 
-        monkeypatch.setattr(validator._around, "resolve", broken)
+        monkeypatch.setattr(validator._fetches, "resolve", broken)
         client.send(HELD)
         async with asyncio.timeout(5):
             assert await client.rest() == b""
@@ -178,15 +178,15 @@ async def test_a_wait_that_breaks_ends_its_connection_and_no_other(
 async def test_with_acks_0_what_is_left_reaches_the_broker_and_the_connection_ends(held: bool) -> None:
     async with guarded() as (broker, server, client, policy):
         bad = batch("ask a", "bad") if held else batch("bad")
-        client.send(asked(VERSION, {"orders": {0: GOOD, 1: bad}}, acks=0, correlation_id=1) + HEARTBEAT)
+        client.send(produce_request(VERSION, {"orders": {0: GOOD, 1: bad}}, acks=0, correlation_id=1) + HEARTBEAT)
         if held:
             await until(lambda: policy.asked)
             policy.gate.set()
         assert await client.rest() == b""
         await until(lambda: produced(broker))
-        assert produced(broker) == [asked(VERSION, {"orders": {0: GOOD}}, acks=0, correlation_id=1)]
+        assert produced(broker) == [produce_request(VERSION, {"orders": {0: GOOD}}, acks=0, correlation_id=1)]
         await until(lambda: not server.connections)
-        assert server.metrics.disconnects == {"refused_without_acks": 1}
+        assert server.metrics.disconnects == {"rejected_without_acks": 1}
         assert HEARTBEAT not in [sent.frame for sent in broker.requests]
 
 
@@ -196,7 +196,7 @@ async def test_what_is_sent_before_there_is_a_broker_is_judged_too() -> None:
         for _ in range(20):
             async with connected(port_of(server)) as early:
                 early.send(HELD)
-                assert said(VERSION, await early.frame(), 1)[1] == ("orders", 1, INVALID_RECORD, -1)
+                assert results(VERSION, await early.frame(), 1)[1] == ("orders", 1, INVALID_RECORD, -1)
                 policy.known.clear()
         assert len(policy.asked) == 20
         assert len(produced(broker)) == 20

@@ -1,0 +1,18 @@
+"""Which work on a batch would hold up other connections, so that it is done in a thread."""
+
+from __future__ import annotations
+
+import sys
+
+from kafka_sidecar.codec.records import Batch
+
+# Compressed bytes from which on a batch is inflated in a thread: there the hop costs little beside the work. By codec;
+# an unknown one is rejected without any.
+MIN_OFFLOADED_BYTES = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
+MAX_INLINE_BYTES = 1 << 20  # inflated; a small batch that holds more is begun again in a thread
+
+
+def takes_long(batch: Batch, max_records: int) -> bool:
+    """Whether to look into the batch would hold up all others."""
+    header = batch.header
+    return header.count > max_records or len(batch.data) >= MIN_OFFLOADED_BYTES.get(header.codec, sys.maxsize)

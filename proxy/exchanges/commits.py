@@ -1,0 +1,283 @@
+"""OffsetCommit and TxnOffsetCommit: what a group commits, taken through stages before it is sent and once it succeeded.
+
+    request --> topics named --> pre_commit of each stage --> spliced request --> broker
+    client <-- response to what it has asked for <-- on_commit of each stage <-- broker's response
+
+What a stage leaves out is answered with success, as if it were written; what it adds is sent and does not appear in the
+client's response (KIP-547). Since TxnOffsetCommit v5 this request makes the group part of the transaction (KIP-890),
+and to commit a transaction of nothing is an error: where nothing is left, one offset is sent that the broker rejects
+for its metadata alone (docs/decisions/0011).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
+from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.interceptors.values import Context, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.proxy.exchanges.commit_apis import CommitApi, Partition, Request, Topic, commit_api
+from kafka_sidecar.proxy.relay.exchange import (
+    Begin,
+    Client,
+    Exchange,
+    Forward,
+    Outcome,
+    Respond,
+    Steps,
+    TopicIds,
+    TopicNames,
+)
+
+MAX_STRING_BYTES = (1 << 15) - 1
+
+TopicKey = str | bytes  # how this version gives a topic: by its name or its id
+Codes = Mapping[tuple[TopicKey, int], int]  # by topic and partition
+
+
+class Stage(Protocol):
+    """What a feature does with commits."""
+
+    @property
+    def wants_result(self) -> bool:
+        """Whether `on_commit` does anything."""
+        ...
+
+    def pre_commit(self, offsets: Offsets) -> Offsets:
+        """What is to be committed instead."""
+        ...
+
+    def on_commit(self, offsets: Offsets) -> None:
+        """Of what `pre_commit` has given back, the part that is committed now; never empty."""
+        ...
+
+
+class CommitExchanges:
+    """Looks into every commit: its topics are not known before it has been read."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        name_of: Callable[[bytes], str | None],
+        context: Callable[..., Context],
+        counts: Counter[str],
+    ) -> None:
+        """
+        Args:
+            name_of: a topic's name by its id, as far as it is known here.
+            context: of a client, a version and, by keyword, what the request says of its group.
+            counts: of offsets by what became of them: unchanged, changed, added, dropped, unknown_topic.
+        """
+        self.stages = stages
+        self.name_of = name_of
+        self.context = context
+        self.counts = counts
+
+    def exchange(self, key: int, version: int) -> Begin | None:
+        """What looks into requests of this API and version, if it can read them."""
+        api = commit_api(key, version)
+        return partial(self.begin, api, version) if api is not None else None
+
+    def begin(self, api: CommitApi, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange:
+        """As `exchange.Begin`, for one API and version."""
+        return CommitExchange(self, api, version, client)
+
+
+class CommitExchange(Exchange):
+    """One commit and its response."""
+
+    __slots__ = ("_api", "_asked", "_client", "_given", "_joins", "_names", "_sent", "_shared", "_topics", "_version")
+
+    def __init__(self, shared: CommitExchanges, api: CommitApi, version: int, client: Client) -> None:
+        self._shared = shared
+        self._api = api
+        self._version = version
+        self._client = client
+        self._topics: Sequence[Topic] = ()  # of the request
+        self._names: dict[TopicKey, str] = {}  # of topics in the request and of those that were added to it
+        self._asked: Mapping[TopicPartition, OffsetAndMetadata] = {}  # what the client commits
+        self._sent: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self._given: list[Offsets] = []  # what each stage has given back
+        self._joins = False  # nothing is left, and one offset is sent to be rejected
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        opened, body = decode_request(self._api.request, frame)
+        request = body.message
+        self._topics = request.topics
+        if unknown := tuple(key for key in self._keys() if isinstance(key, bytes) and self._name_of(key) is None):
+            yield TopicNames(unknown)
+        self._names = {key: name for key in self._keys() if (name := self._name_of(key)) is not None}
+        asked = offsets = Offsets(self._offsets_in(self._topics), self._context_of(request))
+        for stage in self._shared.stages:
+            offsets = stage.pre_commit(offsets)
+            self._given.append(offsets)
+        if new := {place.topic for place in offsets} - set(self._names.values()):
+            offsets = yield from self._name_added(offsets, sorted(new))
+        self._asked, self._sent = asked, offsets
+        self._count()
+        if offsets == asked:
+            return Forward(frame, self._wants_result)
+        topics = self._topics_to_send()
+        if not topics and self._version >= self._api.first_that_joins:
+            self._joins, topics = True, self._rejected_topic()
+        if not topics:
+            response = self._api.response(topics=self._results({}))
+            return Respond(encode_response(response, self._version, opened.correlation_id))
+        return Forward(body.with_message(replace_fields(request, topics=topics)), self._wants_result)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from ()
+        body = decode_response(self._api.response, frame, self._version)
+        codes = {
+            (self._key(topic), one.partition_index): one.error_code
+            for topic in body.message.topics
+            for one in topic.partitions
+        }
+        committed = {
+            TopicPartition(self._names[key], partition)
+            for (key, partition), code in codes.items()
+            if code == ErrorCode.NONE and key in self._names
+        }
+        self._report(committed & self._sent.keys())
+        if self._sent.keys() == self._asked.keys():
+            return frame
+        return body.with_message(replace_fields(body.message, topics=self._results(codes)))
+
+    @property
+    def _wants_result(self) -> bool:
+        return self._sent.keys() != self._asked.keys() or any(stage.wants_result for stage in self._shared.stages)
+
+    @property
+    def _by_id(self) -> bool:
+        return self._version >= self._api.first_with_ids
+
+    def _key(self, topic: Any) -> TopicKey:
+        key: TopicKey = topic.topic_id if self._by_id else topic.name
+        return key
+
+    def _keys(self) -> Iterator[TopicKey]:
+        return map(self._key, self._topics)
+
+    def _name_of(self, key: TopicKey) -> str | None:
+        return self._shared.name_of(key) if isinstance(key, bytes) else key
+
+    def _context_of(self, request: Request) -> Context:
+        return self._shared.context(
+            self._client,
+            self._version,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            transactional_id=request.transactional_id if isinstance(request, TxnOffsetCommitRequest) else None,
+        )
+
+    def _offsets_in(self, topics: Sequence[Topic]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets of topics whose name is known."""
+        return {
+            TopicPartition(name, one.partition_index): _offset_of(one)
+            for topic in topics
+            if (name := self._names.get(self._key(topic))) is not None
+            for one in topic.partitions
+        }
+
+    def _name_added(self, offsets: Offsets, new: Sequence[str]) -> Steps[Offsets]:
+        """What can be sent of offsets for topics that the client does not name: since topics are given by their ids,
+        only those whose id the cluster knows.
+        """
+        if not self._by_id:
+            self._names |= {name: name for name in new}
+            return offsets
+        ids = (yield TopicIds(tuple(new))) or {}
+        ids = {name: topic_id for name, topic_id in ids.items() if topic_id not in self._keys()}
+        self._names |= {topic_id: name for name, topic_id in ids.items()}
+        unknown = {name for name in new if name not in ids}
+        kept = {place: offset for place, offset in offsets.items() if place.topic not in unknown}
+        if dropped := len(offsets) - len(kept):
+            self._shared.counts["unknown_topic"] += dropped
+        return Offsets(kept, offsets.context)
+
+    def _count(self) -> None:
+        counts = self._shared.counts
+        for place, offset in self._sent.items():
+            before = self._asked.get(place)
+            counts["unchanged" if before == offset else "added" if before is None else "changed"] += 1
+        if dropped := len(self._asked.keys() - self._sent.keys()):
+            counts["dropped"] += dropped
+
+    def _topics_to_send(self) -> tuple[Topic, ...]:
+        """The client's topics in their order with what is left of them, then those that were added."""
+        left, topics = dict(self._sent), []
+        for topic in self._topics:
+            name, kept = self._names.get(self._key(topic)), []
+            for one in topic.partitions:
+                if name is None:
+                    kept.append(one)
+                elif (offset := left.pop(TopicPartition(name, one.partition_index), None)) is not None:
+                    kept.append(one if offset == _offset_of(one) else _with_offset(one, offset))
+            if kept:
+                topics.append(replace_fields(topic, partitions=tuple(kept)))
+        keys = {name: key for key, name in self._names.items()}
+        for name in dict.fromkeys(place.topic for place in left):
+            partitions: tuple[Any, ...] = tuple(
+                _with_offset(self._api.request_partition(partition_index=place.partition), offset)
+                for place, offset in left.items()
+                if place.topic == name
+            )
+            key = keys[name]
+            topic_id = key if isinstance(key, bytes) else NO_ID
+            topics.append(self._api.request_topic(name=name, topic_id=topic_id, partitions=partitions))
+        return tuple(topics)
+
+    def _rejected_topic(self) -> tuple[Topic, ...]:
+        """One of the client's partitions, with metadata that no broker takes."""
+        topic = next(topic for topic in self._topics if topic.partitions)
+        one = replace_fields(topic.partitions[0], committed_metadata="-" * MAX_STRING_BYTES)
+        return (replace_fields(topic, partitions=(one,)),)
+
+    def _results(self, codes: Codes) -> tuple[Any, ...]:
+        """A result for each partition that the client has asked for."""
+        return tuple(self._result_of(topic, codes) for topic in self._topics)
+
+    def _result_of(self, topic: Topic, codes: Codes) -> Any:
+        key, api = self._key(topic), self._api
+        partitions: tuple[Any, ...] = tuple(
+            api.response_partition(partition_index=index, error_code=self._code_of(codes, key, index))
+            for index in (one.partition_index for one in topic.partitions)
+        )
+        return api.response_topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+    def _code_of(self, codes: Codes, key: TopicKey, partition: int) -> int:
+        """The broker's error code, or success for what was left out."""
+        place = TopicPartition(self._names.get(key, ""), partition)
+        if place not in self._asked or place in self._sent:
+            return codes.get((key, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+        code = next(iter(codes.values()), ErrorCode.NONE) if self._joins else ErrorCode.NONE
+        return ErrorCode.NONE if code == ErrorCode.OFFSET_METADATA_TOO_LARGE else code
+
+    def _report(self, committed: Collection[TopicPartition]) -> None:
+        """Only what has succeeded is a commit (KIP-42), and nothing is none."""
+        for stage, given in zip(self._shared.stages, self._given, strict=True):
+            offsets = {place: offset for place, offset in given.items() if place in committed}
+            if offsets and stage.wants_result:
+                stage.on_commit(Offsets(offsets, given.context))
+
+
+def _offset_of(partition: Partition) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        partition.committed_offset, partition.committed_metadata or "", partition.committed_leader_epoch
+    )
+
+
+def _with_offset(partition: Partition, offset: OffsetAndMetadata) -> Partition:
+    return replace_fields(
+        partition,
+        committed_offset=offset.offset,
+        committed_metadata=offset.metadata,
+        committed_leader_epoch=offset.leader_epoch,
+    )

@@ -1,0 +1,337 @@
+"""A Produce request and its response: opened once, taken through the stages of design D8, closed once.
+
+    frame --> spans --> topics named --> each batch: judge, intercept, split, count --> spliced frame --> broker
+    client <-- response with what was rejected <-- count, split, intercept, judge <-- broker's response
+
+What a stage rejects is cut out of the frame, what it changes is put in its place; every other byte stays (D1). One
+partition's batch is rejected or accepted as a whole, the partitions beside it go on (KIP-467, D7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from kafka_sidecar.codec.envelope import Edit, OpenRequest, edits_without, open_request, records_field, splice
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.glance import glance_produce
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.records import Batch, BatchHeader, Records
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
+from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, scan_produce
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.produce_response import (
+    PartitionKey,
+    PartitionRejection,
+    RejectedTopics,
+    Results,
+    build_response,
+    merge_response,
+    name_rejected,
+)
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
+from kafka_sidecar.proxy.relay.exchange import (
+    TURN,
+    Begin,
+    Client,
+    Exchange,
+    Forward,
+    Last,
+    Look,
+    Outcome,
+    Pass,
+    Respond,
+    Steps,
+    TopicNames,
+    Work,
+)
+
+FIRST_FLEXIBLE = ProduceRequest.declaration_.first_flexible
+FIRST_WITH_IDS = first_version(TopicProduceData, "topic_id")
+
+
+class PartitionRecords:
+    """What a request brings for one partition, as it passes the stages. Inflated once at most."""
+
+    __slots__ = ("_records", "batch", "index", "key", "new", "rejection", "span")
+
+    def __init__(
+        self, key: str | bytes, span: PartitionSpan, batch: Batch | InvalidBatch, rejection: PartitionRejection | None
+    ) -> None:
+        self.key = key  # the topic's name or id as the request has it
+        self.index: int = span.index
+        self.span = span
+        self.batch = batch
+        self.rejection = rejection
+        self.new: bytes | None = None  # what goes to the broker; None: the bytes that came
+        self._records: Records | None = None
+
+    @property
+    def valid_batch(self) -> Batch:
+        """The batch, where it is not an `InvalidBatch`."""
+        assert isinstance(self.batch, Batch)
+        return self.batch
+
+    @property
+    def header(self) -> BatchHeader:
+        return self.valid_batch.header
+
+    def records(self, limit: int) -> Records:
+        """The records, inflated at the first call.
+
+        Raises:
+            BatchTooLargeError: they are more than ``limit`` bytes.
+            CodecError: they cannot be read.
+        """
+        if self._records is None:
+            self._records = self.valid_batch.records(limit)
+        return self._records
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records, as far as they are inflated now."""
+        return len(self._records.payload) if self._records is not None else 0
+
+    def release(self) -> None:
+        """Let go of the inflated records."""
+        self._records = None
+
+
+class TopicRun(Protocol):
+    """One stage at work on one topic of a request."""
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether batches may be inflated, which takes time."""
+        ...
+
+    def expect(self, partitions: Sequence[PartitionRecords]) -> None:
+        """All partitions of the topic, before any batch of the request is looked into."""
+        ...
+
+    def batch(self, partition: PartitionRecords) -> Steps[None] | None:
+        """Do the stage's part: reject, change, remember. Steps where something is needed for that."""
+        ...
+
+
+class StageRun(Protocol):
+    """One stage at work on one request."""
+
+    @property
+    def wants_response(self) -> bool:
+        """Whether `answered` is to be called with the broker's response."""
+        ...
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> Steps[PartitionRejection | None] | None:
+        """The request has come whole. Steps where something is needed first; a rejection of all of it ends them."""
+        ...
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicRun | PartitionRejection | None:
+        """What the stage does with the topic's batches, if anything; a rejection is of all its partitions.
+
+        ``topic`` is None where the cluster does not know the id; the id is zeros where the client names the topic.
+        """
+        ...
+
+    def sent(self) -> None:
+        """The request goes to the broker now, or is answered."""
+        ...
+
+    def answered(self, results: Results) -> Work | None:
+        """The response to the client, with what was rejected. Work where there is much to do."""
+        ...
+
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> Work | None:
+        """The client gets no response (acks=0); these were rejected, the others sent."""
+        ...
+
+    def lost(self, why: str) -> Work | None:
+        """No response comes, and it is not known what became of the records."""
+        ...
+
+
+class Stage(Protocol):
+    """What a feature does with Produce requests."""
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether `applies` stays true or false for a topic until the configuration is reloaded."""
+        ...
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        """Whether it may look into a request for these topics (name, id); the name may be unknown, no topics: all."""
+        ...
+
+    def start(self, client: Client, version: int) -> StageRun:
+        """Begin with a request of this client."""
+        ...
+
+
+class ProduceExchanges:
+    """Decides which Produce requests are looked into. The stages are those of D8, in their order."""
+
+    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
+        self._stages = stages
+        self._name_of = name_of
+
+    def exchange(self, version: int) -> Begin:
+        """What looks into requests of this version."""
+        return partial(self.begin, version)
+
+    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Look | Pass | None:
+        """As `exchange.Begin`, for one version."""
+        named, end = glance_produce(data, at, size, version)
+        topics = [(self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID) for key in named]
+        stages = [stage for stage in self._stages if stage.applies(topics)]
+        # Of several topics the records of the first would be part of the prefix.
+        is_known = len(topics) == 1 and topics[0][0] is not None and all(stage.is_stable for stage in self._stages)
+        head = data[at + CLIENT_ID_AT : end] if is_known else b""
+        if not stages:
+            return Pass(head) if is_known else None
+        start = partial(self._start, stages, version, client)
+        return Look(head, start) if is_known else start()
+
+    def _start(self, stages: Sequence[Stage], version: int, client: Client) -> ProduceExchange:
+        return ProduceExchange([stage.start(client, version) for stage in stages], self._name_of, version)
+
+
+# Its index in the request, its partitions, what looks into them, and whether that may take time.
+AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
+
+
+class ProduceExchange(Exchange):
+    """One Produce request and its response."""
+
+    __slots__ = ("_by_id", "_flexible", "_name_of", "_rejected", "_rejections", "_runs", "_version")
+
+    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
+        self._runs = runs
+        self._name_of = name_of
+        self._version = version
+        self._flexible = version >= FIRST_FLEXIBLE
+        self._by_id = version >= FIRST_WITH_IDS
+        self._rejections: dict[
+            tuple[int, int], PartitionRejection
+        ] = {}  # by index of topic and of partition in the request
+        self._rejected: RejectedTopics = ()
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        opened = open_request(frame)
+        spans = scan_produce(frame, opened.body_at, self._version)
+        for run in self._runs:
+            if (steps := run.open(opened, spans)) is not None and (rejection := (yield from steps)) is not None:
+                for at, topic in enumerate(spans.topics):
+                    self._reject(at, topic, rejection)
+                return (yield from self._close(opened, spans, []))
+        if self._by_id and (unknown := self._unknown_ids(spans)):
+            yield TopicNames(unknown)
+        edits: list[Edit] = []
+        for admitted in self._admit(frame, spans):
+            yield from self._run_stages(admitted, edits)
+        return (yield from self._close(opened, spans, edits))
+
+    def _run_stages(self, topic: AdmittedTopic, edits: list[Edit]) -> Steps[None]:
+        """Take each batch of a topic through the stages; what changes in the frame is added to ``edits``."""
+        topic_at, partitions, runs, needs_records = topic
+        for at, partition in enumerate(partitions):
+            if needs_records:
+                yield TURN
+            for run in runs:
+                if (steps := run.batch(partition)) is not None:
+                    yield from steps
+            partition.release()
+            if partition.rejection is not None:
+                self._rejections[topic_at, at] = partition.rejection
+            elif partition.new is not None:
+                new, span = records_field(partition.new, self._flexible), partition.span
+                edits.append((span.records_at, span.records_end, new))
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        try:
+            frame, results = merge_response(frame, self._version, self._rejected)
+        except CodecError as error:
+            if (work := self.lost(f"the response cannot be read: {error}")) is not None:
+                yield work
+            raise
+        yield from self._answered(results)
+        return frame
+
+    def lost(self, why: str) -> Work | None:
+        works = [work for run in self._runs if (work := run.lost(why)) is not None]
+        return Work(lambda: [work.run() for work in works], must_run=True) if works else None
+
+    def _unknown_ids(self, spans: ProduceSpans) -> tuple[bytes, ...]:
+        """The ids of topics whose names are not known here."""
+        ids = (topic.key for topic in spans.topics if topic.partitions and isinstance(topic.key, bytes))
+        return tuple(topic_id for topic_id in ids if self._name_of(topic_id) is None)
+
+    def _admit(self, frame: bytes, spans: ProduceSpans) -> list[AdmittedTopic]:
+        """The topics that some stage looks into, each batch cut."""
+        admitted: list[AdmittedTopic] = []
+        view = memoryview(frame)
+        for topic_at, topic in enumerate(spans.topics):
+            key = topic.key
+            name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
+            found = [run.admit(name, topic_id, topic) for run in self._runs]
+            runs = [run for run in found if run is not None and not isinstance(run, PartitionRejection)]
+            rejection = next((one for one in found if isinstance(one, PartitionRejection)), None)
+            if rejection is not None:
+                self._reject(topic_at, topic, rejection)
+            if runs:
+                partitions = [
+                    PartitionRecords(
+                        key, span, cut_single_batch(view[span.records_start : span.records_end]), rejection
+                    )
+                    for span in topic.partitions
+                ]
+                admitted.append((topic_at, partitions, runs, bool([run for run in runs if run.needs_records])))
+        for _, partitions, runs, _ in admitted:
+            for topic_run in runs:
+                topic_run.expect(partitions)
+        return admitted
+
+    def _reject(self, at: int, topic: TopicSpan, rejection: PartitionRejection) -> None:
+        self._rejections |= {(at, index): rejection for index in range(len(topic.partitions))}
+
+    def _close(self, opened: OpenRequest, spans: ProduceSpans, edits: list[Edit]) -> Steps[Outcome]:
+        """Decide what goes to the broker, and report what became of records that it does not answer for."""
+        frame = opened.frame
+        if self._rejections:
+            removed = edits_without(spans, self._version, self._rejections.keys())
+            frame = splice(frame, sorted(removed + edits, key=_start)) if removed is not None else b""
+        elif edits:
+            frame = splice(frame, edits)
+        for run in self._runs:
+            run.sent()
+        if not spans.acks:
+            return (yield from self._close_unanswered(frame, spans))
+        if self._rejections:
+            self._rejected = name_rejected(spans, self._rejections)
+        if not frame:
+            response, results = build_response(self._rejected, self._version, opened.correlation_id)
+            yield from self._answered(results)
+            return Respond(response)
+        return Forward(frame, bool(self._rejections) or any(run.wants_response for run in self._runs))
+
+    def _close_unanswered(self, frame: bytes, spans: ProduceSpans) -> Steps[Outcome]:
+        """With acks=0 nothing can be rejected but by ending the connection, as a broker does."""
+        why = ""
+        if self._rejections:
+            first = next(iter(self._rejections.values()))
+            why = f"records that were sent with acks=0 are rejected: {first.message}"
+        rejected = {(spans.topics[at].key, spans.topics[at].partitions[index].index) for at, index in self._rejections}
+        for run in self._runs:
+            if (work := run.unanswered(rejected, why)) is not None:
+                yield work
+        return Last(frame, "rejected_without_acks", why) if self._rejections else Forward(frame)
+
+    def _answered(self, results: Results) -> Steps[None]:
+        for run in reversed(self._runs):
+            if (work := run.answered(results)) is not None:
+                yield work
+
+
+def _start(edit: Edit) -> int:
+    return edit[0]

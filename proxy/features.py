@@ -1,0 +1,151 @@
+"""Validation, interception and topic configs of one sidecar: imported and started once something is configured.
+
+Which exchange looks into which request is decided here; `Server` owns the connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.exchanges import sasl
+from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from kafka_sidecar.proxy.interception.interception import Interception
+    from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
+    from kafka_sidecar.proxy.validation.validator import Validator
+
+
+class Features:
+    """What looks into requests. `apply` a configuration first; then `exchange` says what each API needs."""
+
+    def __init__(
+        self, config: Config, metrics: Metrics, topics: TopicNameCache, cluster: MetadataClient, performer: Performer
+    ) -> None:
+        self._config = config  # as it was at the start
+        self._topics = topics
+        self._cluster = cluster
+        self._performer = performer
+        self.validator: Validator | None = None
+        self.interception: Interception | None = None
+        self.topic_configs: TopicConfigs | None = None
+        self.is_applied = False
+        self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
+        metrics.features += [self._validation_metrics, self._interception_metrics]
+
+    def apply(self, config: Config) -> None:
+        """Look into requests that begin from now on as this configuration says.
+
+        Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
+        """
+        use_interceptors = self._load_interceptors(config)
+        self._apply_rules(config)
+        use_interceptors()
+        self._exchanges = self._compose()
+        self.is_applied = True
+
+    async def start(self) -> None:
+        if self.topic_configs is not None:
+            await self.topic_configs.start()
+
+    async def stop(self) -> None:
+        """Nothing is relayed any more."""
+        if self.topic_configs is not None:
+            await self.topic_configs.stop()
+        if self.interception is not None:
+            await self.interception.close()
+
+    def exchange(self, key: int, version: int) -> Begin | None:
+        """What looks into requests of this API and version, if anything."""
+        begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
+        if begin is None and (make := self._exchanges.get(key)) is not None:
+            begin = make(version)
+        return begin
+
+    def _compose(self) -> dict[int, Callable[[int], Begin | None]]:
+        """By API: what looks into a version of it. The stages of each are in D8's order."""
+        name_of, interception = self._topics.known, self.interception
+        exchanges: dict[int, Callable[[int], Begin | None]] = {}
+        send = interception.send_stage() if interception is not None else None
+        if produce := [stage for stage in (self.validator, send) if stage is not None]:
+            from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
+
+            exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of).exchange
+        if interception is None:
+            return exchanges
+        exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which interceptors are shown
+        if (consume := interception.consume_stage()) is not None:
+            from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
+
+            exchanges[ApiKey.FETCH] = FetchExchanges([consume], name_of).exchange
+        if (commit := interception.commit_stage()) is not None:
+            from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+
+            commits = CommitExchanges([commit], name_of, interception.context, interception.stats.commits)
+            for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
+                exchanges[key] = partial(commits.exchange, key)
+        return exchanges
+
+    def _load_interceptors(self, config: Config) -> Callable[[], None]:
+        """Load them; what is returned applies them. Raises ConfigError."""
+        if self.interception is None and not config.interceptors:
+            return lambda: None
+        from kafka_sidecar.proxy.interception.interception import Interception
+
+        if self.interception is None:
+            self.interception = Interception(self._topics.known)
+        return self.interception.load(config)
+
+    def _apply_rules(self, config: Config) -> None:
+        if self.validator is None and not config.wants_validation:
+            return  # what validation needs is imported, and takes memory, once there is something to validate
+        from kafka_sidecar.proxy.validation.validator import Validator
+
+        if self.validator is None:
+            if (topic := self._config.topic_configs.topic) is not None:  # what it was at the start: it is read there
+                self.topic_configs = self._keep_topic_configs(topic)
+            self.validator = Validator(config, self.topic_configs)
+            self.validator.register(self._performer)
+        else:
+            self.validator.apply(config)
+
+    def _validation_metrics(self) -> Iterable[Metric]:
+        if self.validator is None:
+            return ()
+        from kafka_sidecar.proxy.validation.exposition import exposed
+
+        return exposed(self.validator.stats)
+
+    def _interception_metrics(self) -> Iterable[Metric]:
+        if self.interception is None:
+            return ()
+        from kafka_sidecar.proxy.interception.exposition import exposed
+
+        return exposed(self.interception.stats)
+
+    def _keep_topic_configs(self, topic: str) -> TopicConfigs:
+        from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
+        from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
+        from kafka_sidecar.proxy.topic_configs.kafka_store import KafkaStore
+
+        source = self._config.connections.source_address
+        servers, factor = self._config.bootstrap_servers, self._config.topic_configs.replication_factor
+        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source))
+        configs = TopicConfigs(store, self._cluster.topic_ids, self._check_policy)
+        configs.register(self._performer)
+        self._topics.seen = configs.seen
+        return configs
+
+    def _check_policy(self, text: str) -> None:
+        if self.validator is not None:
+            self.validator.check(text)

@@ -1,0 +1,182 @@
+"""The second stage of a Produce: `on_send` as it goes, `on_acknowledgement` as it is answered.
+
+Interceptors see what the policies have accepted (design D8), and are notified of what these rejected. A batch that
+cannot be read, or whose checksum is wrong, goes on as it came: the broker says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.messages.produce import PartitionProduceResponse
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError, reseal
+from kafka_sidecar.codec.records.log_validator import find_fault
+from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.interceptors.contract import Context, SendError
+from kafka_sidecar.interceptors.producing import Producers
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, takes_long
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
+from kafka_sidecar.proxy.interception.acknowledgements import SentBatch, count_records
+from kafka_sidecar.proxy.interception.services import Services
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+
+API = "Produce"
+MAX_INLINE_RECORDS = 1000  # that a batch may have to be intercepted while others wait
+MAX_INLINE_ACKNOWLEDGEMENTS = 10_000
+NOT_NAMED = SendError("the response does not name the partition")
+
+
+class SendStage(Stage):
+    """The interceptors of producers that are current."""
+
+    is_stable = True  # until others are loaded, and with them new routes
+
+    def __init__(self, chains: Callable[[str], Producers | None], services: Services) -> None:
+        self._chains = chains
+        self._services = services
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        return not topics or any(name is None or self._chains(name) is not None for name, _ in topics)
+
+    def start(self, client: Client, version: int) -> SendRun:
+        return SendRun(self._chains, self._services, client, version)
+
+
+class SendRun(StageRun):
+    """The interceptors of one request."""
+
+    __slots__ = ("_chains", "_client", "_is_reporting", "_version", "context", "services", "waiting")
+
+    context: Context
+
+    def __init__(
+        self, chains: Callable[[str], Producers | None], services: Services, client: Client, version: int
+    ) -> None:
+        self._chains = chains
+        self.services = services
+        self._client = client
+        self._version = version
+        self.waiting: dict[PartitionKey, SentBatch] = {}  # whose interceptors are not notified yet
+        self._is_reporting = False  # a thread notifies them
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self.waiting)
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
+        self.context = self.services.context(self._client, self._version, transactional_id=spans.transactional_id)
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicInterception | None:
+        chain = self._chains(topic) if topic is not None else None
+        return TopicInterception(self, topic, chain) if chain is not None and topic is not None else None
+
+    def sent(self) -> None:
+        now, began = self.services.clock(), self.services.stopwatch()
+        for sent in self.waiting.values():
+            sent.sent_at, sent.began = now, began
+
+    def answered(self, results: Results) -> Work | None:
+        return self._report(partial(self._acknowledge, results))
+
+    def unanswered(self, rejected: Collection[PartitionKey], why: str) -> Work | None:
+        return self._report(partial(self._acknowledge_unanswered, rejected, SendError(why)))
+
+    def lost(self, why: str) -> Work | None:
+        if self._is_reporting:
+            return None
+        return self._report(partial(self._fail, SendError(why)))
+
+    def _report(self, notify: Callable[[], None]) -> Work | None:
+        """Notify the interceptors: here, or in a thread where that would keep all others waiting."""
+        if sum(sent.count for sent in self.waiting.values()) <= MAX_INLINE_ACKNOWLEDGEMENTS:
+            notify()
+            return None
+        self._is_reporting = True
+        return Work(notify, must_run=True)
+
+    def _acknowledge(self, results: Results) -> None:
+        for key, sent in self._take_sent():
+            result: PartitionProduceResponse | None = results.get(key)
+            if result is not None:
+                sent.acknowledge(self.context, result)
+            else:
+                sent.fail(self.context, NOT_NAMED)
+
+    def _acknowledge_unanswered(self, rejected: Collection[PartitionKey], error: SendError) -> None:
+        for key, sent in self._take_sent():
+            if key in rejected:
+                sent.fail(self.context, error)
+            else:
+                sent.acknowledge(self.context, None)
+
+    def _fail(self, error: SendError) -> None:
+        for _, sent in self._take_sent():
+            sent.fail(self.context, error)
+
+    def _take_sent(self) -> Iterator[tuple[PartitionKey, SentBatch]]:
+        """Each once, even if a hook fails."""
+        for key in list(self.waiting):
+            yield key, self.waiting.pop(key)
+
+
+class TopicInterception(TopicRun):
+    """The interceptors of one topic of a request."""
+
+    __slots__ = ("_chain", "_run", "_topic", "needs_records")
+
+    def __init__(self, run: SendRun, topic: str, chain: Producers) -> None:
+        self._run = run
+        self._topic = topic
+        self._chain = chain
+        self.needs_records: bool = chain.needs_records
+
+    def expect(self, partitions: Sequence[PartitionRecords]) -> None:
+        chain, services = self._chain, self._run.services
+        if not chain.wants_acknowledgements:
+            return
+        for partition in partitions:
+            if isinstance(partition.batch, Batch):
+                count = count_records(partition.batch, services.limit)
+                sent = SentBatch(self._topic, partition.index, chain, count, services.stopwatch)
+                self._run.waiting[partition.key, partition.index] = sent
+
+    def batch(self, partition: PartitionRecords) -> Steps[None] | None:
+        if not self.needs_records or partition.rejection is not None or not isinstance(partition.batch, Batch):
+            return None
+        is_small = not takes_long(partition.batch, MAX_INLINE_RECORDS)
+        if is_small and self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES)):
+            return None
+        return self._intercept_in_thread(partition)
+
+    def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
+        yield Work(partial(self._intercept, partition, self._run.services.limit))
+
+    def _intercept(self, partition: PartitionRecords, limit: int) -> bool:
+        """Let the interceptors see the records; False where these are over ``limit`` and may be more."""
+        batch, services, chain = partition.valid_batch, self._run.services, self._chain
+        try:
+            if find_fault(batch) is not None:
+                return self._skip("unreadable")
+            records = partition.records(limit)
+        except BatchTooLargeError:
+            return self._skip("too_large") if limit == services.limit else False
+        except CodecError:
+            return self._skip("unreadable")
+        new = chain.send(self._run.context, self._topic, partition.index, records)
+        if new is not records:
+            partition.new = reseal(batch, new)
+            if len(partition.new) > max(services.message_max_bytes, len(batch.data)):
+                partition.new, new = None, records
+                services.stats.skipped(API, "would_be_too_large", self._topic)
+        if (sent := self._run.waiting.get((partition.key, partition.index))) is not None:
+            sent.details = chain.collect_details(new)
+        services.stats.batches[API, "unchanged" if partition.new is None else "changed"] += 1
+        return True
+
+    def _skip(self, why: str) -> bool:
+        self._run.services.stats.skipped(API, why, self._topic)
+        return True

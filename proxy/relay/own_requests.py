@@ -1,0 +1,23 @@
+"""Requests of our own on a session's connection to the broker (`Send`), until all of them are answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.relay.exchange_driver import Driver
+
+
+class OwnRequests:
+    """What one `Send` has asked, and the responses so far, in order."""
+
+    __slots__ = ("answers", "driver", "expected")
+
+    def __init__(self, driver: Driver, expected: int) -> None:
+        self.driver = driver
+        self.expected = expected
+        self.answers: list[bytes] = []
+
+    @property
+    def are_answered(self) -> bool:
+        return len(self.answers) == self.expected

@@ -1,0 +1,242 @@
+"""The first stage of a Produce: policies decide of each batch whether it may be written (KIP-940, KIP-467)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import BatchTooLargeError
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
+from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.plans import (
+    NO_FAILED_KEYS,
+    PolicyFailedError,
+    Rejection,
+    ResolveRequired,
+    Rule,
+    truncate_message,
+)
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, takes_long
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results, summarize
+from kafka_sidecar.proxy.relay.exchange import Need, Steps, Work
+from kafka_sidecar.proxy.runtime.allocator import give_back
+from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
+
+E = TypeVar("E", bound=BaseException)
+UNKNOWN_TOPIC = PartitionRejection(
+    ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"
+)  # clients look it up again
+
+Verdict = list[Rejection] | PolicyFailedError | InvalidBatch  # InvalidBatch: the records cannot be read
+GivenUp = frozenset[tuple[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFetch(Need):
+    """Call ``rule.policy.resolve(key)``, once for all that ask for the same. Answered with nothing: ask it again."""
+
+    rule: Rule
+    key: object
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigsKnown(Need):
+    """Wait until the configs of topics are known. Answered with why they are not, if it takes too long, or None."""
+
+
+class Report(Protocol):
+    """Counts and logs what policies decide."""
+
+    def validated(self, headers: int, inflated: int, records: int) -> None: ...
+
+    def rejected(
+        self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None
+    ) -> None: ...
+
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
+
+    def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None: ...
+
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None: ...
+
+
+class ValidationRun(StageRun):
+    """The policies that apply to one request."""
+
+    __slots__ = ("_headers", "_inflated", "_limit", "_records", "_rules", "_waits_for_configs", "report", "request")
+
+    wants_response = False
+
+    def __init__(self, rules: Rules, report: Report, limit: int, waits_for_configs: bool) -> None:
+        self._rules = rules  # those that are current now, whatever is reloaded meanwhile
+        self._limit = limit  # bytes that a batch may have when it is inflated
+        self._waits_for_configs = waits_for_configs
+        self._headers = self._inflated = self._records = 0  # what is validated
+        self.report = report
+        self.request: OpenRequest | None = None
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> Steps[PartitionRejection | None] | None:
+        self.request = request
+        return self._wait_for_configs() if self._waits_for_configs else None
+
+    def _wait_for_configs(self) -> Steps[PartitionRejection | None]:
+        why = yield TopicConfigsKnown()
+        # Retriable, and the records have gone nowhere: producers try again until their own limit.
+        return PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, why) if why is not None else None
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicValidation | PartitionRejection | None:
+        if topic is None:
+            return UNKNOWN_TOPIC
+        try:
+            applied = self._rules.of(topic, topic_id)
+        except MisconfiguredError as error:
+            for partition in span.partitions:
+                self.report.misconfigured(topic, partition.index, str(error), error.enforces)
+            why = truncate_message(f"record.validation.policy of {topic}: {error}")
+            return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why) if error.enforces else None
+        return TopicValidation(self, topic, topic_id, applied, self._limit) if applied is not None else None
+
+    def count(self, records: int, inside: bool) -> None:
+        """Policies have looked at a batch, and inside it or not."""
+        if inside:
+            self._inflated += 1
+        else:
+            self._headers += 1
+        self._records += max(records, 0)  # what a header says, if its batch was not inflated
+
+    def sent(self) -> None:
+        self.request = None  # it keeps the whole frame, and the broker may take its time
+        self.report.validated(self._headers, self._inflated, self._records)
+
+    def answered(self, results: Results) -> None:
+        return
+
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
+        return
+
+    def lost(self, why: str) -> None:
+        return
+
+
+class TopicValidation(TopicRun):
+    """The policies of one topic of a request."""
+
+    __slots__ = ("_applied", "_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
+
+    def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied, limit: int) -> None:
+        self._run = run
+        self._topic = topic
+        self._topic_id = topic_id
+        self._applied = applied
+        self._plan = applied.plan
+        self._limit = limit
+        self.needs_records: bool = applied.plan.needs_records
+
+    def expect(self, partitions: Sequence[PartitionRecords]) -> None:
+        return
+
+    def batch(self, partition: PartitionRecords) -> Steps[None] | None:
+        if partition.rejection is not None:
+            return None
+        topic = self._applied.metadata(self._topic, partition.index, self._topic_id)
+        batch = partition.batch
+        if isinstance(batch, InvalidBatch):
+            self._reject_invalid(partition, topic, batch)
+            return None
+        verdict: Verdict | ResolveRequired | None = None
+        if not (self.needs_records and takes_long(batch, self._plan.records_at_once)):
+            verdict = self._ask(partition, topic, min(self._limit, MAX_INLINE_BYTES))
+        if verdict is None or isinstance(verdict, ResolveRequired):
+            return self._ask_on(partition, topic, verdict)
+        self._settle(partition, topic, verdict)
+        return None
+
+    def _ask_on(
+        self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
+    ) -> Steps[None]:
+        """Ask the policies again once they have what they need, or in a thread, until they decide."""
+        given_up: GivenUp = NO_FAILED_KEYS
+        in_thread = verdict is None
+        while verdict is None or isinstance(verdict, ResolveRequired):
+            if isinstance(verdict, ResolveRequired):
+                if partition.size > MAX_INLINE_BYTES:
+                    partition.release()  # rather inflated again than kept as long as a policy may wait
+                yield PolicyFetch(verdict.rule, verdict.key)
+                given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
+            limit = self._limit if in_thread else min(self._limit, MAX_INLINE_BYTES)
+            ask = partial(self._ask, partition, topic, limit, given_up)
+            verdict = (yield Work(ask)) if in_thread else ask()
+            in_thread = in_thread or verdict is None
+        self._settle(partition, topic, verdict)
+
+    def _ask(
+        self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS
+    ) -> Verdict | ResolveRequired | None:
+        """What the policies say; None where the batch holds more than ``limit`` bytes and may hold more."""
+        try:
+            return self._plan.validate(topic, partition, limit, given_up)
+        except PolicyFailedError as error:
+            return error
+        except ResolveRequired as error:
+            return _bare(error)
+        except CodecError as error:
+            too_large = isinstance(_bare(error), BatchTooLargeError)
+            if too_large:
+                give_back()
+            if too_large and limit != self._limit:
+                return None
+            batch = partition.valid_batch
+            return find_fault(batch) or explain_unreadable(batch, error)
+
+    def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> None:
+        """Count what the policies say, and reject the batch if they are enforced."""
+        batch, run = partition.valid_batch, self._run
+        if verdict.__class__ is not InvalidBatch:
+            run.count(batch.header.count, self.needs_records)
+        if not verdict:
+            return
+        report = run.report
+        enforced = self._applied.enforces(batch.header.crc)
+        if isinstance(verdict, InvalidBatch):
+            rejection = _of_structure(verdict)
+            report.unreadable(topic, verdict.message, enforced)
+        elif isinstance(verdict, PolicyFailedError):
+            rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
+            report.failed(topic, verdict, enforced)
+            _bare(_bare(verdict).error)
+        else:
+            fault = find_fault(batch)
+            rejection = _of_structure(fault) if fault is not None else _of_policies(verdict)
+            request = run.request
+            report.rejected(topic, verdict, enforced, request.client_id if request is not None else None)
+        if enforced:
+            partition.rejection = rejection
+
+    def _reject_invalid(self, partition: PartitionRecords, topic: TopicMetadata, why: InvalidBatch) -> None:
+        enforced = self._applied.enforces(0)  # there is no checksum by which a share could be chosen
+        self._run.report.unreadable(topic, why.message, enforced)
+        if enforced:
+            partition.rejection = _of_structure(why)
+
+
+def _bare(error: E) -> E:
+    """The error without its tracebacks: their frames keep all that the batch was inflated to."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
+
+
+def _of_structure(why: InvalidBatch) -> PartitionRejection:
+    return PartitionRejection(why.error_code, why.message)
+
+
+def _of_policies(refusals: list[Rejection]) -> PartitionRejection:
+    messages = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
+    records = tuple((refusal.index, refusal.message) for refusal in refusals if refusal.index != WHOLE_BATCH)
+    return PartitionRejection(ErrorCode.INVALID_RECORD, summarize(messages), records)

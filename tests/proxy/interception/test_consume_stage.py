@@ -1,0 +1,74 @@
+"""Where the records of a response are intercepted: on the loop, or in a thread where that would take long."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from support.fetches import begin_fetch, fetch_exchanges, fetch_request, respond, values_by_partition
+from support.interception import Intercepting, fetch_response
+from support.produce_requests import batch
+
+from kafka_sidecar.codec.records import Batch, Records
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
+from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
+from kafka_sidecar.proxy.relay.exchange import Work
+
+
+@pytest.mark.parametrize(
+    ("size", "in_thread"),
+    [(MAX_INLINE_COMPRESSED_BYTES - 200, False), (MAX_INLINE_COMPRESSED_BYTES, True), (4 << 20, True)],
+)
+async def test_a_large_partition_is_intercepted_in_a_thread(size: int, in_thread: bool) -> None:
+    intercepting = Intercepting("Reads", limit=100 << 20)
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    frame = fetch_response(12, {"orders": {0: batch("edit " + "x" * size)}, "free": {0: batch("x" * size)}})
+    out = await exchange.finish(exchange.response(frame), intercepting.perform)
+    assert values_by_partition(12, out)["orders", 0] == [(0, b"edited")]
+    assert [type(need) for need in intercepting.needs] == [Work] * in_thread
+    assert (threading.get_ident() not in intercepting.interceptors[0].threads) is in_thread
+
+
+def test_a_partition_that_is_begun_again_in_a_thread_is_seen_and_inflated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    inflate, inflated = Batch.records, Counter[int]()
+
+    def count(batch: Batch, limit: int = 1 << 30) -> Records:
+        records = inflate(batch, limit)
+        inflated[batch.header.base_offset] += 1
+        return records
+
+    monkeypatch.setattr(Batch, "records", count)
+    intercepting = Intercepting("Reads", limit=100 << 20)
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    large = batch("edit", "x" * (MAX_INLINE_BYTES + 1), codec=4, base_offset=1)
+    topics = {"orders": {0: batch("edit") + large, 1: batch("drop", base_offset=9)}}
+    step = exchange.response(fetch_response(12, topics))
+    assert isinstance(step, Work)
+    assert inflated == {0: 1}
+    assert intercepting.interceptors[0].seen == []
+    out = exchange.answer(step.run())
+    assert inflated == {0: 1, 1: 1, 9: 1}
+    seen = [("orders", 0, 0), ("orders", 0, 1), ("orders", 0, 2), ("orders", 1, 9)]
+    assert intercepting.interceptors[0].seen == seen
+    assert values_by_partition(12, out)["orders", 0][:2] == [(0, b"edited"), (1, b"edited")]
+
+
+def test_a_batch_over_the_limit_is_relayed_as_it_is() -> None:
+    intercepting = Intercepting("Reads", limit=1000)
+    frame = fetch_response(12, {"orders": {0: batch("edit " * 5000, codec=4)}})
+    step = respond(intercepting, 12, frame)
+    assert isinstance(step, Work)
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    step = exchange.response(frame)
+    assert isinstance(step, Work)
+    assert exchange.answer(step.run()) is frame
+    assert intercepting.stats.batches == {("Fetch", "too_large"): 1}
+
+
+@pytest.mark.parametrize(("types", "expected"), [(("Reads",), False), (("Reads", "Hides"), True)])
+def test_records_that_an_interceptor_hides_must_not_pass_unseen(types: tuple[str, ...], expected: bool) -> None:
+    assert fetch_exchanges(Intercepting(*types)).fail_closed is expected

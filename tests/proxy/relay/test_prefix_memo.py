@@ -1,0 +1,66 @@
+"""Which requests are looked into: asked once for a prefix, until routes are made again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from support.dialogue import Dialogue, request, response
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond, Steps
+
+LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten
+
+
+@dataclass
+class Answers(Exchange):
+    """Answers here, or forwards."""
+
+    here: bool
+    requests: list[bytes] = field(default_factory=list)
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        self.requests.append(frame)
+        yield from ()
+        return Respond(response(int.from_bytes(frame[8:12], "big"))) if self.here else Forward(frame)
+
+
+def looked_into(correlation_id: int) -> bytes:
+    return request(LOOKED_INTO, 3, correlation_id, b"body of a request")
+
+
+def test_routes_that_are_forgotten_are_made_again_for_open_sessions() -> None:
+    is_wanted = False
+    exchange = Answers(here=True)
+    talk = Dialogue(exchange=lambda api, version: (lambda data, at, size, client: exchange) if is_wanted else None)
+    talk.client(looked_into(1))
+    is_wanted = True
+    assert talk.client(looked_into(2)).to_broker == looked_into(1) + looked_into(2)
+    talk.routes.forget()
+    assert talk.client(looked_into(3)).to_broker == looked_into(1) + looked_into(2)
+    assert exchange.requests == [looked_into(3)]
+    assert talk.metrics.apis[LOOKED_INTO].requests == 3
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_requests_that_begin_like_a_known_one_are_not_asked_about_until_routes_are_made_again(looks: bool) -> None:
+    asked: list[bytes] = []
+
+    def begin(data: bytes, at: int, size: int, client: Client) -> Look | Pass:
+        asked.append(data[at : at + size])
+        head = data[at + 12 : at + 17 + 4]  # client id and four bytes more
+        return Look(head, lambda: Answers(here=False)) if looks else Pass(head)
+
+    talk = Dialogue(exchange=lambda key, version: begin if key == ApiKey.FETCH else None)
+    frames = [request(ApiKey.FETCH, 9, number, b"same" + bytes([number])) for number in range(3)]
+    talk.client(b"".join(frames))
+    assert (talk.to_broker, len(asked)) == (b"".join(frames), 1)
+    talk.client(request(ApiKey.FETCH, 9, 3, b"else"))
+    talk.client(request(ApiKey.FETCH, 10, 4, b"else"))
+    assert len(asked) == 3
+    talk.client(request(ApiKey.FETCH, 9, 5, b"else"))
+    assert len(asked) == 3
+    talk.routes.forget()
+    talk.client(request(ApiKey.FETCH, 9, 6, b"else"))
+    assert len(asked) == 4
