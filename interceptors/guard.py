@@ -88,7 +88,7 @@ class Guard:
 
     def succeeded(self, hook: str, took_s: float, records: int = 1) -> None:
         """It answered, in so many seconds."""
-        self.count_calls(hook, int(took_s * 1e6))
+        self.histogram(hook).add(int(took_s * 1e6))
         budget_s = self.limits.budget_s
         if took_s > budget_s and took_s > budget_s * records / RECORDS_PER_BUDGET:
             self.over_budget[hook] += 1
@@ -97,12 +97,12 @@ class Guard:
         elif self.failed_in_a_row:
             self.failed_in_a_row, self.disabled_until = 0, 0.0
 
-    def count_calls(self, hook: str, microseconds: int, times: int = 1) -> None:
-        """Add to the durations of calls."""
+    def histogram(self, hook: str) -> Histogram:
+        """The durations of a hook's calls."""
         calls = self.calls.get(hook)
         if calls is None:
             calls = self.calls[hook] = Histogram()
-        calls.add(microseconds, times)
+        return calls
 
     def failed(self, hook: str, error: BaseException) -> None:
         """It raised, or gave back what it must not."""
@@ -157,7 +157,7 @@ class RecordCalls:
     def end(self) -> None:
         """Count those that are not counted yet."""
         if self._quick:
-            self._guard.count_calls(self._hook, 0, self._quick)
+            self._guard.histogram(self._hook).add(0, self._quick)
 
 
 @dataclass(frozen=True, slots=True)
