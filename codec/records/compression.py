@@ -27,6 +27,7 @@ GZIP_FORMAT = 31  # zlib's window bits for a gzip member with the largest window
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 XERIAL_BLOCK = 32 << 10
+LZ4_BLOCK = lz4.frame.BLOCKSIZE_MAX64KB
 ZSTD_LEVEL = 3
 ZSTD_BLOCK = 128 << 10  # a zstd block holds no more than that
 ZSTD_CHECKSUM_FLAG = 4
@@ -78,11 +79,12 @@ def compress(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes:
     Raises:
         CodecError: there is no such codec.
     """
-    if codec not in _COMPRESS:
+    function = _COMPRESS.get(codec)
+    if function is None:
         raise CodecError(f"there is no compression codec {codec}")
-    if codec == Codec.SNAPPY and like and like[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+    if function is _compress_snappy and like and like[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return bytes(cramjam.snappy.compress_raw(data))
-    return _COMPRESS[codec](data)
+    return function(data)
 
 
 def too_large_error(limit: int) -> BatchTooLargeError:
@@ -258,8 +260,8 @@ def _compress_snappy(data: bytes) -> bytes:
 
 def _compress_lz4(data: bytes) -> bytes:
     # Java reads independent blocks only.
-    size = lz4.frame.BLOCKSIZE_MAX64KB
-    return bytes(lz4.frame.compress(data, block_size=size, block_linked=False, store_size=False))
+    frame: bytes = lz4.frame.compress(data, block_size=LZ4_BLOCK, block_linked=False, store_size=False)
+    return frame
 
 
 def _compress_zstd(data: bytes) -> bytes:
