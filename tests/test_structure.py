@@ -17,7 +17,7 @@ from support.structure import (
     with_import,
 )
 
-HOUSE, CODEC, PLUGINS, PROXY, RELAY = contracts()
+HOUSE, CODEC, PLUGINS, PROXY, RELAY, STAGES = contracts()
 # An import that must not be, and the contract that forbids it.
 FORBIDDEN = [
     ("codec.wire", "plugins.settings", HOUSE),
@@ -42,6 +42,9 @@ FORBIDDEN = [
     ("proxy.telemetry.metrics", "asyncio", RELAY),
     ("codec.schema.readers", "threading", RELAY),
     ("proxy.exchanges.sasl", "time", RELAY),
+    ("proxy.validation.stage", "asyncio", STAGES),
+    ("proxy.interception.send_stage", "proxy.runtime.threads", STAGES),
+    ("proxy.topic_configs.alter_configs", "proxy.topic_configs.configs", STAGES),
 ]
 
 
