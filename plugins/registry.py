@@ -1,4 +1,4 @@
-"""Finds the class of a plug-in: built in, an entry point's, by its module and name, or on a class path of its own."""
+"""Finds the class of a plug-in: a built-in, an entry point, an installed module, or a class path of its own."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ _CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[P]):
-    """One kind of plug-in: where its classes are looked for, and what they must be."""
+    """One kind of plug-in: where its classes are searched, and what they must extend."""
 
     noun: str  # "policy"
     base: type[P]
-    entry_points: str  # the group in which other distributions offer theirs
-    built_in: Mapping[str, str]  # name -> module:Class, imported when first used: some bring libraries along
+    entry_points: str  # the group of entry points in other distributions
+    built_in: Mapping[str, str]  # name -> module:Class; imported on first use, because some import large libraries
     example: str  # "acme.policies:Orders"
-    hooks: Mapping[str, Hook]  # the methods that its contract has
+    hooks: Mapping[str, Hook]  # the methods of the contract
 
     def installed(self) -> dict[str, EntryPoint]:
-        """What other distributions offer, by name."""
-        from importlib.metadata import entry_points  # brings the parser of e-mails along: not before it is needed
+        """The entry points of other distributions, by name."""
+        from importlib.metadata import entry_points  # imports the email parser: only when needed
 
         return {point.name: point for point in entry_points(group=self.entry_points)}
 
     def known(self) -> dict[str, str]:
-        """Every plug-in that has a name without configuration, and where its class is; built-ins win."""
+        """Every plug-in that can be used by name without configuration -> module:Class; built-ins win."""
         return {name: point.value for name, point in self.installed().items()} | dict(self.built_in)
 
     def find(self, name: str, class_path: str | None = None) -> type[P]:
-        """The class that is called ``name``.
+        """The class called ``name``.
 
         Args:
-            name: of a built-in or entry point, or ``module:Class``, or ``module.Class``.
-            class_path: folders, zips and wheels, separated by ``:``; where given, ``name`` is a module and class,
-                searched here before the program's own modules.
+            name: of a built-in or an entry point, or ``module:Class``, or ``module.Class``.
+            class_path: folders, zips and wheels, separated by ``:``. If given, ``name`` is a module and class, searched
+                here before the program's own modules.
 
         Raises:
-            ValueError: there is none, it is of another kind, or one of its hooks is misspelt or cannot be called; one
-                line that names what was looked for and where.
+            ValueError: the class does not exist, does not extend the base class, or a hook of it is misspelt or cannot
+                be called; one line that names what was searched and where.
         """
         if class_path is not None:
             return self._load(name, ClassPath(class_path).load, f"on the class path {class_path}")
@@ -67,10 +67,10 @@ class Kind(Generic[P]):
         return self._load(name, import_module, "among the installed modules")
 
     def open(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
-        """One of the class ``type_``, configured, and what its hints say.
+        """An object of the class ``type_``, configured, and its hints.
 
         Raises:
-            ValueError: there is no such class, a setting is wrong, or it failed; one line that begins with its name.
+            ValueError: there is no such class, a setting is invalid, or it failed; one line that begins with its name.
         """
         try:
             plug_in = self.find(type_, class_path)()
@@ -88,20 +88,20 @@ class Kind(Generic[P]):
         """The class of a built-in or an entry point.
 
         Raises:
-            ValueError: there is none of that name, or it cannot be loaded.
+            ValueError: the name is unknown, or the class cannot be loaded.
         """
         if name in self.built_in:
             return self._load(self.built_in[name], import_module, "built in")
         plug_ins = self.installed()
         if name not in plug_ins:
             names = ", ".join(sorted({*self.built_in, *plug_ins}))
-            raise ValueError(f"there is no {self.noun} {name!r}: set its type to module:Class, or to one of {names}")
+            raise ValueError(f"unknown {self.noun} {name!r}: set its type to module:Class, or to one of {names}")
         return self._load(plug_ins[name].value, import_module, f"at the entry point {name} of {self.entry_points}")
 
     def _load(self, name: str, load: Callable[[str], ModuleType], where: str) -> type[P]:
         parts = _CLASS.fullmatch(name)
         if parts is None:
-            raise ValueError(f"{name!r} names no class: write module:Class, such as {self.example}")
+            raise ValueError(f"{name!r} is not the name of a class: write module:Class, such as {self.example}")
         sought = f"{self.noun} class {parts['name']} of module {parts['module']}, {where}"
         try:
             found = getattr(load(parts["module"]), parts["name"], None)
@@ -113,7 +113,7 @@ class Kind(Generic[P]):
         if found is None:
             raise ValueError(f"{sought}: the module has no such class")
         if not (isinstance(found, type) and issubclass(found, self.base)):
-            raise ValueError(f"{sought}: is no subclass of {self.base.__module__}.{self.base.__name__}")
+            raise ValueError(f"{sought}: is not a subclass of {self.base.__module__}.{self.base.__name__}")
         if problem := class_problem(found, self.hooks):
             raise ValueError(f"{sought}: {problem}")
         return found

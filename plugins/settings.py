@@ -1,4 +1,4 @@
-"""What the settings of built-in plug-ins are made of, and how a wrong one is told."""
+"""The base class of built-in plug-ins' settings, and error messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-MAX_QUOTED_CHARS = 100  # characters
+MAX_QUOTED_CHARS = 100
 
-
-# What is to be written where pydantic names a type of Python.
+# The remedy by type of error, where pydantic's message names a Python type.
 _WRITE = {
     "tuple_type": "write a list, such as [a, b]",
     "list_type": "write a list, such as [a, b]",
@@ -24,7 +23,7 @@ _WRITE = {
 
 
 class Settings(BaseModel):
-    """The settings of one plug-in: its fields, and no other."""
+    """The settings of one plug-in: the fields of the class, and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -33,10 +32,10 @@ S = TypeVar("S", bound=Settings)
 
 
 def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
-    """The settings that a plug-in's `configure` was given.
+    """The settings that a plug-in's `configure` gets.
 
     Raises:
-        ValueError: one is wrong; names it and the remedy.
+        ValueError: a setting is invalid; the message names it and the remedy.
     """
     try:
         return model.model_validate(dict(configs))
@@ -45,18 +44,18 @@ def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
 
 
 def quote(text: str) -> str:
-    """A text within a message: in quotes, and not all of it where it is long."""
+    """A text for use in a message: in quotes, and truncated if it is long."""
     return repr(text) if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]!r}..."
 
 
 def reject_argument(text: str) -> None:
-    """For a policy that is told everything by its settings.
+    """For policies without an argument.
 
     Raises:
         ValueError: a topic gives it an argument.
     """
     if text:
-        raise ValueError(f"takes no argument, but gets {quote(text)}: set it under policies:")
+        raise ValueError(f"takes no argument, got {quote(text)}: configure it under policies:")
 
 
 def _explain(error: ValidationError, model: type[Settings]) -> str:
@@ -70,7 +69,7 @@ def _explain(error: ValidationError, model: type[Settings]) -> str:
 
 
 def describe_settings(plug_in: type) -> list[str]:
-    """The settings of a plug-in, one a line; of a class whose settings are no `Settings`, nothing is known."""
+    """The settings of a plug-in, one per line; none if its ``settings`` are not a `Settings` object."""
     defaults = getattr(plug_in, "settings", None)
     if not isinstance(defaults, Settings):
         return []
@@ -82,7 +81,7 @@ def describe_settings(plug_in: type) -> list[str]:
 
 
 def _format_default(value: object) -> str:
-    """As it would stand in the file."""
+    """A default as it is written in the file."""
     if value in (None, [], {}):
         return "none"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,1 +1,1 @@
-"""What may be written to a topic: the contract of KIP-940, and the policies that come with the sidecar."""
+"""Validation of produced records: the contract of KIP-940, and the built-in policies."""

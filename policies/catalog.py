@@ -1,8 +1,8 @@
-"""The policies of one configuration, and what a topic's policy string means among them.
+"""The policies of one configuration, and the plans that topics' policy strings are compiled to.
 
-A string is a list of ``name`` or ``name:argument``, separated by commas; an argument with a comma, or spaces at its
-ends, stands in double quotes, a quote within it is doubled. With a facade class (KIP-940's
-``record.validation.policy.class.name``) the whole string is that policy's own.
+A string is a list of ``name`` or ``name:argument``, separated by commas. An argument with a comma, or spaces at its
+ends, is put in double quotes; a quote in it is doubled. A facade class (KIP-940's
+``record.validation.policy.class.name``) gets the whole string.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
 from kafka_sidecar.policies.plans import OnFailure, Plan, Rule, ignore_failure
 from kafka_sidecar.policies.registry import POLICIES
 
-MAX_CACHED_PLANS = 1024  # topics choose the strings: they must not fill the memory
-MAX_RULES_PER_TOPIC = 100  # of one topic
-# Nothing is tried twice (the + behind *), or a text of many spaces would take minutes.
+MAX_CACHED_PLANS = 1024  # owners of topics choose the strings
+MAX_RULES_PER_TOPIC = 100
+# Possessive quantifiers (*+) do not backtrack, or a text of many spaces would take minutes.
 _ITEM = re.compile(
     r"""\s*+ (?P<name>[\w-]++) \s*+
     (?: : \s*+ (?: "(?P<quoted> (?: [^"] | "" )*+ )" \s*+ | (?P<bare> [^",][^,]*+ )? ) )?+
@@ -32,17 +32,17 @@ SYNTAX = "write name or name:argument, separated by commas, such as json, requir
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """One policy as the configuration file has it."""
+    """One policy, as configured in the file."""
 
-    type: str  # a built-in's or entry point's name, or module:Class
+    type: str  # name of a built-in or an entry point, or module:Class
     class_path: str | None = None  # folders, zips and wheels, separated by ":"
     fail_open: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # for the policy's configure()
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
-    """A policy that is configured and open."""
+class _OpenPolicy:
+    """A policy that has been configured."""
 
     name: str
     policy: RecordValidationPolicy
@@ -55,7 +55,7 @@ class _Member:
 
 
 class PolicyCatalog:
-    """Configured policies by name, beside those that need no configuration."""
+    """Configured policies by name, and those that need no configuration."""
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class PolicyCatalog:
         """Load and configure everything that the configuration names.
 
         Args:
-            settings: the policies by the names that topics use.
-            facade: where given, the one policy that every topic's string goes to.
-            report: told of each failure of a policy that lets pass what it fails on.
+            settings: the policies, by the names that topics use.
+            facade: if given, the one policy that gets every topic's string.
+            report: called for each failure of a policy that fails open.
 
         Raises:
-            ValueError: a class or a setting is wrong; one line with the policy's name and the remedy.
+            ValueError: a class or a setting is invalid; one line with the policy's name and the remedy.
         """
         self._report = report
-        self._members: dict[str, _Member] = {}
+        self._policies: dict[str, _OpenPolicy] = {}
         self._plans: OrderedDict[str, Plan] = OrderedDict()
-        self._facade: _Member | None = None
+        self._facade: _OpenPolicy | None = None
         try:
             for name, setting in settings.items():
-                self._members[name] = _open(name, setting)
+                self._policies[name] = _open(name, setting)
             if facade is not None:
                 self._facade = _open(re.split("[:.]", facade.type)[-1], facade)
         except ValueError:
@@ -87,10 +87,10 @@ class PolicyCatalog:
             raise
 
     def plan(self, text: str) -> Plan:
-        """What a topic's ``record.validation.policy`` demands; equal texts get the same plan while it is in use.
+        """The plan of a topic's ``record.validation.policy``; equal texts share one while it is in use.
 
         Raises:
-            ValueError: the text names no policy, or one that cannot mean anything by its argument; says the remedy.
+            ValueError: the text is invalid, names an unknown policy or gives one an invalid argument; names the remedy.
         """
         if text not in self._plans:
             self._plans[text] = self._compile(text)
@@ -100,39 +100,40 @@ class PolicyCatalog:
         return self._plans[text]
 
     def close(self) -> None:
-        """Close every policy; what fails is reported. Plans that are still in use must not be any more."""
-        for member in [*self._members.values(), *([self._facade] if self._facade else [])]:
+        """Close every policy and report those that fail. No plan may be used afterwards."""
+        for opened in [*self._policies.values(), *([self._facade] if self._facade else [])]:
             try:
-                member.policy.close()
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are to be closed all the same
-                self._report(member.name, error)
+                opened.policy.close()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others must be closed too
+                self._report(opened.name, error)
 
     def _compile(self, text: str) -> Plan:
         if self._facade is not None:
             return Plan((self._rule(self._facade, text),), self._report)
         named = list(parse_items(text))
         if len(named) > MAX_RULES_PER_TOPIC:
-            raise ValueError(f"names {len(named)} policies: a topic can have {MAX_RULES_PER_TOPIC}")
-        return Plan(tuple(self._rule(self._member(name), argument) for name, argument in named), self._report)
+            raise ValueError(f"names {len(named)} policies: a topic can have at most {MAX_RULES_PER_TOPIC}")
+        return Plan(tuple(self._rule(self._policy(name), argument) for name, argument in named), self._report)
 
-    def _rule(self, member: _Member, text: str) -> Rule:
+    def _rule(self, opened: _OpenPolicy, text: str) -> Rule:
         try:
-            return member.rule(text)
+            return opened.rule(text)
         except ValueError as error:
-            raise ValueError(f"policy {member.name}: {error}") from error
+            raise ValueError(f"policy {opened.name}: {error}") from error
         except (Exception, SystemExit) as error:
-            raise ValueError(f"policy {member.name}: check() failed: {type(error).__name__}: {error}") from error
+            raise ValueError(f"policy {opened.name}: check() failed: {type(error).__name__}: {error}") from error
 
-    def _member(self, name: str) -> _Member:
-        """Configured by that name, or by its defaults on first use. A topic cannot make us import any module."""
-        if name not in self._members:
+    def _policy(self, name: str) -> _OpenPolicy:
+        """The policy configured by that name, or a built-in with default settings, opened on first use.
+
+        Only built-ins and entry points: a topic's string must not make the sidecar import other modules.
+        """
+        if name not in self._policies:
             if name not in POLICIES.built_in and name not in POLICIES.known():
-                names = ", ".join(sorted({*self._members, *POLICIES.known()}))
-                raise ValueError(
-                    f"there is no policy {quote(name)}: configure it under policies:, or use one of {names}"
-                )
-            self._members[name] = _open(name, PolicySettings(name))
-        return self._members[name]
+                names = ", ".join(sorted({*self._policies, *POLICIES.known()}))
+                raise ValueError(f"unknown policy {quote(name)}: configure it under policies:, or use one of {names}")
+            self._policies[name] = _open(name, PolicySettings(name))
+        return self._policies[name]
 
 
 def parse_items(text: str) -> Iterator[tuple[str, str]]:
@@ -142,31 +143,31 @@ def parse_items(text: str) -> Iterator[tuple[str, str]]:
     [('orders-json', ''), ('require_header', 'trace-id'), ('cel', 'size(value.items) < 3, or so')]
 
     Raises:
-        ValueError: it is no such list; says what is.
+        ValueError: the text is not such a list; the message shows the syntax.
     """
     at = 0
     while at < len(text) or at == 0:
         item = _ITEM.match(text, at)
         if item is None:
-            raise ValueError(f"{quote(text)} is not understood from character {at + 1} on: {SYNTAX}")
+            raise ValueError(f"{quote(text)} is invalid at character {at + 1}: {SYNTAX}")
         quoted, at = item["quoted"], item.end()
         yield item["name"], (item["bare"] or "").rstrip() if quoted is None else quoted.replace('""', '"')
 
 
-def _open(name: str, setting: PolicySettings) -> _Member:
+def _open(name: str, setting: PolicySettings) -> _OpenPolicy:
     policy, hints = POLICIES.open(name, setting.type, setting.class_path, setting.settings)
     if fault := _find_fault(policy, hints):
         raise ValueError(f"policy {name}: {setting.type}: {fault}")
-    return _Member(name, policy, setting.fail_open, hints)
+    return _OpenPolicy(name, policy, setting.fail_open, hints)
 
 
 def _find_fault(policy: RecordValidationPolicy, hints: object) -> str | None:
-    """What is missing in a policy that would show only with the first record, or never."""
+    """A fault that would otherwise appear only with the first record, or never."""
     others = [getattr(policy, form, None) for form in ("validate_batch", "validate_header")]
     if type(policy).validate is RecordValidationPolicy.validate and not any(others):
-        return "has no validate()"
+        return "has no validate(), validate_batch() or validate_header()"
     if not isinstance(hints, Hints):
-        return "hints() gave no Hints"
+        return "hints() did not return Hints"
     if min(hints.access_key_bytes, hints.access_value_bytes) < ALL:
-        return "hints() asks for a negative number of bytes; ALL is -1"
+        return "hints() returned a negative number of bytes; use ALL for all of them"
     return None

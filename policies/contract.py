@@ -1,7 +1,7 @@
 """The contract of KIP-940 between the sidecar and those who write policies.
 
-A policy is told once how it is configured, says once what it needs to see, and then judges record by record. It is
-synchronous and pure: what it has to wait for it names in `Unresolved`, and is asked again when that is there.
+A policy is configured once, declares once what it needs to see, and then validates record by record. It is synchronous
+and pure: what it would have to wait for it names in `Unresolved`, and it is called again when that has been fetched.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records
 
 ALL = -1  # for hints: every byte
-MAX_REJECTIONS = 1000  # of one batch: a batch of a megabyte can hold millions of records, and an answer would name each
-WHOLE_BATCH = -1  # in place of a record's index: the batch itself is refused, whatever its records are
+MAX_REJECTIONS = 1000  # of one batch: a megabyte can hold a million records, and a response would name each of them
+WHOLE_BATCH = -1  # in place of a record's index: the batch itself is rejected, whatever its records are
 
 
 class InvalidRecordError(Exception):
-    """The policy refuses the record. The text is what the client is told: it must not quote the record's contents."""
+    """The policy rejects the record. The client gets the text, which must not quote the record's contents."""
 
-    def __init__(self, message: str, reason: str = "refused") -> None:
+    def __init__(self, message: str, reason: str = "rejected") -> None:
         super().__init__(message)
-        self.reason = reason  # one of few words: a label value of a metric
+        self.reason = reason  # a label value of metrics: use few different ones
 
 
-class Unresolved(Exception):  # noqa: N818 - not an error: the policy cannot say yet
-    """The policy needs something that is not here, such as a schema; ``resolve(key)`` of the policy fetches it."""
+class Unresolved(Exception):  # noqa: N818 - not an error: the policy cannot decide yet
+    """The policy needs something that has to be fetched, such as a schema; its ``resolve(key)`` fetches it."""
 
     def __init__(self, key: object) -> None:
         super().__init__(key)
-        hash(key)  # one fetch at a time is made for equal keys: one that is not hashable is a bug of who raises this
+        hash(key)  # equal keys share one fetch: raises TypeError here, in the policy's code, if it is not hashable
         self.key = key
 
 
-class TopicMetadata(NamedTuple):  # one is made for each policy and batch: a third of what a frozen dataclass costs
-    """Where a record is to be written to (KIP-940 ``TopicMetadata``)."""
+class TopicMetadata(NamedTuple):  # created for each policy and batch, at a third of the cost of a frozen dataclass
+    """The partition that a record is produced to (KIP-940 ``TopicMetadata``)."""
 
     topic: str
     partition: int
-    topic_id: bytes  # 16 bytes, zeros where the client named the topic
-    validation_policy: str  # the topic's ``record.validation.policy``; its meaning is the policy's own
+    topic_id: bytes  # 16 bytes; zeros if the client sent the topic's name
+    validation_policy: str  # the policy's part of the topic's ``record.validation.policy``
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a policy needs of a record (KIP-940 ``RecordIntrospectionHints``); anything else it may not see.
+    """What a policy needs of a record (KIP-940 ``RecordIntrospectionHints``); nothing else is visible to it.
 
-    Bytes are counted from the beginning: 0 none, n at least n, ``ALL`` every one. ``access_metadata`` is not the KIP's:
-    a record's timestamp and sizes, for which the batch has to be walked but nothing of the record is read.
+    Bytes are counted from the beginning: 0 none, n the first n, ``ALL`` every one. ``access_metadata``, an addition to
+    the KIP, is for timestamp and sizes: the batch is decompressed, but no key, value or header is read.
     """
 
     access_headers: bool = False
@@ -59,38 +59,38 @@ class Hints:
 
     @property
     def access_contents(self) -> bool:
-        """Whether the records must be decompressed at all: without it the batch's own header is enough."""
+        """Whether the batch must be decompressed; otherwise its header is enough."""
         return bool(self.access_headers or self.access_key_bytes or self.access_value_bytes or self.access_metadata)
 
     def __or__(self, other: Hints) -> Hints:
         """What two policies need together."""
         return Hints(
             self.access_headers or other.access_headers,
-            _more(self.access_key_bytes, other.access_key_bytes),
-            _more(self.access_value_bytes, other.access_value_bytes),
+            _larger(self.access_key_bytes, other.access_key_bytes),
+            _larger(self.access_value_bytes, other.access_value_bytes),
             self.access_metadata or other.access_metadata,
         )
 
 
-def _more(one: int, other: int) -> int:
+def _larger(one: int, other: int) -> int:
     return ALL if ALL in (one, other) else max(one, other)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One record that a policy refuses, or the batch."""
+    """Why a policy rejects one record, or the batch."""
 
     index: int  # of the record in the client's batch, or WHOLE_BATCH
     message: str  # for the client; quotes no contents
-    reason: str = "refused"
+    reason: str = "rejected"
 
 
 class RecordValidationPolicy:
-    """Judges one record at a time. Subclass it; only `validate` must be given."""
+    """Validates one record at a time. Extend it; only `validate` must be overridden."""
 
     records_at_once = 1000
-    """A batch of more records is judged in a thread, so that it holds up no other connection: that costs a batch about
-    0.1 ms. Not the KIP's."""
+    """A batch of more records is validated in a thread, which costs about 0.1 ms but does not delay other connections.
+    Not part of the KIP."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Take the settings from the configuration file.
@@ -100,52 +100,52 @@ class RecordValidationPolicy:
         """
 
     def hints(self) -> Hints:
-        """What `validate` looks at. Asked once, after `configure`."""
+        """What `validate` reads. Called once, after `configure`."""
         return Hints(access_headers=True, access_key_bytes=ALL, access_value_bytes=ALL)
 
     def check(self, text: str) -> None:
-        """Look at a topic's ``record.validation.policy`` before it is used.
+        """Check the argument that a topic's ``record.validation.policy`` gives this policy, before it is used.
 
         Raises:
-            ValueError: this policy cannot mean anything by it.
+            ValueError: the argument is invalid; the text names the remedy.
         """
 
     def validate(self, topic: TopicMetadata, record: Record) -> None:
-        """Let the record pass by returning. Without any hint it is asked once for the batch, and sees no record.
+        """Accept the record by returning. A policy without hints is called once for the batch, and sees no record.
 
-        The record may be looked at until this returns, not kept.
+        The record must not be kept after this returns.
 
         Raises:
-            InvalidRecordError: the whole batch of this partition is refused (KIP-467).
-            Unresolved: it cannot be said before ``resolve(key)`` is done.
+            InvalidRecordError: the record is rejected, and with it the batch (KIP-467).
+            Unresolved: the policy cannot decide before ``resolve(key)`` has finished.
         """
         raise NotImplementedError
 
     async def resolve(self, key: object) -> None:
-        """Fetch what an `Unresolved` asked for. Whatever it raises counts as this policy's failure."""
+        """Fetch what `Unresolved` named. Any exception counts as a failure of this policy."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of what `configure` took."""
+        """Release what `configure` acquired."""
 
 
 class BatchPolicy(Protocol):
     """The second form, for policies whose loop over the records is compiled: a whole batch in one call.
 
-    A policy that has this method is never asked record by record.
+    `validate` of a policy that has this method is not called.
     """
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
-        """The records that are refused; none: all may pass. Written with ``yield`` it stops where enough are known."""
+        """The rejected records; empty: the batch is accepted. A generator is stopped after `MAX_REJECTIONS`."""
         ...
 
 
 class HeaderPolicy(Protocol):
-    """A third form, beside or instead of the others: what the batch's own header says is enough to refuse it.
+    """A third form, in addition to the others or instead of them: the batch's header is enough to reject it.
 
-    All these are asked before anything is decompressed; where one refuses the batch nothing is.
+    Headers are validated before decompression; a rejected batch is not decompressed.
     """
 
     def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Iterable[Fault]:
-        """What is wrong with the batch; empty: it may pass."""
+        """What is wrong with the batch; empty: it is accepted."""
         ...

@@ -1,4 +1,4 @@
-"""Where the classes of policies come from."""
+"""The kind of plug-in that policies are: built-ins, entry points, base class and hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For authors of policies: run one on records, in a real batch and behind its hints, without a proxy.
+"""For authors of policies: run a policy on records, in a real batch and with its hints applied, without a proxy.
 
 >>> check("require_header:trace-id", value=b"{}", headers={"trace-id": b"1"})
 >>> check("require_header:trace-id", value=b"{}", topic="orders")
@@ -16,7 +16,7 @@ from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import RecordValidationPolicy, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, Rejection, Rule
 
-LIMIT = 100 << 20  # bytes
+MAX_BATCH_BYTES = 100 << 20
 HeaderInput = Mapping[str, bytes | None] | Sequence[tuple[str | bytes, bytes | None]]
 
 
@@ -26,7 +26,7 @@ class Example:
 
     value: bytes | None = b""
     key: bytes | None = None
-    headers: HeaderInput = field(default_factory=dict)  # pairs where one key is there several times
+    headers: HeaderInput = field(default_factory=dict)  # a mapping, or pairs if a key occurs several times
     timestamp: int = 0  # ms since 1970
 
 
@@ -40,40 +40,40 @@ def check(
     topic: str = "topic",
     argument: str = "",
 ) -> str | None:
-    """What the client is told of this record, None where it may pass.
+    """The message that the client gets if the record is rejected; None if it is accepted.
 
     Args:
-        policy: configured and ready, or what a topic's ``record.validation.policy`` would say, such as ``"json"``.
-        value: of the record, as are the others; ``timestamp`` in ms since 1970.
+        policy: a configured policy, or a topic's ``record.validation.policy``, such as ``"json"``.
+        value: of the record, as ``key``, ``headers`` and ``timestamp`` (ms since 1970) are.
         topic: the name of the topic.
-        argument: what the topic gives the policy; for a policy, not for a text.
+        argument: the policy's argument, if ``policy`` is not a string.
 
     Raises:
-        ValueError: the policy cannot mean anything by its argument, or there is none of that name.
+        ValueError: the argument is invalid, or the policy is unknown.
         ResolveRequired: the policy raised `Unresolved`; await its `resolve` and check again.
-        PolicyFailedError: it raised anything else, or looked at what its hints do not name.
+        PolicyFailedError: the policy raised anything else, or read something that its hints do not name.
     """
-    refusals = check_batch(policy, [Example(value, key, headers, timestamp)], topic=topic, argument=argument)
-    return refusals[0].message if refusals else None
+    rejections = check_batch(policy, [Example(value, key, headers, timestamp)], topic=topic, argument=argument)
+    return rejections[0].message if rejections else None
 
 
 def check_batch(
     policy: RecordValidationPolicy | str, examples: Iterable[Example], *, topic: str = "topic", argument: str = ""
 ) -> list[Rejection]:
-    """What is refused of these records, sent as one batch. Arguments and errors are those of `check`."""
-    plan = PolicyCatalog({}).plan(policy) if isinstance(policy, str) else _alone(policy, argument)
+    """The rejections of these records, sent as one batch. Arguments and errors are those of `check`."""
+    plan = PolicyCatalog({}).plan(policy) if isinstance(policy, str) else _plan_of(policy, argument)
     return check_plan(plan, examples, topic)
 
 
 def check_plan(plan: Plan, examples: Iterable[Example], topic: str) -> list[Rejection]:
-    """What a plan refuses of these records, sent as one batch to the topic's partition 0."""
-    given = list(examples)
-    base = min((example.timestamp for example in given), default=0)
-    (batch,) = batches(build_batch([_record(example, base) for example in given], base_timestamp=base))
-    return plan.validate(TopicMetadata(topic, 0, NO_ID, ""), batch, LIMIT)
+    """The rejections of these records, sent as one batch to partition 0 of the topic."""
+    records = list(examples)
+    base = min((example.timestamp for example in records), default=0)
+    (batch,) = batches(build_batch([_record(example, base) for example in records], base_timestamp=base))
+    return plan.validate(TopicMetadata(topic, 0, NO_ID, ""), batch, MAX_BATCH_BYTES)
 
 
-def _alone(policy: RecordValidationPolicy, argument: str) -> Plan:
+def _plan_of(policy: RecordValidationPolicy, argument: str) -> Plan:
     policy.check(argument)
     return Plan((Rule(type(policy).__name__, policy, argument, hints=policy.hints()),))
 

@@ -1,1 +1,1 @@
-"""The policies that the sidecar brings."""
+"""The built-in policies."""

@@ -1,4 +1,4 @@
-"""Conditions in the Common Expression Language over what a record holds (docs/decisions/0008-cel.md)."""
+"""Conditions on records, in the Common Expression Language (docs/decisions/0008-cel.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
 
 
 def _text(data: bytes | None) -> str | bytes | None:
-    """Text where it is UTF-8; CEL compares text with text and bytes with bytes."""
+    """Text if the data is UTF-8, else bytes: CEL compares text with text and bytes with bytes."""
     try:
         return data if data is None else data.decode()
     except UnicodeDecodeError:
@@ -55,7 +55,7 @@ def _timestamp(topic: TopicMetadata, record: Record) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One name that an expression may use."""
+    """One name that expressions can use."""
 
     type: Any
     hints: Hints
@@ -94,11 +94,11 @@ def compile_program(text: str) -> Program:
     """An expression, compiled and checked against the types of the variables.
 
     Raises:
-        ValueError: it is no CEL, uses an unknown name, or does not say yes or no.
+        ValueError: the expression is not valid CEL, uses an unknown name, or its result is not a boolean.
     """
     expression = _compile(text, VARIABLES)
     if expression.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
-        raise ValueError(f"{quote(text)} gives {expression.return_type().name()}: write a condition, true or false")
+        raise ValueError(f"{quote(text)} returns {expression.return_type().name()}: write a condition, true or false")
     return Program(expression, {name: about for name, about in VARIABLES.items() if _uses(text, name)})
 
 
@@ -107,12 +107,12 @@ def _compile(text: str, variables: Mapping[str, Variable]) -> Any:
     try:
         return environment.compile(text)
     except RuntimeError as error:
-        told = str(error).partition("ERROR: <input>:")[2] or str(error)
-        raise ValueError(f"{quote(text)} is no CEL: {told.splitlines()[0]}") from error
+        detail = str(error).partition("ERROR: <input>:")[2] or str(error)
+        raise ValueError(f"{quote(text)} is not valid CEL: {detail.splitlines()[0]}") from error
 
 
 def _uses(text: str, name: str) -> bool:
-    """Whether an expression that compiles does not without this variable."""
+    """Whether an expression uses a variable: without it, the expression does not compile."""
     try:
         _compile(text, {other: variable for other, variable in VARIABLES.items() if other != name})
     except ValueError:
@@ -122,16 +122,16 @@ def _uses(text: str, name: str) -> bool:
 
 class CelSettings(Settings):
     expression: str | None = None
-    """The condition; without it, it is the policy's argument."""
+    """The condition; if not set, the policy's argument is."""
     message: str | None = None
-    """What the client is told where the condition is false. Default: the condition."""
+    """The message for the client if the condition is false. Default: the condition."""
 
 
 class Cel(RecordValidationPolicy):
-    """An expression is true of every record; what cannot be evaluated is not true."""
+    """The expression is true for every record; one that it cannot be evaluated for is rejected."""
 
     settings = CelSettings()
-    records_at_once = 20  # a condition with loops can take a millisecond for a record
+    records_at_once = 20  # a condition with loops can take a millisecond per record
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = read_settings(CelSettings, configs)
@@ -154,7 +154,7 @@ class Cel(RecordValidationPolicy):
         values = {name: variable.read(topic, record) for name, variable in condition.used.items()}
         try:
             result = condition.expression.eval(data=values)
-        except RuntimeError as error:  # more steps than CEL's budget, or what it cannot convert
+        except RuntimeError as error:  # more steps than CEL's budget, or a value that it cannot convert
             raise InvalidRecordError(self._message(topic, text), "not_evaluated") from error
         if result.value() is True:
             return

@@ -1,4 +1,4 @@
-"""Which headers records must have, may have, and what may stand in them."""
+"""Required headers, allowed headers, and patterns for their values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class HeadersSettings(Settings):
     required: tuple[str, ...] = ()
     """Keys of headers that every record must have."""
     allowed: tuple[str, ...] | None = None
-    """Keys of the only other headers that a record may have; those in `required` and `values` may always be there."""
+    """Keys of the only other headers that a record may have; those in `required` and `values` are always allowed."""
     values: dict[str, Pattern] = {}  # noqa: RUF012 - pydantic copies it
-    """What the values of a header must match as a whole, by its key; null matches nothing."""
+    """Patterns that the whole value of a header must match, by the header's key; null matches no pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The settings as bytes, as headers have them."""
+    """The settings with keys as bytes, as in records."""
 
     required: tuple[bytes, ...]
     allowed: frozenset[bytes] | None
@@ -37,14 +37,14 @@ class _Compiled:
 
 
 class Headers(RecordValidationPolicy):
-    """Every record has the required headers, none that is not allowed, and in each what its pattern says."""
+    """Every record has the required headers and only allowed ones, and their values match the patterns."""
 
     settings = HeadersSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(HeadersSettings, configs)
         if own == HeadersSettings():
-            raise ValueError("demands nothing: set required, allowed or values")
+            raise ValueError("has no effect: set required, allowed or values")
         named = {key.encode() for key in (*own.required, *own.values, *(own.allowed or ()))}
         self._compiled = _Compiled(
             tuple(key.encode() for key in own.required),
@@ -75,8 +75,8 @@ class Headers(RecordValidationPolicy):
                 key = header.key_bytes
                 if allowed is not None and key not in allowed:
                     yield Fault(record.index, foreign, "header_not_allowed")
-                fits = values.get(key)
-                if fits is not None and (header.value is None or not fits(header.value)):
+                matches = values.get(key)
+                if matches is not None and (header.value is None or not matches(header.value)):
                     name = key.decode()
                     message = PATTERN % (topic, name, self.settings.values[name])
                     yield Fault(record.index, message, "header_value")

@@ -1,4 +1,4 @@
-"""Values and keys that are JSON; what that means is defined in `kafka_sidecar.codec.json.syntax`."""
+"""Values and keys that are JSON, as `kafka_sidecar.codec.json.syntax` defines it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "bot
 
 class WellFormedJsonSettings(Settings):
     part: Literal["value", "key", "both"] = "value"
-    """What has to be JSON."""
+    """What must be JSON."""
     allow_null: bool = True
-    """Whether null passes: a tombstone, or a record without a key. It is not the JSON text `null`, which is JSON."""
+    """Whether null is accepted: a tombstone, or a record without a key. The JSON text `null` is always accepted."""
     unique_keys: bool = False
-    """Whether an object that has a key twice is refused: readers keep the first, the last, or refuse."""
+    """Whether an object with a duplicate key is rejected: parsers keep the first, the last, or fail."""
     exact_numbers: bool = False
-    """Whether integers beyond 2^53 - 1 and numbers beyond a double are refused: readers change them."""
+    """Whether integers beyond 2^53 - 1 and numbers beyond a double are rejected: parsers change them."""
     max_depth: int = Field(default=128, ge=0, le=MAX_NESTING)
     """How deep arrays and objects may be nested."""
 
 
 class WellFormedJson(RecordValidationPolicy):
-    """The value, the key or both are one well-formed JSON text in UTF-8, in which readers agree."""
+    """The value, the key or both are one well-formed JSON text in UTF-8."""
 
     settings = WellFormedJsonSettings()
     records_at_once = 10_000  # the loop is compiled
@@ -57,33 +57,33 @@ class WellFormedJson(RecordValidationPolicy):
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
         own, parts = self.settings, PARTS[self.settings.part]
         if own.unique_keys or own.exact_numbers or len(parts) > 1:
-            return self._in_all_respects(topic.topic, records)
-        unread = self._find_unread(records, parts[0])
-        return [self._fault(topic.topic, parts[0], index, told) for index, told in unread] if unread else ()
+            return self._find_all(topic.topic, records)
+        invalid = self._find_invalid(records, parts[0])
+        return [self._fault(topic.topic, parts[0], index, error) for index, error in invalid] if invalid else ()
 
-    def _find_unread(self, records: Records, part: Part) -> list[tuple[int, str | None]]:
+    def _find_invalid(self, records: Records, part: Part) -> list[tuple[int, str | None]]:
         own = self.settings
         return find_not_json(records, part == "key", own.max_depth, not own.allow_null, MAX_REJECTIONS)
 
-    def _in_all_respects(self, topic: str, records: Records) -> Iterator[Fault]:
+    def _find_all(self, topic: str, records: Records) -> Iterator[Fault]:
         own = self.settings
         for part in PARTS[own.part]:
-            unread = self._find_unread(records, part)
-            for index, told in unread:
-                yield self._fault(topic, part, index, told)
+            invalid = self._find_invalid(records, part)
+            for index, error in invalid:
+                yield self._fault(topic, part, index, error)
             if own.unique_keys or own.exact_numbers:
-                yield from self._ambiguous(topic, records, part, {index for index, _ in unread})
+                yield from self._ambiguous(topic, records, part, {index for index, _ in invalid})
 
-    def _fault(self, topic: str, part: Part, index: int, told: str | None) -> Fault:
-        if told is None:
+    def _fault(self, topic: str, part: Part, index: int, error: str | None) -> Fault:
+        if error is None:
             return Fault(index, NULL % (topic, part), f"null_{part}")
-        return Fault(index, SYNTAX % (topic, part, told), "not_json")
+        return Fault(index, SYNTAX % (topic, part, error), "not_json")
 
-    def _ambiguous(self, topic: str, records: Records, part: Part, unread: set[int]) -> Iterator[Fault]:
-        """Of JSON alone: what is in it where readers disagree."""
+    def _ambiguous(self, topic: str, records: Records, part: Part, invalid: set[int]) -> Iterator[Fault]:
+        """Faults of well-formed JSON that parsers treat differently."""
         unique, exact = self.settings.unique_keys, self.settings.exact_numbers
         for record in records:
-            text = None if record.index in unread else record.key if part == "key" else record.value
+            text = None if record.index in invalid else record.key if part == "key" else record.value
             if text is None:
                 continue
             if unique and has_duplicate_key(text):

@@ -1,4 +1,4 @@
-"""Records that must have a key, or one of a certain form."""
+"""Records must have a key, or one that matches a pattern."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PATTERN = "Topic %s requires record keys to match: %s"
 
 class KeySettings(Settings):
     required: bool = True
-    """Whether records without a key (null; an empty key is one) are refused."""
+    """Whether records without a key are rejected: those whose key is null, not those whose key is empty."""
     pattern: Pattern | None = None
-    """What a key must match as a whole, where the topic gives no pattern as the policy's argument."""
+    """A pattern that the whole key must match, if the topic gives none as the policy's argument."""
 
 
 class Key(RecordValidationPolicy):
-    """Records have a key, and it matches a pattern: the policy's argument, or the configured one."""
+    """Every record has a key, which matches a pattern: the policy's argument, or the configured one."""
 
     settings = KeySettings()
 
@@ -39,7 +39,7 @@ class Key(RecordValidationPolicy):
         if pattern:
             compile_pattern(pattern)
         elif not self.settings.required:
-            raise ValueError("demands nothing: set required or pattern, or write key:PATTERN")
+            raise ValueError("has no effect: set required or pattern, or write key:PATTERN")
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         if self.settings.required:
@@ -54,8 +54,8 @@ class Key(RecordValidationPolicy):
 
 
 def _unmatched(message: str, records: Records, pattern: str) -> Iterator[Fault]:
-    fits = compile_pattern(pattern)
+    matches = compile_pattern(pattern)
     for record in records:
         key = record.key
-        if key is not None and not fits(key):
+        if key is not None and not matches(key):
             yield Fault(record.index, message, "key_pattern")

@@ -1,4 +1,4 @@
-"""Limits on sizes and counts that are tighter than the broker's."""
+"""Limits on sizes and counts, tighter than the broker's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNT = "Topic %s requires %s to have at most %d %s"
 
 class LimitsSettings(Settings):
     max_record_bytes: Size | None = None
-    """Key, value and headers together, as they are written in the batch before it is compressed."""
+    """Key, value and headers of a record together, encoded and before compression."""
     max_key_bytes: Size | None = None
     """The key."""
     max_value_bytes: Size | None = None
@@ -42,26 +42,26 @@ class LimitsSettings(Settings):
 
 
 class Limits(RecordValidationPolicy):
-    """No record, key, value or header is too large, no record has too many headers, no batch too many records."""
+    """Records, keys, values and headers are not too large, and there are not too many headers or records."""
 
     settings = LimitsSettings()
-    _sizes_in_bytes: Mapping[str, int] = {}
+    _max_bytes: Mapping[str, int] = {}
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(LimitsSettings, configs)
         if own == LimitsSettings():
-            raise ValueError(f"sets no limit: set one of {', '.join(LimitsSettings.model_fields)}")
+            raise ValueError(f"has no effect: set one of {', '.join(LimitsSettings.model_fields)}")
         limits = {
             "key": own.max_key_bytes,
             "value": own.max_value_bytes,
             "record": own.max_record_bytes,
         }
-        self._sizes_in_bytes = {part: limit for part, limit in limits.items() if limit is not None}
+        self._max_bytes = {part: limit for part, limit in limits.items() if limit is not None}
 
     def hints(self) -> Hints:
         own = self.settings
         return Hints(
-            access_metadata=bool(self._sizes_in_bytes),
+            access_metadata=bool(self._max_bytes),
             access_headers=own.max_headers is not None or own.max_header_bytes is not None,
         )
 
@@ -69,33 +69,31 @@ class Limits(RecordValidationPolicy):
         reject_argument(text)
 
     def validate_header(self, topic: TopicMetadata, header: BatchHeader) -> Sequence[Fault]:
-        most = self.settings.max_records
-        if most is None or header.count <= most:
+        max_records = self.settings.max_records
+        if max_records is None or header.count <= max_records:
             return ()
-        return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", most, "records"), "batch_count")]
+        return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", max_records, "records"), "batch_count")]
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
         own = self.settings
-        faults = self._sizes(topic.topic, records) if self._sizes_in_bytes else []
+        faults = self._sizes(topic.topic, records) if self._max_bytes else []
         if own.max_headers is None and own.max_header_bytes is None:
             return faults
-        most = -1 if own.max_headers is None else own.max_headers
-        largest = -1 if own.max_header_bytes is None else own.max_header_bytes
-        return chain(faults, _headers(topic.topic, records, most, largest))
+        return chain(faults, _headers(topic.topic, records, own.max_headers, own.max_header_bytes))
 
     def _sizes(self, topic: str, records: Records) -> list[Fault]:
-        limits = self._sizes_in_bytes
+        limits = self._max_bytes
         return [
             Fault(index, SIZE % (topic, part, limits[part]), f"{part}_size")
             for index, part in records.larger_than(**limits, max_results=MAX_REJECTIONS)
         ]
 
 
-def _headers(topic: str, records: Records, most: int, largest: int) -> Iterator[Fault]:
-    """The records with more than ``most`` headers or one of more than ``largest`` bytes; -1: no limit."""
+def _headers(topic: str, records: Records, max_headers: int | None, max_bytes: int | None) -> Iterator[Fault]:
+    """Faults of records with too many headers, or one that is too large."""
     for record in records:
         headers = record.headers
-        if 0 <= most < len(headers):
-            yield Fault(record.index, COUNT % (topic, "records", most, "headers"), "header_count")
-        elif largest >= 0 and any(len(one.key_bytes) + len(one.value or b"") > largest for one in headers):
-            yield Fault(record.index, SIZE % (topic, "headers each", largest), "header_size")
+        if max_headers is not None and len(headers) > max_headers:
+            yield Fault(record.index, COUNT % (topic, "records", max_headers, "headers"), "header_count")
+        elif max_bytes is not None and any(len(one.key_bytes) + len(one.value or b"") > max_bytes for one in headers):
+            yield Fault(record.index, SIZE % (topic, "headers each", max_bytes), "header_size")

@@ -1,4 +1,4 @@
-"""Regular expressions whose time grows with their input and no faster: RE2 (docs/decisions/0008-cel.md)."""
+"""Regular expressions that run in linear time: RE2 (docs/decisions/0008-cel.md)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pydantic import AfterValidator
 
 from kafka_sidecar.plugins.settings import quote
 
-Matches = Callable[[bytes], object]  # truthy where the pattern fits
+Matches = Callable[[bytes], object]  # truthy if the pattern matches
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # they are raised
-_OPTIONS.max_mem = 1 << 20  # bytes that one pattern may take
-_OPTIONS.never_capture = True  # nobody asks for groups
+_OPTIONS.max_mem = 1 << 20  # bytes for one pattern
+_OPTIONS.never_capture = True  # groups are not used
 
 
 @lru_cache(256)
 def compile_pattern(pattern: str) -> Matches:
-    """A test whether a pattern fits all of some bytes, which are taken for UTF-8; what is none fits no ``.``.
+    """A function that says whether a pattern matches all of some bytes, read as UTF-8; ``.`` matches no invalid byte.
 
-    >>> fits = compile_pattern("[a-z]+-[0-9]+")
-    >>> bool(fits(b"orders-17")), bool(fits(b"orders-17 and more"))
+    >>> matches = compile_pattern("[a-z]+-[0-9]+")
+    >>> bool(matches(b"orders-17")), bool(matches(b"orders-17 and more"))
     (True, False)
 
     Raises:
-        ValueError: it is no pattern of RE2.
+        ValueError: the pattern is not valid in RE2.
     """
     try:
         matches: Matches = re2.compile(pattern, _OPTIONS).fullmatch
     except re2.error as error:
-        told = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        raise ValueError(f"{quote(pattern)} is no regular expression of RE2: {told}; RE2 has no look-around") from error
+        detail = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise ValueError(f"{quote(pattern)} is not valid in RE2: {detail}; RE2 has no look-around") from error
     return matches
 
 

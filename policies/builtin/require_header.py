@@ -1,4 +1,4 @@
-"""Only records with a certain header: the sample policy of KIP-940."""
+"""Records must have a certain header: the sample policy of KIP-940."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kafka_sidecar.policies.contract import MAX_REJECTIONS, Fault, Hints, Record
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
 
-MESSAGE = "Topic %s requires records to contain a header with key: %s"  # word for word the KIP's
+MESSAGE = "Topic %s requires records to contain a header with key: %s"  # the KIP's text
 
 
 class RequireHeaderSettings(Settings):
     key: str | None = None
-    """The header that records must have where the topic does not name one as the policy's argument."""
+    """Key of the required header, if the topic gives none as the policy's argument."""
 
 
 class RequireHeader(RecordValidationPolicy):
-    """Every record has a header whose key is the policy's argument; its value may be anything, also null."""
+    """Every record has a header whose key is the policy's argument; its value may be anything, including null."""
 
     settings = RequireHeaderSettings()
     records_at_once = 10_000  # the loop is compiled
@@ -33,7 +33,7 @@ class RequireHeader(RecordValidationPolicy):
 
     def check(self, text: str) -> None:
         if not self._key(text):
-            raise ValueError("which header? write require_header:trace-id, or set key under policies:")
+            raise ValueError("no header key: write require_header:trace-id, or set key under policies:")
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> list[Fault]:
         key = self._key(topic.validation_policy)

@@ -1,4 +1,4 @@
-"""Timestamps that are neither too old nor too far ahead of the clock."""
+"""Timestamps must not be too old, nor too far ahead of the clock."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TimestampSettings(Settings):
     after_max: Milliseconds | None = Field(default="1h", validate_default=True)
     """How far ahead of the clock a timestamp may be. Kafka: `message.timestamp.after.max.ms`."""
     required: bool = False
-    """Whether records without a timestamp (-1) are refused."""
+    """Whether records without a timestamp (-1) are rejected."""
 
 
 class Timestamp(RecordValidationPolicy):
-    """The timestamp that the producer gave a record lies within a window around the sidecar's clock."""
+    """The timestamp that the producer set is within a window around the sidecar's clock."""
 
     settings = TimestampSettings()
 
@@ -41,7 +41,7 @@ class Timestamp(RecordValidationPolicy):
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(TimestampSettings, configs)
         if own.before_max is None and own.after_max is None and not own.required:
-            raise ValueError("demands nothing: set before_max, after_max or required")
+            raise ValueError("has no effect: set before_max, after_max or required")
 
     def hints(self) -> Hints:
         return Hints(access_metadata=True)

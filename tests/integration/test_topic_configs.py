@@ -140,7 +140,7 @@ def test_a_topic_is_made_with_its_policy_by_an_admin_client(site: Site) -> None:
     with pytest.raises(KafkaException) as refused:
         made["not-made"].result(LIMIT_S)
     assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
-    assert "there is no policy 'no-such-policy'" in refused.value.args[0].str()
+    assert "unknown policy 'no-such-policy'" in refused.value.args[0].str()
     assert "not-made" not in admin.list_topics(timeout=LIMIT_S).topics
     eventually(lambda: send(site.other, "made", {"trace-id": "1"}), lambda error: error is None, "made has a leader")
     assert is_guarded(site.one, "made")
@@ -157,7 +157,7 @@ def test_kafka_topics_itself_lets_nobody_name_a_config_that_kafka_does_not_have(
 def test_what_the_policies_or_the_broker_refuse_is_not_set(site: Site) -> None:
     topic = site.topic("refused")
     for setting, why in (
-        (f"{POLICY}=no-such-policy", "InvalidConfigurationException: .*there is no policy 'no-such-policy'"),
+        (f"{POLICY}=no-such-policy", "InvalidConfigurationException: .*unknown policy 'no-such-policy'"),
         (f"{POLICY}={NEEDS_HEADER},retention.ms=soon", "InvalidConfigurationException: Invalid value soon"),
         (f"{POLICY}={NEEDS_HEADER},no.such.config=1", "InvalidConfigurationException: Unknown topic config name"),
     ):

@@ -285,9 +285,9 @@ def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None
         (one("Misspells"), r"Misspells .*: on_sent\(\) is not a hook: did you mean on_send\(\)\?"),
         (one("SetsMisspelt"), r"SetsMisspelt: on_sent_batch\(\) is not a hook: did you mean on_send_batch\(\)\?"),
         (one("ConsumesOnly"), r"ConsumesOnly .*: on_send\(\) is never called: extend ProducerInterceptor"),
-        (one("NoInterceptor"), r"is no subclass of .*\.Interceptor"),
+        (one("NoInterceptor"), r"is not a subclass of .*\.Interceptor"),
         (one("Missing"), "the module has no such class"),
-        (InterceptorSettings("missing", "it"), "interceptor it: there is no interceptor 'missing'"),
+        (InterceptorSettings("missing", "it"), "interceptor it: unknown interceptor 'missing'"),
     ],
     ids=str,
 )

@@ -25,13 +25,13 @@ def test_an_interceptor_is_found_by_its_module_and_class() -> None:
 
 def test_a_name_that_nobody_has_is_told_with_those_that_there_are() -> None:
     with pytest.raises(
-        ValueError, match="there is no interceptor 'mask': set its type to module:Class, or to one of add_header"
+        ValueError, match="unknown interceptor 'mask': set its type to module:Class, or to one of add_header"
     ):
         INTERCEPTORS.find("mask")
 
 
 def test_a_policy_is_no_interceptor() -> None:
-    with pytest.raises(ValueError, match=r"interceptor class RequireHeader .* is no subclass of .*Interceptor"):
+    with pytest.raises(ValueError, match=r"interceptor class RequireHeader .* is not a subclass of .*Interceptor"):
         INTERCEPTORS.find("kafka_sidecar.policies.builtin.require_header:RequireHeader")
 
 

@@ -118,7 +118,7 @@ def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
     [
         ("import nothing_like_this", "cannot be imported: No module named 'nothing_like_this'"),
         ("1 / 0", "its module failed: ZeroDivisionError"),
-        ("Orders = 1", "is no subclass"),
+        ("Orders = 1", "is not a subclass"),
         ("", "has no such class"),
     ],
 )

@@ -39,4 +39,4 @@ def test_a_policy_that_says_nothing_sees_all_of_a_record() -> None:
 def test_a_refusal_carries_its_reason_beside_its_message() -> None:
     refused = InvalidRecordError("no", "size")
     assert (str(refused), refused.reason) == ("no", "size")
-    assert InvalidRecordError("no").reason == "refused"
+    assert InvalidRecordError("no").reason == "rejected"

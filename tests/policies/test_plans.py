@@ -70,7 +70,7 @@ class AskedByHeader(Asked):
         return self.faults
 
 
-def refuse(message: str, reason: str = "refused") -> Callable[[Any], None]:
+def refuse(message: str, reason: str = "rejected") -> Callable[[Any], None]:
     def validate(record: Any) -> None:
         raise InvalidRecordError(message, reason)
 
@@ -148,7 +148,7 @@ def test_contents_are_inflated_once_for_all_rules(batch: Batches, orders: TopicM
 
 def test_a_policy_without_hints_judges_the_batch_once(batch: Batches, orders: TopicMetadata) -> None:
     found = Plan((rule(Asked(refuse("closed"), Hints()), "closed"),)).validate(orders, batch({}, {}), LIMIT)
-    assert found == [Rejection(WHOLE_BATCH, "closed", "closed", "refused")]
+    assert found == [Rejection(WHOLE_BATCH, "closed", "closed", "rejected")]
 
 
 def test_a_batch_that_its_header_condemns_is_not_inflated(batch: Batches, orders: TopicMetadata) -> None:
@@ -263,7 +263,7 @@ def test_a_policy_that_gives_back_false_has_failed_and_refused_nothing(
 
     with pytest.raises(PolicyFailedError) as failed:
         Plan((rule(SaysFalse(hints=hints)),)).validate(orders, batch({}), LIMIT)
-    assert "raising InvalidRecordError" in str(failed.value.error)
+    assert "raise InvalidRecordError" in str(failed.value.error)
 
 
 def test_a_message_fits_any_answer(batch: Batches, orders: TopicMetadata) -> None:

@@ -111,10 +111,10 @@ def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[.
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('cel:"value.a >"', "is no CEL: 1:10: Syntax error"),
+        ('cel:"value.a >"', "is not valid CEL: 1:10: Syntax error"),
         ("cel:valu.a", "undeclared reference to 'valu.a'"),
         ('cel:"topic + 1 == 2"', "found no matching overload"),
-        ("cel:topic", "'topic' gives STRING: write a condition"),
+        ("cel:topic", "'topic' returns STRING: write a condition"),
         ("cel", "write one condition"),
     ],
 )
@@ -131,5 +131,5 @@ def test_a_configured_condition_takes_no_other() -> None:
 
 
 def test_a_configured_condition_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="policy it: '1 \\+' is no CEL"):
+    with pytest.raises(ValueError, match="policy it: '1 \\+' is not valid CEL"):
         PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})

@@ -122,5 +122,5 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], messag
 
 
 def test_a_topic_cannot_give_it_an_argument() -> None:
-    with pytest.raises(ValueError, match="takes no argument, but gets 'key'"):
+    with pytest.raises(ValueError, match="takes no argument, got 'key'"):
         PolicyCatalog({}).plan("json:key")

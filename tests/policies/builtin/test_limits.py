@@ -81,7 +81,7 @@ def test_limits_may_be_written_with_their_unit(refusals: Refusals) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "sets no limit: set one of max_record_bytes"),
+        ({}, "has no effect: set one of max_record_bytes"),
         ({"max_keys": 1}, "max_keys is not a setting; the settings are max_record_bytes"),
         ({"max_key_bytes": -1}, "max_key_bytes: write a number of bytes"),
         ({"max_headers": "many"}, "max_headers: "),
@@ -94,5 +94,5 @@ def test_what_cannot_be_a_limit_is_refused(settings: dict[str, Any], message: st
 
 def test_a_topic_cannot_give_it_an_argument() -> None:
     catalog = PolicyCatalog({"it": PolicySettings("limits", settings={"max_headers": 1})})
-    with pytest.raises(ValueError, match="policy it: takes no argument, but gets '5'"):
+    with pytest.raises(ValueError, match="policy it: takes no argument, got '5'"):
         catalog.plan("it:5")

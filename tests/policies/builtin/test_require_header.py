@@ -46,7 +46,7 @@ def test_it_looks_at_headers_alone() -> None:
 
 
 def test_a_policy_that_names_no_header_is_refused() -> None:
-    with pytest.raises(ValueError, match="policy require_header: which header"):
+    with pytest.raises(ValueError, match="policy require_header: no header key"):
         PolicyCatalog({}).plan("require_header")
 
 

@@ -115,7 +115,7 @@ def test_what_a_policy_needs_is_fetched(config: str) -> None:
     ("arguments", "records", "message"),
     [
         (["-"], "", "no policies to test: give --policy TEXT, or --config FILE and --topic NAME"),
-        (["-", "--policy", "nope"], "{}", "kafka-sidecar: --policy: there is no policy 'nope'"),
+        (["-", "--policy", "nope"], "{}", "kafka-sidecar: --policy: unknown policy 'nope'"),
         (["-", "--policy", "key"], "{}\n{", "-:2: is not JSON"),
         (["/no/such/file", "--policy", "key"], "", "/no/such/file: cannot be read: No such file or directory"),
         (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: topics: open* in "),
@@ -138,8 +138,8 @@ def test_an_invalid_policy_of_the_file_is_reported_with_the_file_and_not_the_fla
 
 def test_the_list_has_every_policy_with_its_origin_and_settings(config: str) -> None:
     result = run("list", "--config", config)
-    assert "key: built in; Records have a key" in result.stdout
-    assert f"small: configured in {config} as limits; No record, key" in result.stdout
+    assert "key: built in; Every record has a key" in result.stdout
+    assert f"small: configured in {config} as limits; Records, keys" in result.stdout
     assert f"buggy: configured in {config} as policies_on_trial:Buggy; no description" in result.stdout
     assert "    max_value_bytes (default: none): The value." in result.stdout.splitlines()
     assert "    after_max (default: 1h): " in result.stdout
@@ -188,5 +188,5 @@ def test_an_invalid_configuration_is_one_line_and_exit_code_2(tmp_path: Path) ->
     path.write_text("bootstrap_servers: a:1\ntopics: [{name: a, policy: nope}]")
     result = run("explain", "a", "--config", str(path))
     assert result.exit_code == 2
-    assert "topics: a: there is no policy 'nope'" in result.stderr
+    assert "topics: a: unknown policy 'nope'" in result.stderr
     assert len(result.stderr.splitlines()) == 1

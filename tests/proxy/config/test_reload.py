@@ -153,14 +153,14 @@ async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
 
 async def test_invalid_rules_are_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def apply(config: Config) -> None:
-        raise ConfigError("topics: orders: there is no policy 'told'")
+        raise ConfigError("topics: orders: unknown policy 'told'")
 
     path = tmp_path / "sidecar.yaml"
     written(path)
     async with watched(path, apply) as reload:
         reload.request()
         await until(lambda: REJECTED in caplog.messages)
-    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: there is no policy 'told'"
+    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: unknown policy 'told'"
 
 
 async def test_a_bug_in_a_reload_does_not_end_the_polling(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

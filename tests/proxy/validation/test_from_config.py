@@ -45,11 +45,11 @@ def test_a_facade_class_gets_every_topics_whole_string() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"policies": {"x": {"type": "nowhere:X"}}}, "policies: policy x: policy class X of module nowhere, among"),
-    ({"policies": {"x": {}}}, "policies: policy x: there is no policy 'x'"),
+    ({"policies": {"x": {}}}, "policies: policy x: unknown policy 'x'"),
     ({"policies": {"x": {"type": "support.policies:Told", "color": 1}}}, "policies: policy x: color: is not a setting"),
     ({"validation": {"class_name": "support.policies:None"}}, "policies: policy None: "),
-    ({"topics": [{"name": "orders", "policy": "nothing"}]}, "topics: orders: there is no policy 'nothing'"),
-    ({"topics": [{"name": "orders", "policy": "require_header:a,,"}]}, "topics: orders: 'require_header:a,,' is not"),
+    ({"topics": [{"name": "orders", "policy": "nothing"}]}, "topics: orders: unknown policy 'nothing'"),
+    ({"topics": [{"name": "orders", "policy": "require_header:a,,"}]}, "topics: orders: 'require_header:a,,' is"),
 ]
 
 
