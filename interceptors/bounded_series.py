@@ -1,4 +1,4 @@
-"""One figure for each topic or client, but not for more than an operator wants: clients choose both names."""
+"""A value for each topic or client, up to a limit: clients choose both names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kafka_sidecar.interceptors.metrics import Labels
 
 T = TypeVar("T")
 OTHER = "(other)"
-MAX_LABEL_CHARS = 100  # characters of a label
+MAX_LABEL_CHARS = 100
 
 
 class Series(Generic[T]):
-    """Values by their labels; once there are ``max_series``, labels that are new become `OTHER`, from the last one on.
+    """Values by labels. Beyond ``max_series``, new labels are replaced by `OTHER`, beginning with the last one.
 
     >>> series = Series(list, max_series=1)
     >>> for labels in ("orders", "app"), ("orders", "app 2"), ("customers", "app"):
@@ -28,15 +28,15 @@ class Series(Generic[T]):
         self._max_series = max_series
 
     def of(self, labels: Labels) -> T:
-        """The value of these labels, or of those that stand for them."""
+        """The value of these labels, or of those that replace them."""
         if (found := self.values.get(labels)) is not None:
             return found
-        for hidden in range(len(labels) + 1):  # room for as many again whose last label is OTHER
+        for hidden in range(len(labels) + 1):  # as many series again may have OTHER as the last label
             shown = tuple(label[:MAX_LABEL_CHARS] for label in labels[: len(labels) - hidden])
             own = shown + (OTHER,) * hidden
             if (found := self.values.get(own)) is not None:
                 return found
             if not shown or len(self.values) < self._max_series * (1 + hidden):
                 break
-        self.values[own] = made = self._kind()
-        return made
+        self.values[own] = value = self._kind()
+        return value

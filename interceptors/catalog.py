@@ -1,4 +1,4 @@
-"""The interceptors of one configuration, in its order, and which of them a topic has."""
+"""The interceptors of one configuration, in order, and those of each topic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 
-MAX_CACHED_TOPICS = 10_000  # of which is kept at hand which interceptors they have
+MAX_CACHED_TOPICS = 10_000  # clients choose the names
 
 
 @dataclass(frozen=True, slots=True)
 class InterceptorSettings:
-    """One interceptor as the configuration file has it."""
+    """One interceptor, as configured in the file."""
 
-    type: str  # a built-in's or entry point's name, or module:Class
+    type: str  # name of a built-in or an entry point, or module:Class
     name: str  # a label value of metrics
     topics: tuple[str, ...] = ("*",)
     class_path: str | None = None  # folders, zips and wheels, separated by ":"
@@ -42,10 +42,10 @@ class InterceptorCatalog:
     ) -> None:
         """Load and configure everything that the configuration names.
 
-        Those of the ``previous`` one whose settings have not changed go on as they are, with all that they know.
+        Interceptors of the ``previous`` catalog whose settings have not changed are kept, with their state.
 
         Raises:
-            ValueError: a class or a setting is wrong; one line with the interceptor's name and the remedy.
+            ValueError: a class or a setting is invalid; one line with the interceptor's name and the remedy.
         """
         known = list(previous._opened) if previous is not None else []
         self._opened: list[tuple[InterceptorSettings, Guard]] = []
@@ -58,20 +58,19 @@ class InterceptorCatalog:
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
         self.committers = Committers(tuple(self._of(ConsumerInterceptor)), max_metadata)
-        # Whether any topic can have interceptors for its producers, any that look at what is read, any that hide
-        # something of it, any for commits.
+        # Whether there are interceptors for any topic: of producers, of consumers, with fail_closed, of commits.
         self.intercept_producers = bool(self._producers.guards)
-        everywhere = Consumers(self._consumers.guards)
-        self.intercept_consumers, self.fail_closed = everywhere.needs_records, everywhere.fail_closed
+        consumers = Consumers(self._consumers.guards)
+        self.intercept_consumers, self.fail_closed = consumers.needs_records, consumers.fail_closed
         self.intercept_commits = bool(self.committers.pre_commit_guards or self.committers.on_commit_guards)
 
     def producers(self, topic: str) -> Producers | None:
-        """The interceptors of a topic's producers, None where there are none that have anything to do."""
+        """The interceptors of a topic's producers; None if there are none with a hook to call."""
         found = self._producers.of(topic)
         return found if found is not None and (found.needs_records or found.wants_acknowledgements) else None
 
     def consumers(self, topic: str) -> Consumers | None:
-        """The interceptors of a topic's consumers that look at records, None where there are none."""
+        """The interceptors of a topic's consumers; None if there are none with a hook for records."""
         found = self._consumers.of(topic)
         return found if found is not None and found.needs_records else None
 
@@ -83,7 +82,7 @@ T = TypeVar("T", Producers, Consumers)
 
 
 class _PerTopic(Generic[T]):
-    """Which of some interceptors a topic has."""
+    """The interceptors of each topic, cached."""
 
     def __init__(self, guards: tuple[Guard, ...], kind: type[T]) -> None:
         self.guards = guards
@@ -91,7 +90,7 @@ class _PerTopic(Generic[T]):
         self._found: dict[str, T | None] = {}
 
     def of(self, topic: str) -> T | None:
-        found = self._found  # may be another dict in the next line, for another thread
+        found = self._found  # another thread may replace the attribute
         if topic not in found:
             if len(found) >= MAX_CACHED_TOPICS:
                 self._found = found = {}
@@ -105,7 +104,7 @@ def _open(setting: InterceptorSettings, report: Report) -> Guard:
     if fault := _find_fault(interceptor, hints):
         raise ValueError(f"interceptor {setting.name}: {setting.type}: {fault}")
     guard = Guard(setting.name, interceptor, hints, report, setting.topics, setting.limits)
-    # Once the last request that it serves is done, or at the end of the program.
+    # Called when the last request that uses the guard has ended, or at the end of the program.
     guard.close = weakref.finalize(guard, _close, setting.name, interceptor, report)
     return guard
 
@@ -113,16 +112,16 @@ def _open(setting: InterceptorSettings, report: Report) -> Guard:
 def _close(name: str, interceptor: Interceptor, report: Report) -> None:
     try:
         interceptor.close()
-    except BaseException as error:  # noqa: BLE001 - whatever it raises must not reach others
+    except BaseException as error:  # noqa: BLE001 - a failure must not affect others
         report.failed(name, "close", error)
 
 
 def _find_fault(interceptor: Interceptor, hints: object) -> str | None:
-    """What is wrong with an interceptor that would show only with the first record, or never."""
+    """A fault that would otherwise appear only with the first record, or never."""
     if not isinstance(interceptor, ProducerInterceptor | ConsumerInterceptor):
         return "is neither a ProducerInterceptor nor a ConsumerInterceptor"
     if not isinstance(hints, Hints):
-        return "hints() gave no Hints"
+        return "hints() did not return Hints"
     if not isinstance(hints.topics, tuple | list) or not all(isinstance(name, str) for name in hints.topics):
-        return 'hints() gave topics that are no tuple of names, such as ("orders-*",)'
+        return 'hints(): topics must be a tuple of names, such as ("orders-*",)'
     return None

@@ -1,7 +1,7 @@
-"""The contracts of KIP-42, KIP-512 and KIP-547 between the sidecar and those who write interceptors.
+"""The contract of KIP-42, KIP-512 and KIP-547 between the sidecar and authors of interceptors.
 
-Names and meanings are the KIPs'; docs/reference/interceptors.md says point by point what a proxy cannot keep. An
-interceptor may be called from several threads, one call at a time for each direction of a connection (KIP-42).
+Names and meanings are the KIPs'; docs/reference/interceptors.md lists where a proxy must differ. An interceptor is
+called from several threads, one call at a time for each direction of a connection.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ __all__ = [
 
 
 class SendError(Exception):
-    """A record was not written, or nobody knows. The text is that of the answer that the client gets."""
+    """A record was not written, or may not have been. The text is that of the response to the client."""
 
     def __init__(
         self, message: str, code: int = UNKNOWN, retriable: bool = False, bad_records: Mapping[int, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.code = code  # Kafka's error code; -1: there was no answer, or the record is not to blame
-        self.retriable = retriable  # the client may send the record again; interceptors then see it again
-        self.bad_records = bad_records or {}  # those to blame (KIP-467): place in the batch, and what is wrong
+        self.code = code  # Kafka's error code; -1: there was no response, or other records are invalid
+        self.retriable = retriable  # whether the client may send the record again, which is intercepted again
+        self.bad_records = bad_records or {}  # the invalid ones (KIP-467): index in the batch -> message
 
     def of(self, index: int) -> SendError:
-        """What one record of the batch failed with: where others are to blame, no more than that (as in Kafka)."""
+        """The error of one record of the batch; if only other records are invalid, it says no more (as in Kafka)."""
         if not self.bad_records:
             return self
         if index in self.bad_records:
             return SendError(self.bad_records[index], self.code, self.retriable)
-        return SendError("it was part of a batch with records that were refused")
+        return SendError("other records of its batch were rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ class Hints:
     """What an interceptor needs."""
 
     topics: tuple[str, ...] = ("*",)
-    """Names of topics it is for, with * and ? as in a shell. The configuration may narrow this down."""
+    """Topics that it is for, with * and ? as in a shell. The configuration can restrict it to some of them."""
     wants_records: bool = True
-    """Whether it looks at records: if not, nothing is decompressed for it; it gets no `on_send` and no `on_consume`."""
+    """Whether it reads records. If not, `on_send` and `on_consume` are not called, and no batch is decompressed."""
     fail_closed: bool = False
     """Whether consumers get nothing that this interceptor failed on; set it if the interceptor hides data. It is then
-    never disabled. Otherwise a failure is counted, and the records go on without this interceptor's changes."""
+    never disabled. Otherwise a failure is counted, and the records are forwarded without this interceptor's changes."""
 
 
-class RecordBatch(NamedTuple):  # one is made for each hook and batch: a third of what a frozen dataclass costs
-    """A batch of records on its way, as interceptors see it that take it as a whole."""
+class RecordBatch(NamedTuple):  # created for each hook and batch, at a third of the cost of a frozen dataclass
+    """A batch of records, for hooks that take it as a whole."""
 
     topic: str
     partition: int
@@ -88,30 +88,30 @@ class RecordBatch(NamedTuple):  # one is made for each hook and batch: a third o
 
 
 class AcknowledgedBatch(NamedTuple):
-    """What became of a batch."""
+    """The result of sending a batch."""
 
     topic: str
     partition: int
     count: int  # type: ignore[assignment] # of records; tuple has a method of that name
     context: Context
-    sent_at: int  # ms since 1970, by the context's clock: when the sidecar let it go to the broker
+    sent_at: int  # ms since 1970, by the context's clock: when the sidecar sent it to the broker
     base_offset: int = UNKNOWN
     log_append_time: int = UNKNOWN  # ms since 1970
-    took_us: int = UNKNOWN  # microseconds since it was sent, by a clock that is never set
+    took_us: int = UNKNOWN  # microseconds since it was sent, by a monotonic clock
 
 
 class Interceptor:
-    """What both kinds have in common. One object serves all connections."""
+    """Base of both kinds. One object serves all connections."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Take the settings from the configuration file. Called once, before anything else.
 
         Raises:
-            ValueError: a setting is wrong; the text names it and the remedy.
+            ValueError: a setting is invalid; the text names it and the remedy.
         """
 
     def hints(self) -> Hints:
-        """What it needs. Asked once, after `configure`."""
+        """What it needs. Called once, after `configure`."""
         return Hints()
 
     def metrics(self) -> Iterable[Metric]:
@@ -119,71 +119,72 @@ class Interceptor:
         return ()
 
     def close(self) -> None:
-        """Let go of what `configure` took. Called once, after the last connection that it serves has ended."""
+        """Release what `configure` acquired. Called once, after the last request that uses it."""
 
 
 class ProducerInterceptor(Interceptor):
-    """Sees each record on its way to a broker, and what became of it (KIP-42). Whatever it raises is counted, told and
-    otherwise ignored: it cannot fail a request."""
+    """Sees each produced record, and its result (KIP-42). An exception is counted and logged; it cannot fail a
+    request."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record, or `ProducerRecord.replace` of it; its headers may be changed in place.
+        """Return the record, or `ProducerRecord.replace` of it; its headers may be changed in place.
 
-        Topic and partition cannot change here: the client has chosen them. A client that sends a record again, as after
-        a lost connection, has it intercepted again.
+        Topic and partition cannot be changed. A record that the client sends again, as after a lost connection, is
+        intercepted again.
         """
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
-        """The record was written, or ``exception`` says why not. Must be fast: the answer waits for it."""
+        """The record was written, or ``exception`` says why not. Must be fast: it delays the response."""
 
     def on_acknowledgement_with_headers(
         self, metadata: RecordMetadata, exception: Exception | None, headers: Headers
     ) -> None:
         """As `on_acknowledgement`, which this calls, with the headers as they were sent, read-only (KIP-512).
 
-        They are kept only for those who override this.
+        Headers are kept only for interceptors that override this.
         """
         self.on_acknowledgement(metadata, exception)
 
 
 class ConsumerInterceptor(Interceptor):
-    """Sees records on their way to a consumer (KIP-42), and offsets that a group commits (KIP-547)."""
+    """Sees records that a consumer reads (KIP-42), and offsets that a group commits (KIP-547)."""
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
-        """The records, some of them changed with `ConsumerRecord.replace` or left out. None can be added or moved.
+        """Return the records, some changed with `ConsumerRecord.replace`, or dropped. None can be added or moved.
 
-        Called for each batch that the client will see: not for those of aborted transactions where it reads only
-        committed ones, nor for control batches.
+        Called for each batch that the client will see: not for control batches, nor for aborted transactions if the
+        client reads only committed records.
         """
         return records
 
     def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What is to be committed in place of ``offsets``: changed, without some, with others; nothing if it is empty.
+        """Return the offsets to commit instead of ``offsets``: changed, with some removed or added; empty: none.
 
-        Metadata is one string that others use too: append to it (KIP-547).
+        Metadata is one string, which the client may use too: append to it (KIP-547).
         """
         return offsets
 
     def on_commit(self, offsets: Offsets) -> None:
-        """These offsets, as `pre_commit` left them, have been committed. Never called for what failed."""
+        """These offsets, as `pre_commit` returned them, have been committed. Not called for offsets that failed."""
 
 
-# A second form, for interceptors whose loop over the records is compiled: a whole batch in one call. One that has such
-# a method is not asked record by record.
+# The second form, for interceptors whose loop over the records is compiled: a whole batch in one call. The hook for
+# single records is then not called.
 
 
 class SendsBatches(Protocol):
     def on_send_batch(self, batch: RecordBatch) -> Records:
-        """The records, or `Records.with_payload` of them: as many as there were."""
+        """Return the records, or `Records.with_payload` of them, with the same count."""
         ...
 
 
 class ConsumesBatches(Protocol):
     def on_consume_batch(self, batch: RecordBatch) -> Records:
-        """The records, or `Records.with_payload` of them: as many as there were."""
+        """Return the records, or `Records.with_payload` of them, with the same count."""
         ...
 
 
 class AcknowledgesBatches(Protocol):
-    def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None: ...
+    def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
+        """The batch was written, or ``exception`` says why not."""

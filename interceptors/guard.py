@@ -1,5 +1,5 @@
-"""One interceptor at work: whatever it raises is caught and counted, its time is measured, and one that fails again and
-again is left out for a while.
+"""Calls of an interceptor's hooks: exceptions are caught and counted, durations measured, and an interceptor that fails
+many times in a row is disabled for a while.
 """
 
 from __future__ import annotations
@@ -20,74 +20,77 @@ T = TypeVar("T")
 
 
 class Report(Protocol):
-    """Is told what an operator should know."""
+    """Where failures of interceptors are reported to."""
 
     def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
-        """It raised, or gave back what it must not."""
+        """A hook raised, or returned something invalid."""
 
     def slow(self, interceptor: str, hook: str, seconds: float) -> None:
-        """A call took longer than it may."""
+        """A call took longer than its budget."""
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
-        """It is not called for a while."""
+        """The interceptor is not called for ``pause_s``."""
 
 
-QUICK_S = 1e-6  # a call that is shorter counts as one of 0 us
-RECORDS_PER_BUDGET = 1000  # a call about more of them may take longer accordingly
+QUICK_S = 1e-6  # a shorter call is counted with 0 us
+RECORDS_PER_BUDGET = 1000  # a call for more records has a proportionally larger budget
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an interceptor may cost."""
+    """When an interceptor counts as slow, and when it is disabled."""
 
-    budget_s: float = 0.1  # of one call; a longer one counts as a failure, but what it gave back is used
-    failures: int = 100  # in a row, until it is taken out; 0: never
-    pause_s: float = 60.0  # how long; then one more failure is enough
+    budget_s: float = 0.1  # of one call; a longer one counts as a failure, but its result is used
+    failures: int = 100  # in a row, until it is disabled; 0: never
+    pause_s: float = 60.0  # for which it is disabled; after that, one more failure disables it again
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Guard:
-    """Calls one interceptor."""
+    """Calls one interceptor and keeps its counts."""
 
     name: str
     interceptor: Interceptor
     hints: Hints
     report: Report
-    topics: tuple[str, ...] = ("*",)  # as configured; those of the hints must fit too
+    topics: tuple[str, ...] = ("*",)  # as configured; a topic must match the hints too
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.perf_counter
     failures: Counter[str] = field(default_factory=Counter)  # by hook
     over_budget: Counter[str] = field(default_factory=Counter)  # by hook
     calls: dict[str, Histogram] = field(default_factory=dict)  # by hook
     close: Callable[[], object] = lambda: None  # closes the interceptor, once
-    disabled_until: float = 0.0  # by the clock; 0: it takes part
+    disabled_until: float = 0.0  # by the clock; 0: enabled
     failed_in_a_row: int = 0
 
     def applies_to(self, topic: str) -> bool:
-        """Whether it has to do with a topic."""
+        """Whether the interceptor is called for a topic."""
         return all(any(fnmatchcase(topic, name) for name in names) for names in (self.topics, self.hints.topics))
 
     @property
     def is_disabled(self) -> bool:
-        """Whether it is left out now."""
+        """Whether the interceptor is disabled now."""
         return bool(self.disabled_until) and self.clock() < self.disabled_until
 
     def call(self, hook: str, function: Callable[..., T], *args: Any, records: int = 1) -> T | None:
-        """What the interceptor answers; None where it failed, or is left out. A call may be about many ``records``."""
+        """The result of ``function``; None if it failed or the interceptor is disabled.
+
+        ``hook`` is the name to count it by, ``records`` how many records the call is for: the budget grows with them.
+        """
         clock = self.clock
         if self.disabled_until and clock() < self.disabled_until:
             return None
         began = clock()
         try:
-            answer = function(*args)
-        except BaseException as error:  # noqa: BLE001 - SystemExit, or the panic of a library in Rust, is a failure too
+            result = function(*args)
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the panic of a library in Rust are failures too
             self.failed(hook, error)
             return None
         self.succeeded(hook, clock() - began, records)
-        return answer
+        return result
 
     def succeeded(self, hook: str, took_s: float, records: int = 1) -> None:
-        """It answered, in so many seconds."""
+        """Count a call that returned after ``took_s``."""
         self.histogram(hook).add(int(took_s * 1e6))
         budget_s = self.limits.budget_s
         if took_s > budget_s and took_s > budget_s * records / RECORDS_PER_BUDGET:
@@ -105,7 +108,7 @@ class Guard:
         return calls
 
     def failed(self, hook: str, error: BaseException) -> None:
-        """It raised, or gave back what it must not."""
+        """Count a call that raised, or returned something invalid."""
         self.failures[hook] += 1
         self.report.failed(self.name, hook, error)
         self._count_failure()
@@ -118,9 +121,9 @@ class Guard:
 
 
 class RecordCalls:
-    """Calls of one hook for the records of a batch, one after the other: `Guard.call` for less time.
+    """Calls of one hook for each record of a batch, at a third of what `Guard.call` costs.
 
-    Most such calls take less than counting each of them would: those under a microsecond are counted at the end.
+    Most such calls take less time than counting them would: those under a microsecond are counted together at the end.
     """
 
     __slots__ = ("_check", "_clock", "_function", "_guard", "_hook", "_quick", "_quick_s")
@@ -129,21 +132,21 @@ class RecordCalls:
         self._guard = guard
         self._hook = hook
         self._function: Callable[[Any], Any] = function
-        self._check: Callable[[Any, Any], None] = check  # raises for an answer that the interceptor must not give
+        self._check: Callable[[Any, Any], None] = check  # raises if the result is invalid
         self._clock = guard.clock
         self._quick_s = min(QUICK_S, guard.limits.budget_s)
         self._quick = 0
 
     def call(self, record: T) -> T | None:
-        """What the interceptor answers; None where it failed, or is left out."""
+        """The result of the hook; None if it failed or the interceptor is disabled."""
         guard, clock = self._guard, self._clock
         if guard.disabled_until and clock() < guard.disabled_until:
             return None
         began = clock()
         try:
-            answer: T = self._function(record)
-            if answer is not record:
-                self._check(answer, record)
+            result: T = self._function(record)
+            if result is not record:
+                self._check(result, record)
         except BaseException as error:  # noqa: BLE001 - as in Guard.call
             guard.failed(self._hook, error)
             return None
@@ -152,20 +155,20 @@ class RecordCalls:
             self._quick += 1
         else:
             guard.succeeded(self._hook, took_s)
-        return answer
+        return result
 
     def end(self) -> None:
-        """Count those that are not counted yet."""
+        """Count the calls that are not counted yet."""
         if self._quick:
             self._guard.histogram(self._hook).add(0, self._quick)
 
 
 @dataclass(frozen=True, slots=True)
 class GuardGroup:
-    """Some that follow each other and are called in the same form."""
+    """Consecutive guards whose interceptors are called in the same form."""
 
     guards: tuple[Guard, ...]
-    # Where they take a batch as a whole, each with that hook; none: they take records.
+    # Each guard with its hook for whole batches; empty: they are called record by record.
     batch_hooks: tuple[tuple[Guard, Callable[..., Any]], ...] = ()
 
     @property
@@ -174,7 +177,8 @@ class GuardGroup:
 
 
 def group_guards(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: str) -> tuple[GuardGroup, ...]:
-    """Those that have the batch hook, or override one of ``base``, by the form in which they are called."""
+    """The guards whose interceptors extend ``base`` and have ``batch_hook`` or override one of ``hooks``, in groups of
+    consecutive guards by the form in which they are called: whole batch, or record by record."""
     called: list[tuple[Guard, bool]] = []
     for guard in guards:
         one = guard.interceptor
@@ -189,5 +193,5 @@ def group_guards(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: s
 
 
 def has_override(interceptor: object, base: type, hook: str) -> bool:
-    """Whether its class has a hook of its own in place of the base's, which does nothing."""
+    """Whether the interceptor's class overrides a hook of ``base``."""
     return getattr(type(interceptor), hook, None) is not getattr(base, hook, None)

@@ -1,13 +1,12 @@
-"""The interceptors of a producer, in their order: `on_send` over a batch, `on_acknowledgement` when its answer is here.
+"""The interceptors of a producer, in order: `on_send` for a batch, `on_acknowledgement` when its result is known.
 
-Each gets what the one before it gave; one that fails is passed over, and what it had changed is undone (KIP-42).
+Each gets the result of the one before it. One that fails is skipped, and its changes are undone (KIP-42).
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
@@ -21,97 +20,89 @@ from kafka_sidecar.interceptors.contract import (
     RecordMetadata,
     SendError,
 )
-from kafka_sidecar.interceptors.guard import Guard, GuardGroup, RecordCalls, group_guards, has_override
+from kafka_sidecar.interceptors.guard import Guard, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
 from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord, record_of
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
 ON_SEND_BATCH, ON_ACKNOWLEDGEMENT_BATCH = "on_send_batch", "on_acknowledgement_batch"
 WITH_HEADERS = "on_acknowledgement_with_headers"
-MAX_DETAILED_RECORDS = 1_000_000  # records of a batch: what is remembered of each takes 16 bytes, a record perhaps 7
+MAX_DETAILED_RECORDS = 1_000_000  # of a batch: a record can have 7 bytes, its details take 24
 
 
 class Details(NamedTuple):
-    """What is remembered of each record of a batch until it is acknowledged."""
+    """What is kept of the records of a batch until it is acknowledged."""
 
     timestamps: Sequence[int]  # ms since 1970
     key_sizes: Sequence[int]  # bytes, -1: null
     value_sizes: Sequence[int]
-    records: Records | None  # None: nobody wants to know their headers
+    records: Records | None  # None: no interceptor needs their headers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Producers:
-    """The interceptors of one topic's producers."""
+    """The interceptors of one topic's producers. Immutable."""
 
-    guards: tuple[Guard, ...]
-    needs_records: bool = field(init=False)  # whether a batch has to be decompressed for them
-    wants_acknowledgements: bool = field(init=False)  # whether any of them wants to know what became of records
-    _sending: tuple[GuardGroup, ...] = field(init=False)
-    _answered: tuple[GuardGroup, ...] = field(init=False)
-    _details: bool = field(init=False)
-    _headers: bool = field(init=False)
+    __slots__ = (
+        "_ack_groups", "_keeps_details", "_keeps_headers", "_send_groups", "guards", "needs_records",
+        "wants_acknowledgements",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        inside = [guard for guard in self.guards if guard.hints.wants_records]
-        sending = group_guards(inside, ProducerInterceptor, ON_SEND_BATCH, ON_SEND)
-        answered = group_guards(
-            self.guards, ProducerInterceptor, ON_ACKNOWLEDGEMENT_BATCH, ON_ACKNOWLEDGEMENT, WITH_HEADERS
+    def __init__(self, guards: tuple[Guard, ...]) -> None:
+        self.guards = guards
+        with_records = [guard for guard in guards if guard.hints.wants_records]
+        self._send_groups = group_guards(with_records, ProducerInterceptor, ON_SEND_BATCH, ON_SEND)
+        self._ack_groups = group_guards(
+            guards, ProducerInterceptor, ON_ACKNOWLEDGEMENT_BATCH, ON_ACKNOWLEDGEMENT, WITH_HEADERS
         )
-        by_record = [guard for run in answered if not run.by_batch for guard in run.guards]
-        details = any(guard.hints.wants_records for guard in by_record)
-        headers = any(has_override(guard.interceptor, ProducerInterceptor, WITH_HEADERS) for guard in by_record)
-        for name, value in (
-            ("needs_records", bool(sending) or details),
-            ("wants_acknowledgements", bool(answered)),
-            ("_sending", sending),
-            ("_answered", answered),
-            ("_details", details),
-            ("_headers", details and headers),
-        ):
-            object.__setattr__(self, name, value)
+        by_record = [guard for group in self._ack_groups if not group.by_batch for guard in group.guards]
+        self._keeps_details = any(guard.hints.wants_records for guard in by_record)
+        self._keeps_headers = self._keeps_details and any(
+            has_override(guard.interceptor, ProducerInterceptor, WITH_HEADERS) for guard in by_record
+        )
+        self.needs_records = bool(self._send_groups) or self._keeps_details  # whether batches must be decompressed
+        self.wants_acknowledgements = bool(self._ack_groups)
 
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
-        """The records as the interceptors leave them; the very same where they change nothing."""
-        for run in self._sending:
-            for guard, hook in run.batch_hooks:
+        """The records after `on_send` of all interceptors; the same object if none of them changes anything."""
+        for group in self._send_groups:
+            for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
                 records = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records)) or records
-            if not run.by_batch:
-                place = BatchInfo(topic, partition, context, [])
-                records = edit_records(records, _edit_one_by_one(run.guards, place, records))
+            if not group.by_batch:
+                info = BatchInfo(topic, partition, context, [])
+                records = edit_records(records, _edit_one_by_one(group.guards, info, records))
         return records
 
     def collect_details(self, records: Records) -> Details | None:
-        """What has to be remembered of a batch until it is acknowledged; None: nothing."""
-        if not self._details or len(records) > MAX_DETAILED_RECORDS:
+        """What to keep of a batch until it is acknowledged; None: nothing."""
+        if not self._keeps_details or len(records) > MAX_DETAILED_RECORDS:
             return None
         keys, values = records.sizes()
-        return Details(records.timestamps(), keys, values, records if self._headers else None)
+        return Details(records.timestamps(), keys, values, records if self._keeps_headers else None)
 
     def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
-        """Tell what became of a batch; ``details``: as they were when it was sent."""
-        for run in self._answered:
-            for guard, hook in run.batch_hooks:
+        """Call `on_acknowledgement` for a batch; ``details`` is what `collect_details` returned when it was sent."""
+        for group in self._ack_groups:
+            for guard, hook in group.batch_hooks:
                 guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count)
-            if not run.by_batch:
-                _acknowledge_records(run.guards, batch, details, error)
+            if not group.by_batch:
+                _acknowledge_records(group.guards, batch, details, error)
 
 
-def _edit_one_by_one(guards: Sequence[Guard], place: BatchInfo, records: Records) -> Iterator[tuple[Record, Change]]:
-    """What those change that look at records one by one."""
-    journal: Journal = place.journal if place.journal is not None else []
-    closed = place._replace(journal=None)
+def _edit_one_by_one(guards: Sequence[Guard], info: BatchInfo, records: Records) -> Iterator[tuple[Record, Change]]:
+    """The changed records, after `on_send` for each record."""
+    journal: Journal = info.journal if info.journal is not None else []
+    closed = info._replace(journal=None)
     calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent) for guard in guards]  # type: ignore[attr-defined]
     try:
         for record in records:
-            sent = record_of(ProducerRecord, place, record)
+            sent = record_of(ProducerRecord, info, record)
             for one in calls:
-                answer = one.call(sent)
-                if answer is None:
+                result = one.call(sent)
+                if result is None:
                     undo(journal)
                 else:
-                    sent = answer
+                    sent = result
                     if journal:
                         journal.clear()
             change = sent.close(closed)
@@ -122,20 +113,20 @@ def _edit_one_by_one(guards: Sequence[Guard], place: BatchInfo, records: Records
             one.end()
 
 
-def _check_sent(answer: object, record: ProducerRecord) -> None:
-    """Let another record than the given one take its place; whatever else an interceptor gives back is its failure."""
-    if not isinstance(answer, ProducerRecord):
-        raise TypeError(f"on_send() gave {type(answer).__name__} back: a record cannot be left out, nor become several")
-    if (answer.topic, answer.partition) != (record.topic, record.partition):
-        raise ValueError("on_send() changed topic or partition: the client has chosen them")
-    answer.adopt(record)
+def _check_sent(result: object, record: ProducerRecord) -> None:
+    """Check a record that `on_send` returned in place of ``record``."""
+    if not isinstance(result, ProducerRecord):
+        raise TypeError(f"on_send() returned {type(result).__name__}: return one record; none can be dropped or added")
+    if (result.topic, result.partition) != (record.topic, record.partition):
+        raise ValueError("on_send() changed the topic or partition: these cannot be changed")
+    result.adopt(record)
 
 
 def call_batch_hook(hook: Callable[[RecordBatch], Records], batch: RecordBatch) -> Records:
-    """What a hook gives back that takes a batch as a whole. Raises TypeError for what it must not."""
+    """The result of a hook for whole batches. Raises TypeError if it is invalid."""
     records = hook(batch)
     if not isinstance(records, Records) or len(records) != len(batch.records):
-        raise TypeError(f"{hook.__name__}() did not give as many records back as it got")
+        raise TypeError(f"{hook.__name__}() must return as many Records as the batch has")
     return records
 
 
@@ -143,12 +134,12 @@ def _acknowledge_records(
     guards: Sequence[Guard], batch: AcknowledgedBatch, details: Details | None, error: Exception | None
 ) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
-    told = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
-    for index, (metadata, sent) in enumerate(told):
+    records = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
+    for index, (metadata, sent) in enumerate(records):
         headers = Headers.of(sent, None)
-        own = error.of(index) if isinstance(error, SendError) else error
+        record_error = error.of(index) if isinstance(error, SendError) else error
         for guard, hook in hooks:
-            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, own, headers)
+            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, record_error, headers)
 
 
 def _headers(batch: AcknowledgedBatch, details: Details | None) -> Iterable[tuple[Header, ...]]:
@@ -158,7 +149,7 @@ def _headers(batch: AcknowledgedBatch, details: Details | None) -> Iterable[tupl
 
 
 def _metadata(batch: AcknowledgedBatch, details: Details | None) -> Iterator[RecordMetadata]:
-    """What is known of each record: after an error no more than where it was to go (KIP-42)."""
+    """The metadata of each record: after an error only topic and partition (KIP-42)."""
     base, count, time = batch.base_offset, batch.count, batch.log_append_time
     unknown = array("q", [UNKNOWN]) * count
     offsets = range(base, base + count) if base >= 0 else unknown

@@ -1,6 +1,6 @@
-"""Records as interceptors see them: what is not looked at is not cut out, what is not changed is not written anew.
+"""Records as interceptors see them. Parts are copied only when they are read, and written only when they are changed.
 
-They are values: `replace` makes another one. Only their headers are changed in place, as KIP-82 has it.
+Records are values: `replace` creates another one. Only headers are changed in place, as in KIP-82.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class BatchInfo(NamedTuple):
     journal: Journal | None
     base_offset: int = UNKNOWN
     leader_epoch: int = UNKNOWN
-    append_time: bool = False  # the broker set the time
+    append_time: bool = False  # whether the broker set the timestamps
 
 
 class _Record:
-    """What both kinds of records are."""
+    """Base of both kinds of records."""
 
-    __slots__ = ("_as_read", "_headers", "_key", "_offset", "_place", "_record", "_timestamp", "_value")
+    __slots__ = ("_as_read", "_headers", "_info", "_key", "_offset", "_record", "_timestamp", "_value")
 
     def __init__(
         self,
@@ -48,29 +48,29 @@ class _Record:
         timestamp: int = UNKNOWN,
         context: Context = NO_CONTEXT,
     ) -> None:
-        self._place = BatchInfo(topic, partition, context, [])
+        self._info = BatchInfo(topic, partition, context, [])
         self._record: Record | None = None
         self._key = _bytes("key", key)
         self._value = _bytes("value", value)
         self._timestamp = timestamp
-        self._headers: Headers | None = Headers(headers, self._place.journal)
-        self._as_read: tuple[Header, ...] | None = None  # the headers, if the record has others now
+        self._headers: Headers | None = Headers(headers, self._info.journal)
+        self._as_read: tuple[Header, ...] | None = None  # the headers as they were read from the batch
 
     @property
     def topic(self) -> str:
-        return self._place.topic
+        return self._info.topic
 
     @property
     def partition(self) -> int:
-        return self._place.partition
+        return self._info.partition
 
     @property
     def context(self) -> Context:
-        return self._place.context
+        return self._info.context
 
     @property
     def index(self) -> int:
-        """Its place in the batch; -1 for one that is in none."""
+        """The index in the batch; -1 for a record that is not in a batch."""
         return UNKNOWN if self._record is None else self._record.index
 
     @property
@@ -91,7 +91,7 @@ class _Record:
         if self._headers is None:
             assert self._record is not None
             self._as_read = self._record.headers
-            self._headers = Headers.of(self._as_read, self._place.journal)
+            self._headers = Headers.of(self._as_read, self._info.journal)
         return self._headers
 
     def replace(
@@ -101,7 +101,7 @@ class _Record:
         value: bytes | Keep | None = KEEP,
         headers: Iterable[OneHeader] | Keep = KEEP,
     ) -> Self:
-        """This record with another key, value or other headers. Raises TypeError for what is not bytes or None."""
+        """This record with another key, value or headers. Raises TypeError for a key or value of another type."""
         other = type(self).__new__(type(self))
         for name in _Record.__slots__:
             if hasattr(self, name):
@@ -111,11 +111,11 @@ class _Record:
         if value is not KEEP:
             other._value = _bytes("value", value)
         if not isinstance(headers, Keep):
-            other._headers, other._as_read = Headers(headers, self._place.journal), None
+            other._headers, other._as_read = Headers(headers, self._info.journal), None
         return other
 
     def change(self) -> Change | None:
-        """What has to be written anew; None: nothing."""
+        """What to write in place of the record's parts; None: nothing has changed."""
         headers: tuple[Header, ...] | Keep = KEEP
         if self._headers is not None and self._headers.to_tuple() is not self._as_read:
             headers = self._headers.to_tuple()
@@ -124,42 +124,42 @@ class _Record:
         return Change(self._key, self._value, headers)
 
     def adopt(self, other: Self) -> None:
-        """Take the place of ``other`` in its batch; a record that was made from nothing has none.
+        """Replace ``other`` in its batch; for a record that an interceptor has created.
 
         Raises:
-            ValueError: this one was made of another record, or has taken another's place before.
+            ValueError: this record is in a batch already, in place of another one.
         """
         if self._record is None:
-            self._record, self._place = other._record, other._place
-            self._headers = Headers(self.headers, other._place.journal)
+            self._record, self._info = other._record, other._info
+            self._headers = Headers(self.headers, other._info.journal)
         elif self._record is not other._record:
-            raise ValueError("a record was given back in another's place: make a new one for each")
+            raise ValueError("one record was returned in place of another: create a new one for each")
 
-    def close(self, place: BatchInfo) -> Change | None:
-        """The chain has run: what has to be written anew, if anything. The headers are read-only from now on (KIP-82).
+    def close(self, info: BatchInfo) -> Change | None:
+        """End of the chain: headers are read-only from now on (KIP-82). Returns what to write, None: nothing.
 
         Args:
-            place: its own, without a journal.
+            info: that of the record, without a journal.
         """
-        self._place = place
+        self._info = info
         if self._headers is not None:
             self._headers.close()
         elif self._key is KEEP and self._value is KEEP:
             return None
         return self.change()
 
-    def __repr__(self) -> str:  # no contents: it may stand in a log
+    def __repr__(self) -> str:  # no contents: it may be logged
         return f"{type(self).__name__}(topic={self.topic!r}, partition={self.partition})"
 
 
 class ProducerRecord(_Record):
-    """A record on its way to a broker. Its timestamp is the client's, or -1 before it has one."""
+    """A record that a producer sends. The timestamp is the client's; -1: it has none."""
 
     __slots__ = ()
 
 
 class ConsumerRecord(_Record):
-    """A record on its way to a consumer."""
+    """A record that a consumer reads."""
 
     __slots__ = ()
 
@@ -179,20 +179,20 @@ class ConsumerRecord(_Record):
 
     @property
     def offset(self) -> int:
-        return self._offset if self._record is None else self._place.base_offset + self._record.offset_delta
+        return self._offset if self._record is None else self._info.base_offset + self._record.offset_delta
 
     @property
     def leader_epoch(self) -> int:
-        return self._place.leader_epoch
+        return self._info.leader_epoch
 
     @property
     def has_log_append_time(self) -> bool:
         """Whether the broker set the time (Kafka: ``timestampType``)."""
-        return self._place.append_time
+        return self._info.append_time
 
     @property
     def serialized_key_size(self) -> int:
-        """Bytes as they came from the broker; -1 for null."""
+        """Bytes as read from the broker; -1 for null."""
         return _size(self.key) if self._record is None else self._record.key_size
 
     @property
@@ -201,7 +201,7 @@ class ConsumerRecord(_Record):
 
 
 class ConsumerRecords:
-    """Records of one poll, or of one batch. Of partitions and, in each, by offset."""
+    """Records of one batch, by offset. Has Kafka's methods, which allow for several partitions."""
 
     __slots__ = ("_records", "context")
 
@@ -213,7 +213,7 @@ class ConsumerRecords:
         return {TopicPartition(record.topic, record.partition) for record in self._records}
 
     def records(self, of: TopicPartition | str) -> list[ConsumerRecord]:
-        """Those of a partition or topic."""
+        """The records of a partition or topic."""
         return [record for record in self._records if of in (record.topic, (record.topic, record.partition))]
 
     def count(self) -> int:
@@ -229,10 +229,10 @@ class ConsumerRecords:
         return iter(self._records)
 
 
-def record_of(cls: type[R], place: BatchInfo, record: Record) -> R:
-    """A record of a batch; no constructor, which would take twice as long."""
+def record_of(cls: type[R], info: BatchInfo, record: Record) -> R:
+    """A record of a batch, created without the constructor, which would take twice as long."""
     one = object.__new__(cls)
-    one._place = place
+    one._info = info
     one._record = record
     one._key = one._value = KEEP
     one._headers = None
@@ -247,7 +247,7 @@ def _given(data: bytes | Keep | None) -> bytes | None:
 def _bytes(what: str, data: bytes | Keep | None) -> bytes | Keep | None:
     if data is None or isinstance(data, bytes):
         return data
-    raise TypeError(f"the {what} of a record is {type(data).__name__}: give bytes or None")
+    raise TypeError(f"the {what} of a record is {type(data).__name__}: it must be bytes or None")
 
 
 def _size(data: bytes | None) -> int:

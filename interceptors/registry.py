@@ -1,4 +1,4 @@
-"""Where the classes of interceptors come from."""
+"""The kind of plug-in that interceptors are: built-ins, entry points, base classes and hooks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values that interceptors are given and give back: names and meanings are the KIPs'.
+"""Arguments and results of hooks, with the names and meanings of KIP-42 and KIP-547.
 
-Authors import them from `contract`, which has all of them.
+Authors of interceptors import them from `contract`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """How far a group has come in one partition."""
+    """What a group commits for one partition."""
 
     offset: int
     metadata: str = ""
     leader_epoch: int = UNKNOWN
 
 
-class Context(NamedTuple):  # one is made for each request: a third of what a frozen dataclass costs
-    """Who is being intercepted, as far as a proxy can know. Not the KIPs'."""
+class Context(NamedTuple):  # created for each request, at a third of the cost of a frozen dataclass
+    """The client whose request is intercepted, as far as a proxy knows it. Not part of the KIPs."""
 
     clock: Callable[[], int]  # ms since 1970
     session: int = 0  # number of the client's connection, as in log lines
     client_id: str | None = None
     client_software: str | None = None  # name and version (KIP-511)
-    principal: str | None = None  # "User:alice", where the client has authenticated by name through the sidecar
+    principal: str | None = None  # "User:alice", if the client has authenticated by name through the sidecar
     group_id: str | None = None  # of a commit
     member_id: str | None = None
     group_instance_id: str | None = None
@@ -47,15 +47,15 @@ class Context(NamedTuple):  # one is made for each request: a third of what a fr
 
 
 class RecordMetadata(NamedTuple):
-    """What became of a record. What is not known is -1, as in Kafka; the whole is never None.
+    """The result of sending a record. Unknown values are -1, as in Kafka; the object itself is never None.
 
-    After an error only topic and partition are known. Sizes and timestamp are also -1 where no interceptor of the
-    topic wants records (the time only if the broker did not set it), and in batches of more than a million records.
+    After an error only topic and partition are known. Sizes and timestamp are also -1 if no interceptor of the topic
+    wants records (the timestamp only if the broker did not set it), and in batches of more than a million records.
     """
 
     topic: str
     partition: int
-    offset: int = UNKNOWN  # base offset + place in the batch; -1 also with acks=0
+    offset: int = UNKNOWN  # base offset + index in the batch; -1 also with acks=0
     timestamp: int = UNKNOWN  # ms since 1970
     serialized_key_size: int = UNKNOWN  # bytes; -1 for null
     serialized_value_size: int = UNKNOWN
@@ -67,12 +67,12 @@ class RecordMetadata(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """CRC-32C of timestamp and sizes: all that Kafka has ever told of format 2 (deprecated there, then removed)."""
+        """CRC-32C of timestamp and sizes, as Kafka computed it for format 2 before the method was removed."""
         return crc32c(_CHECKED.pack(self.timestamp, self.serialized_key_size, self.serialized_value_size))
 
 
 class Offsets(dict[TopicPartition, OffsetAndMetadata]):
-    """What a group commits, and who does."""
+    """The offsets that a group commits, and the client that does."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class Offsets(dict[TopicPartition, OffsetAndMetadata]):
         self.max_metadata = max_metadata  # `interception.max_commit_metadata`, in characters
 
     def fits(self, metadata: str) -> bool:
-        """Whether an offset may have this metadata."""
+        """Whether this metadata is short enough to be committed."""
         return java_length(metadata) <= self.max_metadata
 
 
 def java_length(text: str) -> int:
-    """Characters as Java and so brokers count them: in units of UTF-16.
+    """Characters as Java and brokers count them: UTF-16 code units.
 
     Raises:
-        UnicodeEncodeError: the text has half of a surrogate pair.
+        UnicodeEncodeError: the text contains a lone surrogate.
     """
     return len(text.encode("utf-16-le")) // 2

@@ -82,19 +82,19 @@ def test_a_value_that_is_no_bytes_is_an_error_of_the_caller(value: Any) -> None:
 
 def test_a_ready_made_header_without_a_key_is_an_error_of_the_caller() -> None:
     nameless = Header(None, b"")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="the key of a header"):
+    with pytest.raises(TypeError, match="the key of a Header"):
         Headers(MANY, []).add(nameless)
-    with pytest.raises(TypeError, match="the key of a header"):
+    with pytest.raises(TypeError, match="the key of a Header"):
         Headers([nameless])
 
 
 def test_once_the_chain_has_run_headers_can_only_be_read() -> None:
     headers = Headers(MANY, [])
     headers.close()
-    with pytest.raises(ReadOnlyError, match="the interceptors have run"):
+    with pytest.raises(ReadOnlyError, match="read-only after the last interceptor"):
         headers.add("c", b"")
     for key in ("a", "not there"):
-        with pytest.raises(ReadOnlyError, match="the interceptors have run"):
+        with pytest.raises(ReadOnlyError, match="read-only after the last interceptor"):
             headers.remove(key)
     assert pairs(headers) == MANY
     assert headers.last_header("b") == Header("b", b"2")

@@ -79,7 +79,7 @@ def test_headers_are_changed_in_place(record: ProducerRecord) -> None:
 def test_a_key_or_value_that_is_no_bytes_is_an_error_of_the_caller(
     what: str, wrong: Any, record: ProducerRecord
 ) -> None:
-    with pytest.raises(TypeError, match=f"the {what} of a record is {type(wrong).__name__}: give bytes or None"):
+    with pytest.raises(TypeError, match=f"the {what} of a record is {type(wrong).__name__}: it must be bytes or None"):
         record.replace(**{what: wrong})
     with pytest.raises(TypeError, match=f"the {what} of a record is"):
         ProducerRecord("orders", 3, **{what: wrong})
@@ -106,7 +106,7 @@ def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerR
     made.adopt(record)
     assert (made.index, made.timestamp, made.context) == (1, NOW + 5, record.context)
     assert made.change() == Change(None, b"new", ())
-    with pytest.raises(ValueError, match="a record was given back in another's place"):
+    with pytest.raises(ValueError, match="one record was returned in place of another"):
         made.adopt(record_of(ProducerRecord, BatchInfo("orders", 3, record.context, []), a_batch({})[0]))
 
 
