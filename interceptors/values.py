@@ -45,6 +45,17 @@ class Context(NamedTuple):  # created for each request, at a third of the cost o
     transactional_id: str | None = None
     api_version: int = UNKNOWN
 
+    # Compared by identity: two requests of one client have equal fields, and hooks use their contexts as keys.
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
+
 
 class RecordMetadata(NamedTuple):
     """The result of sending a record. Unknown values are -1, as in Kafka; the object itself is never None.

@@ -1,1 +1,1 @@
-"""The interceptors that the sidecar brings."""
+"""The built-in interceptors."""

@@ -1,4 +1,4 @@
-"""Headers for every record that is sent: fixed ones, of the surroundings such as a pod's name, or of the client."""
+"""Adds headers to every sent record: fixed ones, from the environment such as a pod's name, or about the client."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kafka_sidecar.codec.records import Records, with_header
 from kafka_sidecar.interceptors.contract import Context, ProducerInterceptor, RecordBatch
 from kafka_sidecar.plugins.settings import Settings, read_settings
 
-Value = Callable[[Context], bytes | None]  # None: not known, the header is not added
+Value = Callable[[Context], bytes | None]  # None: unknown, the header is not added
 
-OF_THE_CLIENT: Mapping[str, Callable[[Context], str | None]] = {
+CLIENT_VALUES: Mapping[str, Callable[[Context], str | None]] = {
     "client_id": lambda context: context.client_id,
     "client_software": lambda context: context.client_software,
     "principal": lambda context: context.principal,
@@ -29,45 +29,45 @@ REMEDY = (
 )
 
 
-def value(given: object) -> Value:
-    """What a header's value is, as the configuration file says it.
+def parse_value(given: object) -> Value:
+    """The value of a header, as configured in the file.
 
     Raises:
-        ValueError: it says nothing that is known, or names a variable or file that is not there.
+        ValueError: the syntax is unknown, or a variable or file does not exist.
     """
     match given:
         case str(text):
-            return _fixed(text.encode())
+            return _constant(text.encode())
         case {"env": str(name), **others} if others.keys() <= {"default"}:
-            return _fixed(_variable(name, others.get("default")))
+            return _constant(_read_variable(name, others.get("default")))
         case {"file": str(path), **others} if not others:
-            return _fixed(_contents(path))
+            return _constant(_read_file(path))
         case {"base64": str(text), **others} if not others:
-            return _fixed(_decoded(text))
+            return _constant(_decode(text))
         case {"from": str(what), **others} if not others:
-            return _of_the_client(what)
+            return _from_client(what)
     raise ValueError(REMEDY)
 
 
-Given = Annotated[Value, BeforeValidator(value), WithJsonSchema({"type": ["string", "object"]})]
+Given = Annotated[Value, BeforeValidator(parse_value), WithJsonSchema({"type": ["string", "object"]})]
 
 
 class AddHeaderSettings(Settings):
     headers: dict[str, Given] = {}  # noqa: RUF012 - pydantic copies it
-    """What is added, in this order: the header's key, and where its value comes from."""
+    """The headers to add, in this order: the key, and the source of the value."""
     if_absent: bool = True
-    """Whether a record that has a header of the same key is left as it is; otherwise it has one more at the end."""
+    """Whether the header is added only to records without one of the same key."""
 
 
 class AddHeader(ProducerInterceptor):
-    """Adds headers at the end of every record's, in the order in which they are written in the file."""
+    """Appends headers to every record, in the order of the file."""
 
     settings = AddHeaderSettings()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(AddHeaderSettings, configs)
         if not own.headers:
-            raise ValueError("adds nothing: set headers")
+            raise ValueError("has no effect: set headers")
         self._headers = [(key.encode(), one) for key, one in own.headers.items()]
 
     def on_send_batch(self, batch: RecordBatch) -> Records:
@@ -78,38 +78,38 @@ class AddHeader(ProducerInterceptor):
         return records
 
 
-def _fixed(data: bytes) -> Value:
+def _constant(data: bytes) -> Value:
     return lambda context: data
 
 
-def _variable(name: str, default: object) -> bytes:
+def _read_variable(name: str, default: object) -> bytes:
     text = os.environ.get(name, default)
     if not isinstance(text, str):
-        raise ValueError(f"the environment variable {name} is not set: set it, or write a text as default beside env")
+        raise ValueError(f"the environment variable {name} is not set: set it, or give a text as default")
     return text.encode("utf-8", "surrogateescape")
 
 
-def _contents(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes().strip()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise ValueError("is not base64: write it as `base64` prints it") from error
 
 
-def _of_the_client(what: str) -> Value:
-    if what not in OF_THE_CLIENT:
-        raise ValueError(f"a client has no {what}: it has {', '.join(OF_THE_CLIENT)}")
-    ask = OF_THE_CLIENT[what]
+def _from_client(what: str) -> Value:
+    if what not in CLIENT_VALUES:
+        raise ValueError(f"from: unknown value {what}: write one of {', '.join(CLIENT_VALUES)}")
+    read = CLIENT_VALUES[what]
 
     def value_for(context: Context) -> bytes | None:
-        text = ask(context)
+        text = read(context)
         return None if text is None else text.encode("utf-8", "surrogateescape")
 
     return value_for

@@ -1,4 +1,4 @@
-"""What is produced, counted: records and bytes by topic and client, different keys by topic (KIP-42's own example)."""
+"""Counts produced records and bytes by topic and client, and distinct keys by topic (the example of KIP-42)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kafka_sidecar.plugins.settings import Settings, read_settings
 
 class CountingSettings(Settings):
     bytes: bool = True
-    """Whether bytes are counted, which have to be decompressed for it."""
+    """Whether bytes are counted, for which batches are decompressed."""
     keys: bool = True
-    """Whether the number of different keys is estimated, which have to be decompressed for it."""
+    """Whether the number of distinct keys is estimated, for which batches are decompressed."""
     max_series: PositiveInt = 1000
-    """How many pairs of topic and client id are told apart; further client ids are `(other)`, and further topics too \
-once there are twice as many series. As many topics have estimates of their own."""
+    """How many pairs of topic and client id are counted separately. Further client ids are counted as `(other)`, and \
+with twice as many series further topics too. As many topics have an estimate of distinct keys."""
 
 
 @dataclass(slots=True)
@@ -35,10 +35,10 @@ class Counted:
 
 
 class Counting(ProducerInterceptor):
-    """Counts records when they are acknowledged, bytes and keys when they are sent."""
+    """Counts records when they are acknowledged, bytes and distinct keys when they are sent."""
 
     settings = CountingSettings()
-    on_send_batch: Callable[[RecordBatch], Records]  # only there if it has something to do
+    on_send_batch: Callable[[RecordBatch], Records]  # set if bytes or keys are counted
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(CountingSettings, configs)
@@ -59,12 +59,12 @@ class Counting(ProducerInterceptor):
         written = {labels: one.written for labels, one in counted.items()}
         yield Metric("written_records", "Records that a broker has acknowledged.", by, counters=written)
         failed = {labels: one.failed for labels, one in counted.items()}
-        yield Metric("unwritten_records", "Records that were answered with an error.", by, counters=failed)
+        yield Metric("unwritten_records", "Records whose response had an error.", by, counters=failed)
         if self.settings.bytes:
             sent = {labels: one.sent_bytes for labels, one in counted.items()}
             yield Metric("sent_record_bytes", "Sizes of sent records before compression.", by, counters=sent)
         if self.settings.keys:
-            yield Metric("distinct_keys", "Different keys of sent records, estimated.", ("topic",), gauges=keys)
+            yield Metric("distinct_keys", "Distinct keys of sent records, estimated.", ("topic",), gauges=keys)
 
     def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         with self._lock:

@@ -1,6 +1,4 @@
-"""The time at which a record was made, in a header of its own: it survives a topic with log append time, and a copy
-into another topic.
-"""
+"""Adds the creation time of a record as a header, which survives log append time and a copy to another topic."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ TIME = struct.Struct(">q")  # ms since 1970
 
 
 class CreateTimestampSettings(Settings):
-    """None: the header is li-apache-kafka-clients', whose readers know its key and form."""
+    """No settings: key and format of the header are those of li-apache-kafka-clients."""
 
 
 class CreateTimestamp(ProducerInterceptor):
-    """Adds the header `_t` to records that have none: the record's timestamp, or the clock's where it has none."""
+    """Adds the header `_t` to records without one: the record's timestamp, or the time of the clock if it has none."""
 
     settings = CreateTimestampSettings()
 

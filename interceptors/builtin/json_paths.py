@@ -1,7 +1,7 @@
-"""Where in a JSON text the values stand that paths name, so that they can be replaced and every other byte stays.
+"""Finds the positions of values in a JSON text by JSON paths, so that they can be replaced and other bytes stay.
 
-Libraries for JSON paths answer with values, not with places, and ask a reader that keeps one of two members of the same
-name. Here nothing is built from the text and every member is seen (docs/decisions/0010-json-paths.md).
+Libraries for JSON paths return values without positions, and work on parsed text, which keeps one of several members of
+the same name. Here the text is not parsed into objects and every member is found (docs/decisions/0010-json-paths.md).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_fault
 
-MAX_STATES = 1_000  # each wildcard behind ".." can double them
-KNOWN = "write $, and behind it .name, ['name'], [0], [*] or ..name"
+MAX_STATES = 1_000  # each wildcard after ".." can double them
+SYNTAX = "write $, then .name, ['name'], [0], [*] or ..name"
 _STEP = re.compile(
     r"""(?P<dots>\.\.?)(?:(?P<name>[^\W\d]\w*)|\*)
       | (?P<deep>\.\.)?\[(?:\*|(?P<index>0|[1-9][0-9]{0,8})
@@ -22,8 +22,8 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _ESCAPED = re.compile(r"\\(.)")
-# A step through a text that is known to be well formed: a member's name where there is one, then a string, number or
-# word, or what opens an object or array; or what closes one.
+# One step through a well-formed text: a member's name if there is one, then a string, number or word, or the opening of
+# an object or array; or the closing of one.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(
     rb"[ \t\r\n,]*+(?:(?:(%b)[ \t\r\n]*+:[ \t\r\n]*+)?(?:(%b|[^\[\]{}, \t\r\n]++)|([\[{]))|([\]}]))"
@@ -35,7 +35,7 @@ _BACKSLASH = b"\\"
 
 
 def _whole(levels: int) -> bytes:
-    """An expression for an object or array with at most so many levels of others in it, as one step."""
+    """An expression that matches an object or array with at most ``levels`` of nesting, in one step."""
     inner = b"|" + _whole(levels - 1) if levels else b""
     return rb"[\[{](?:[^\[\]{}\"]++|%b%b)*+[\]}]" % (_STRING, inner)
 
@@ -58,22 +58,22 @@ class _Step:
 
 
 _Path = Sequence[_Step]
-_Reached = frozenset[tuple[int, int]]  # of which path how many steps have been taken
-_END: _Reached = frozenset([(-1, 0)])  # a path ends here; what is below does not matter
+_Reached = frozenset[tuple[int, int]]  # (path, number of steps taken)
+_END: _Reached = frozenset([(-1, 0)])  # a path ends here: the value is matched, whatever is in it
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """What the paths make of a value's members and elements."""
+    """A state of the automaton: which paths have reached a value, and where its members and elements lead."""
 
-    named: bool  # the value itself is meant
-    ends: bool  # nothing within the value is
+    named: bool  # a path names the value itself
+    ends: bool  # no path names anything in the value
     to: dict[bytes | int, _State] = field(default_factory=dict)
-    other: _State = None  # type: ignore[assignment] # of all that are not in ``to``; filled in at once
+    other: _State = None  # type: ignore[assignment] # for all members not in ``to``; set right after creation
 
 
 class JsonPaths:
-    """Some paths of RFC 9535, of those kinds that name places without looking at values.
+    """A set of JSON paths (RFC 9535), without filters: those depend on values.
 
     >>> paths = JsonPaths(["$.card.number", "$..pin"])
     >>> paths.spans(b'{"card": {"number": "4000", "pin": [1, 2]}}')
@@ -81,12 +81,12 @@ class JsonPaths:
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Raises ValueError for a text that is no such path."""
-        first = _automaton([_steps(path) for path in paths])
-        self._around = _State(named=False, ends=False, other=first)  # the value is the only element of this
+        """Raises ValueError for an invalid path."""
+        first = _build_automaton([_parse_path(path) for path in paths])
+        self._outside = _State(named=False, ends=False, other=first)  # its only element is the text's value
 
     def spans(self, text: bytes) -> list[Span]:
-        """Where the values begin and end that the paths name, in order; of one within another the outer alone.
+        """Start and end of the values that the paths name, in order; a value inside another one is not reported.
 
         Raises:
             NotReadableError: the text is not one well-formed JSON object or array, or deeper than 512 levels.
@@ -95,7 +95,7 @@ class JsonPaths:
             raise NotReadableError
         found: list[Span] = []
         outer: list[tuple[_State, int, int]] = []
-        here, index, began = self._around, 0, 0  # what we are in, how much of it is behind us, where it begins
+        here, index, began = self._outside, 0, 0  # the enclosing value: state, next index, start
         at = 0
         while (token := _TOKEN.match(text, at)) is not None:
             at, kind = token.end(), token.lastindex
@@ -105,7 +105,7 @@ class JsonPaths:
                 here, index, began = outer.pop()
                 continue
             name = token[_NAME]
-            value = here.to.get(index if name is None else _plain(name), here.other)
+            value = here.to.get(index if name is None else _unquote(name), here.other)
             index += 1
             if kind == _LEAF:
                 if value.named:
@@ -120,20 +120,20 @@ class JsonPaths:
         return found
 
 
-def _plain(quoted: bytes) -> bytes:
+def _unquote(quoted: bytes) -> bytes:
     """A name without its quotes and escapes."""
     return quoted[1:-1] if _BACKSLASH not in quoted else json.loads(quoted).encode()
 
 
-def _steps(path: str) -> _Path:
+def _parse_path(path: str) -> _Path:
     if not path.startswith("$") or path == "$":
-        raise ValueError(f"{path!r} names no place in a value: {KNOWN}")
+        raise ValueError(f"{path!r} names no field: {SYNTAX}")
     steps = []
     at = 1
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None:
-            raise ValueError(f"{path!r} is not understood from {path[at:]!r} on: {KNOWN}")
+            raise ValueError(f"{path!r} is invalid from {path[at:]!r} on: {SYNTAX}")
         at = step.end()
         quoted = step["single"] if step["single"] is not None else step["double"]
         name = step["name"] if quoted is None else _ESCAPED.sub(r"\1", quoted)
@@ -142,9 +142,9 @@ def _steps(path: str) -> _Path:
     return steps
 
 
-def _automaton(paths: Sequence[_Path]) -> _State:
-    """All paths followed at once: from each state one step leads to one other (the powerset construction)."""
-    places = {step.to for path in paths for step in path if step.to is not None}
+def _build_automaton(paths: Sequence[_Path]) -> _State:
+    """An automaton that follows all paths at once, deterministic (by the powerset construction)."""
+    members = {step.to for path in paths for step in path if step.to is not None}
     first = frozenset((path, 0) for path in range(len(paths)))
     states = {first: _State(named=False, ends=False)}
     todo = [first]
@@ -152,7 +152,7 @@ def _automaton(paths: Sequence[_Path]) -> _State:
     def state(reached: _Reached) -> _State:
         if reached not in states:
             if len(states) >= MAX_STATES:
-                raise ValueError('too many paths, or too many wildcards behind "..": name what stands in between')
+                raise ValueError('too many paths, or too many wildcards after "..": name the members in between')
             states[reached] = _State(named=reached is _END, ends=reached is _END or not reached)
             todo.append(reached)
         return states[reached]
@@ -160,15 +160,15 @@ def _automaton(paths: Sequence[_Path]) -> _State:
     while todo:
         reached = todo.pop()
         own = states[reached]
-        own.other = state(_after(paths, reached, None))
-        for place in places:
-            if (after := state(_after(paths, reached, place))) is not own.other:
-                own.to[place] = after
+        own.other = state(_step_to(paths, reached, None))
+        for member in members:
+            if (after := state(_step_to(paths, reached, member))) is not own.other:
+                own.to[member] = after
     return states[first]
 
 
-def _after(paths: Sequence[_Path], reached: _Reached, place: bytes | int | None) -> _Reached:
-    """What is reached with a step to ``place``; None: to one that no path names."""
+def _step_to(paths: Sequence[_Path], reached: _Reached, member: bytes | int | None) -> _Reached:
+    """What a step to ``member`` reaches; None: to a member that no path names."""
     if reached is _END:
         return frozenset()
     after = set()
@@ -176,6 +176,6 @@ def _after(paths: Sequence[_Path], reached: _Reached, place: bytes | int | None)
         step = paths[path][done]
         if step.deep:
             after.add((path, done))
-        if step.to is None or step.to == place:
+        if step.to is None or step.to == member:
             after.add((path, done + 1))
     return _END if any(done == len(paths[path]) for path, done in after) else frozenset(after)

@@ -1,4 +1,4 @@
-"""How long records take: to be acknowledged, and from the producer to the consumer (KIP-42: end-to-end monitoring)."""
+"""Latency of records: until they are acknowledged, and from producer to consumer (KIP-42: end-to-end monitoring)."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ US_PER_MS = 1000
 
 class LatencySettings(Settings):
     produce: bool = True
-    """Whether the time from sending to the acknowledgement is measured. Costs no decompression."""
+    """Whether the time from sending to acknowledgement is measured. Needs no decompression."""
     end_to_end: bool = True
-    """Whether the time from making a record to handing it to a consumer is measured."""
+    """Whether the time from creation of a record to its delivery to a consumer is measured."""
     origin: Literal["timestamp", "_t"] = Field(default="timestamp", alias="from")
-    """When a record was made: its timestamp, or what `create_timestamp` noted in its header, where it has one."""
+    """The creation time of a record: its timestamp, or the header that `create_timestamp` added, if it has one."""
     max_topics: PositiveInt = 1000
-    """How many topics have histograms of their own; further ones share that of the topic `(other)`."""
+    """How many topics have their own histograms; further ones share that of the topic `(other)`."""
 
 
 class Latency(ProducerInterceptor, ConsumerInterceptor):
     """Histograms of latencies, by topic."""
 
     settings = LatencySettings()
-    # Only what is measured is there: for a hook that is not there nothing is decompressed.
+    # Set for what is measured: no batch is decompressed for a hook that is not set.
     on_acknowledgement_batch: Callable[[AcknowledgedBatch, Exception | None], None]
     on_consume_batch: Callable[[RecordBatch], Records]
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(LatencySettings, configs)
         if not (own.produce or own.end_to_end):
-            raise ValueError("measures nothing: set produce, end_to_end or both to true")
+            raise ValueError("has no effect: set produce, end_to_end or both to true")
         self._lock = Lock()  # hooks run in several threads
         self._produce = Series(Histogram, own.max_topics)
         self._end_to_end = Series(Histogram, own.max_topics)
-        self._times = _timestamps if own.origin == "timestamp" else _noted
+        self._times = _timestamps if own.origin == "timestamp" else _header_times
         if own.produce:
             self.on_acknowledgement_batch = self._acknowledged
         if own.end_to_end:
@@ -63,21 +63,21 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
 
     def metrics(self) -> Iterable[Metric]:
         if self.settings.produce:
-            about = "From handing records to a broker until it acknowledged them."
-            yield self._shown("produce_latency_seconds", about, self._produce)
+            about = "Time from sending records to a broker until it acknowledged them."
+            yield self._metric("produce_latency_seconds", about, self._produce)
         if self.settings.end_to_end:
-            about = "From making records until they are handed to a consumer."
-            yield self._shown("end_to_end_latency_seconds", about, self._end_to_end)
+            about = "Time from creation of records until they are sent to a consumer."
+            yield self._metric("end_to_end_latency_seconds", about, self._end_to_end)
 
     def _acknowledged(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
-        if exception is not None or batch.base_offset == UNKNOWN:  # acks=0: nobody acknowledged anything
+        if exception is not None or batch.base_offset == UNKNOWN:  # acks=0: there is no acknowledgement
             return
         with self._lock:
             self._produce.of((batch.topic,)).add(batch.took_us, batch.count)
 
     def _consumed(self, batch: RecordBatch) -> Records:
         now = batch.context.clock()
-        found = Counter(self._times(batch.records))  # records of a batch share few milliseconds
+        found = Counter(self._times(batch.records))  # few distinct times in a batch
         with self._lock:
             histogram = self._end_to_end.of((batch.topic,))
             for time, times in found.items():
@@ -85,7 +85,7 @@ class Latency(ProducerInterceptor, ConsumerInterceptor):
                     histogram.add((now - time) * US_PER_MS, times)
         return batch.records
 
-    def _shown(self, name: str, about: str, series: Series[Histogram]) -> Metric:
+    def _metric(self, name: str, about: str, series: Series[Histogram]) -> Metric:
         with self._lock:
             values = {labels: Histogram(one.counts.copy(), one.total_us) for labels, one in series.values.items()}
         return Metric(name, about, ("topic",), histograms=values)
@@ -95,8 +95,8 @@ def _timestamps(records: Records) -> Iterable[int]:
     return records.timestamps()
 
 
-def _noted(records: Records) -> Iterator[int]:
-    """What the header says; the timestamp of a record that has none, or one that cannot be read."""
+def _header_times(records: Records) -> Iterator[int]:
+    """The time in the header; the timestamp of a record without a valid one."""
     for record in records:
         header = record.header(KEY)
         if header is None or header.value is None or len(header.value) != TIME.size:

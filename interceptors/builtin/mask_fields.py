@@ -1,4 +1,4 @@
-"""Hides fields of JSON values from those who read them."""
+"""Masks fields of JSON values for consumers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FIELDS, UNREADABLE, FAILED = "fields", "unreadable", "failed"
 
 class KeepLast(Settings):
     keep_last: int
-    """How many characters of a text, or digits of a number, stay readable behind the mask."""
+    """How many characters of a text, or digits of a number, stay readable after the mask."""
 
 
-def mask(value: object) -> object:
-    """What `with` may be. Raises ValueError for anything else."""
+def check_mask(value: object) -> object:
+    """Validate the setting `with`. Raises ValueError."""
     match value:
         case None | str():
             return value
@@ -35,22 +35,22 @@ def mask(value: object) -> object:
     raise ValueError("write a text, null, or {keep_last: 4}")
 
 
-Mask = Annotated[str | KeepLast | None, BeforeValidator(mask)]
+Mask = Annotated[str | KeepLast | None, BeforeValidator(check_mask)]
 
 
 class MaskFieldsSettings(Settings):
     fields: tuple[str, ...] = ()
-    """JSON paths of what is masked: `$.card.number`, `$['card-number']`, `$.items[*].price`, `$.lines[0]`, `$..ssn`."""
+    """JSON paths of the fields: `$.card.number`, `$['card-number']`, `$.items[*].price`, `$.lines[0]`, `$..ssn`."""
     with_: Mask = Field(default=MASK, alias="with")
-    """What stands in place of a field: a text, `null`, or `{keep_last: 4}` for `***` and the last characters."""
+    """The replacement of a field: a text, `null`, or `{keep_last: 4}` for `***` and the last characters."""
     unreadable: Literal["hide", "keep", "drop"] = "hide"
-    """What becomes of a value that is no JSON object or array: `hide` masks all of it, `keep` lets it pass, `drop` leaves the record out."""  # noqa: E501
+    """What to do with a value that is not a JSON object or array: `hide` masks all of it, `keep` forwards it, `drop` drops the record."""  # noqa: E501
 
 
 class MaskFields(ConsumerInterceptor):
-    """Consumers get a mask in place of some fields of JSON values; every other byte stays as it was.
+    """Masks fields of JSON values for consumers; all other bytes stay unchanged.
 
-    What it cannot read it hides: the worst that a defect can do is to show too little.
+    A value that it fails on is masked as a whole, so a defect hides too much rather than too little.
     """
 
     settings = MaskFieldsSettings()
@@ -65,7 +65,7 @@ class MaskFields(ConsumerInterceptor):
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(MaskFieldsSettings, configs)
         if not own.fields:
-            raise ValueError('masks nothing: set fields, such as ["$.card.number"]')
+            raise ValueError('has no effect: set fields, such as ["$.card.number"]')
         try:
             self._paths = JsonPaths(own.fields)
         except ValueError as error:
@@ -82,28 +82,28 @@ class MaskFields(ConsumerInterceptor):
         yield Metric("masked_records", "Records whose values were masked, and why.", ("reason",), counts)
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
-        masked = [self._masked(record) for record in records]
+        masked = [self._mask_record(record) for record in records]
         if all(map(lambda one, other: one is other, masked, records)):
             return records
         return [record for record in masked if record is not None]
 
-    def _masked(self, record: ConsumerRecord) -> ConsumerRecord | None:
-        """The record without what is not to be seen of it; None: nothing is."""
+    def _mask_record(self, record: ConsumerRecord) -> ConsumerRecord | None:
+        """The record with its fields masked; None: it is dropped."""
         value = record.value
         if value is None:
             return record
         try:
-            new = self._spliced(value, self._paths.spans(value))
+            new = self._replace_fields(value, self._paths.spans(value))
         except NotReadableError:
-            return record if self.settings.unreadable == "keep" else self._hidden(record, UNREADABLE)
-        except Exception:  # noqa: BLE001 - whatever is wrong here, the fields must not be shown
-            return self._hidden(record, FAILED)
+            return record if self.settings.unreadable == "keep" else self._hide(record, UNREADABLE)
+        except Exception:  # noqa: BLE001 - whatever has failed, the fields must stay hidden
+            return self._hide(record, FAILED)
         if new == value:
             return record
         self._count(FIELDS)
         return record.replace(value=new)
 
-    def _hidden(self, record: ConsumerRecord, reason: str) -> ConsumerRecord | None:
+    def _hide(self, record: ConsumerRecord, reason: str) -> ConsumerRecord | None:
         self._count(reason)
         return None if self.settings.unreadable == "drop" else record.replace(value=self._mask)
 
@@ -111,22 +111,22 @@ class MaskFields(ConsumerInterceptor):
         with self._lock:
             self._counts[reason,] += 1
 
-    def _spliced(self, value: bytes, spans: list[Span]) -> bytes:
+    def _replace_fields(self, value: bytes, spans: list[Span]) -> bytes:
         parts: list[bytes] = []
         copied = 0
         for start, end in spans:
-            parts += (value[copied:start], self._in_place_of(value[start:end]))
+            parts += (value[copied:start], self._replacement(value[start:end]))
             copied = end
         return b"".join((*parts, value[copied:]))
 
-    def _in_place_of(self, field: bytes) -> bytes:
-        """The mask. A null stays one, as with Kafka Connect's MaskField: there is nothing to hide."""
+    def _replacement(self, field: bytes) -> bytes:
+        """The replacement of a field. A null stays null, as with Kafka Connect's MaskField."""
         if field == b"null":
             return field
         if not self._keep or field[:1] in b"{[tf":
             return self._mask
         text = json.loads(field) if field[:1] == b'"' else field.decode()
-        # of a short one, most would be shown
+        # of a short text, most would stay readable
         return _json(MASK + text[-self._keep :]) if len(text) >= 2 * self._keep else self._mask
 
 

@@ -1,4 +1,4 @@
-"""Leaves out commits that would change nothing: the example of KIP-547."""
+"""Suppresses commits that change nothing: the example of KIP-547."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ Who = tuple[int, str | None, str | None]  # connection, member, group instance
 
 class SkipIdenticalCommitsSettings(Settings):
     remember: int = Field(default=100_000, ge=1)
-    """Of how many partitions, each counted once for every group, the last commit is remembered."""
+    """For how many pairs of group and partition the last commit is kept."""
     at_least_every: Milliseconds = Field(default="1m", validate_default=True)
-    """After this time a commit goes through though it is identical: or the group's offsets would expire."""
+    """After this time an identical commit is sent all the same, so that the group's offsets do not expire."""
 
 
 @dataclass(slots=True)
 class _Commit:
     """The last commit of a partition."""
 
-    asked: OffsetAndMetadata  # as the client asked for it: interceptors behind this one may add to it
+    asked: OffsetAndMetadata  # as the client sent it: later interceptors may change it
     who: Who
     at: int  # ms since 1970
-    waiting: Context | None  # of the request whose answer is to come; None: it has been committed
+    pending: Context | None  # of the request whose response has not arrived; None: it has been committed
 
 
 class SkipIdenticalCommits(ConsumerInterceptor):
-    """Offsets are committed only if they, their metadata or their leader epoch differ from the last ones that this
-    client committed, or if some time has passed."""
+    """Offsets are committed only if they, their metadata or leader epoch differ from those that the client committed
+    last, or after some time."""
 
     settings = SkipIdenticalCommitsSettings()
 
     def __init__(self) -> None:
-        self._commits: OrderedDict[CommitKey, _Commit] = OrderedDict()  # the one used last is the last
+        self._commits: OrderedDict[CommitKey, _Commit] = OrderedDict()  # least recently used first
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._lock = Lock()  # hooks run in several threads
 
@@ -61,33 +61,37 @@ class SkipIdenticalCommits(ConsumerInterceptor):
         return Hints(wants_records=False)
 
     def metrics(self) -> Iterable[Metric]:
-        about = "Partitions that were left out of commits because their offsets had been committed."
+        about = "Partitions removed from commits because their offsets were committed already."
         with self._lock:
             counts = dict(self._counts)
         yield Metric("skipped_commits", about, (), counts)
 
     def pre_commit(self, offsets: Offsets) -> Mapping[TopicPartition, OffsetAndMetadata]:
         with self._lock:
-            return {place: asked for place, asked in offsets.items() if not self._is_known(place, asked, offsets)}
+            return {
+                partition: asked
+                for partition, asked in offsets.items()
+                if not self._is_committed(partition, asked, offsets)
+            }
 
     def on_commit(self, offsets: Offsets) -> None:
         context = offsets.context
         with self._lock:
-            for place in offsets:
-                known = self._commits.get((context.group_id, place))
-                if known is not None and known.waiting is context:
-                    known.at, known.waiting = context.clock(), None
+            for partition in offsets:
+                known = self._commits.get((context.group_id, partition))
+                if known is not None and known.pending is context:
+                    known.at, known.pending = context.clock(), None
 
-    def _is_known(self, place: TopicPartition, asked: OffsetAndMetadata, offsets: Offsets) -> bool:
-        """Whether just this has been committed. If not, nothing is known until its answer is here."""
+    def _is_committed(self, partition: TopicPartition, asked: OffsetAndMetadata, offsets: Offsets) -> bool:
+        """Whether exactly this is committed already. If not, it is unknown until the response arrives."""
         context = offsets.context
-        key = context.group_id, place
+        key = context.group_id, partition
         if context.transactional_id is not None:  # it counts only if the transaction is committed
             self._commits.pop(key, None)
             return False
         who, now = (context.session, context.member_id, context.group_instance_id), context.clock()
         known = self._commits.get(key)
-        if known is not None and known.waiting is None and (known.asked, known.who) == (asked, who):
+        if known is not None and known.pending is None and (known.asked, known.who) == (asked, who):
             self._commits.move_to_end(key)
             if 0 <= now - known.at < self.settings.at_least_every:
                 self._counts[()] += 1

@@ -1,7 +1,7 @@
-"""Spans of sent records, exported by OTLP over HTTP. All that is OpenTelemetry's is here; it is optional.
+"""Spans of sent records, exported by OTLP over HTTP. The only module that imports OpenTelemetry, which is optional.
 
-A span begins when a record is sent and ends when it is acknowledged. A thread of the SDK exports them: nothing waits
-for the collector, and what does not fit into the queue is dropped.
+A span begins when a record is sent and ends when it is acknowledged. A thread of the SDK exports them: no request waits
+for the collector, and spans that do not fit into the queue are dropped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafka_sidecar.interceptors.builtin.traceparent import TraceParent
 from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Context, RecordBatch
 from kafka_sidecar.interceptors.metrics import Metric, escape_surrogates
 
-MAX_PENDING_SPANS = 10_000  # spans whose records are not acknowledged yet; as many again may wait for the exporter
+MAX_PENDING_SPANS = 10_000  # of records that are not acknowledged yet; the exporter's queue has room for as many
 TIMEOUT_S = 5.0
 NS_PER_MS = 1_000_000
-LAST = "last spans"  # name of a thread
-BatchKey = tuple[Context, str, int]  # a request has one context, and one batch of a partition
+SHUTDOWN_THREAD = "last spans"
+BatchKey = tuple[Context, str, int]  # a request has one context, and one batch for a partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,59 +41,57 @@ class Spans:
         exporter = OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT_S)
         self._processor = BatchSpanProcessor(exporter, max_queue_size=MAX_PENDING_SPANS)
         self._resource = Resource.create({SERVICE_NAME: service_name})
-        self._waiting: dict[BatchKey, tuple[int, list[Span]]] = {}  # when they were sent, ms
-        self._count = 0  # of spans that wait
+        self._pending: dict[BatchKey, tuple[int, list[Span]]] = {}  # when they were sent, ms
+        self._count = 0  # of pending spans
         self._dropped = 0
         self._lock = Lock()  # hooks run in several threads
 
     def sent(
         self, batch: RecordBatch, made: Sequence[TraceParent | None], parents: Sequence[TraceParent | None]
     ) -> None:
-        """The records of a batch are sent with these; those that are sampled are remembered."""
+        """Keep the sampled spans of a batch that is sent."""
         spans = [
             Span(index, own, parent)
             for index, (own, parent) in enumerate(zip(made, parents, strict=True))
             if own is not None and own.is_sampled
         ]
-        place, remembered = (batch.context, batch.topic, batch.partition), spans[:MAX_PENDING_SPANS]
+        key, kept = (batch.context, batch.topic, batch.partition), spans[:MAX_PENDING_SPANS]
         with self._lock:
-            self._dropped += len(spans) - len(remembered) + len(self._taken(place)[1])
-            while (
-                self._waiting and self._count + len(remembered) > MAX_PENDING_SPANS
-            ):  # the oldest may never be told of
-                self._dropped += len(self._taken(next(iter(self._waiting)))[1])
-            if remembered:
-                self._count += len(remembered)
-                self._waiting[place] = batch.context.clock(), remembered
+            self._dropped += len(spans) - len(kept) + len(self._take(key)[1])
+            while self._pending and self._count + len(kept) > MAX_PENDING_SPANS:  # the oldest may never be acknowledged
+                self._dropped += len(self._take(next(iter(self._pending)))[1])
+            if kept:
+                self._count += len(kept)
+                self._pending[key] = batch.context.clock(), kept
 
     def acknowledged(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
-        """The spans of a batch end."""
+        """Export the spans of a batch."""
         ended = batch.context.clock()
         with self._lock:
-            began, spans = self._taken((batch.context, batch.topic, batch.partition))
+            began, spans = self._take((batch.context, batch.topic, batch.partition))
         for span in spans:
-            self._processor.on_end(self._ended(span, batch, began, ended, exception))
+            self._processor.on_end(self._span(span, batch, began, ended, exception))
 
     def metrics(self) -> Iterator[Metric]:
-        about = "Spans that were not exported because too many records were not acknowledged yet."
+        about = "Spans not exported because too many records were waiting for an acknowledgement."
         yield Metric("dropped_spans", about, (), counters={(): self._dropped})
 
     def close(self) -> None:
-        """Export what there is, which takes at most `TIMEOUT_S`, in a thread that the program waits for at its end."""
+        """Export all spans, which takes at most `TIMEOUT_S`, in a thread that the program waits for at its end."""
         if main_thread().is_alive():
-            Thread(target=self._processor.shutdown, name=LAST).start()
-        else:  # the program is at its end: nobody is held up, and no thread would be waited for
+            Thread(target=self._processor.shutdown, name=SHUTDOWN_THREAD).start()
+        else:  # the program is ending: it would not wait for another thread
             self._processor.shutdown()  # type: ignore[no-untyped-call]
 
-    def _taken(self, place: BatchKey) -> tuple[int, list[Span]]:
-        began, spans = self._waiting.pop(place, (0, []))
+    def _take(self, key: BatchKey) -> tuple[int, list[Span]]:
+        began, spans = self._pending.pop(key, (0, []))
         self._count -= len(spans)
         return began, spans
 
-    def _ended(
+    def _span(
         self, span: Span, batch: AcknowledgedBatch, began: int, ended: int, exception: Exception | None
     ) -> ReadableSpan:
-        """Made without a tracer, which would choose the ids: they stand in the record already."""
+        """The span, created without a tracer: that would choose the ids, which are in the record already."""
         attributes: dict[str, str | int] = {  # OpenTelemetry's semantic conventions for Kafka
             "messaging.system": "kafka",
             "messaging.operation.name": "send",

@@ -1,4 +1,4 @@
-"""W3C Trace Context in records: a trace goes on in the sidecar, or starts there (KIP-42: tracing with any client)."""
+"""W3C Trace Context in records: the sidecar continues a trace, or starts one (KIP-42: tracing with any client)."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 
 KEY, STATE = b"traceparent", b"tracestate"
 SPAN_DIGITS, TRACE_DIGITS = 16, 32
-NOT_INSTALLED = "otlp: OpenTelemetry is not installed: install kafka-sidecar[otel]"
+NOT_INSTALLED = "otlp: OpenTelemetry is not installed; install kafka-sidecar[otel]"
 
 
 class TraceContextSettings(Settings):
     start: bool = True
-    """Whether a trace starts here for records without a valid `traceparent`; otherwise they are left as they are."""
+    """Whether a trace is started for records without a valid `traceparent`; otherwise these are not changed."""
     sample: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of the traces that start here, the share that is sampled. Those that go on keep their flag."""
+    """The share of the started traces that is sampled. Continued traces keep their flag."""
     otlp: str | None = None
-    """Where spans are exported to, by OTLP over HTTP, such as `http://collector:4318/v1/traces`."""
+    """The URL that spans are exported to, by OTLP over HTTP, such as `http://collector:4318/v1/traces`."""
     service_name: str = "kafka-sidecar"
     """The service that the spans belong to."""
 
 
 class TraceContext(ProducerInterceptor):
-    """Each record leaves with one `traceparent`, whose span is the sidecar's sending of it."""
+    """Each record is sent with one `traceparent`, whose span is the sidecar's sending of the record."""
 
     settings = TraceContextSettings()
-    on_acknowledgement_batch: Callable[[AcknowledgedBatch, Exception | None], None]  # only there if spans are exported
+    on_acknowledgement_batch: Callable[[AcknowledgedBatch, Exception | None], None]  # set if spans are exported
     _spans: Spans | None = None
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(TraceContextSettings, configs)
         if own.otlp is not None:
-            self._spans = _exported(own.otlp, own.service_name)
+            self._spans = _open_exporter(own.otlp, own.service_name)
             self.on_acknowledgement_batch = self._spans.acknowledged
 
     def metrics(self) -> Iterable[Metric]:
@@ -68,17 +68,17 @@ class TraceContext(ProducerInterceptor):
         records = batch.records
         has_key, has_state = _has_any(records, KEY), _has_any(records, STATE)
         parents = [_parent(record) for record in records] if has_key else [None] * len(records)
-        made = self._next(parents)
+        made = self._next_spans(parents)
         if self._spans is not None:
             self._spans.sent(batch, made, parents)
-        if (has_key and None in made) or (has_state and None in parents):  # not all records are treated alike
+        if (has_key and None in made) or (has_state and None in parents):  # records differ: change one by one
             return edit_records(records, _changes(records, parents, made))
         left = without_headers(records, (KEY,)) if has_key else records
         values = [KEEP if one is None else bytes(one) for one in made]
         return with_header_each(left, KEY, values)
 
-    def _next(self, parents: Sequence[TraceParent | None]) -> list[TraceParent | None]:
-        """The spans of the records; None: the record has none."""
+    def _next_spans(self, parents: Sequence[TraceParent | None]) -> list[TraceParent | None]:
+        """The spans of the records; None: a record has none."""
         step = SPAN_DIGITS + TRACE_DIGITS
         random_digits = hexlify(os.urandom(step // 2 * len(parents)))
         made: list[TraceParent | None] = []
@@ -94,10 +94,10 @@ class TraceContext(ProducerInterceptor):
 
     def _flags(self) -> int:
         sample = self.settings.sample
-        return SAMPLED if sample >= 1 or random() < sample else 0  # noqa: S311 - a share, no secret
+        return SAMPLED if sample >= 1 or random() < sample else 0  # noqa: S311 - not a secret
 
 
-def _exported(endpoint: str, service_name: str) -> Spans:
+def _open_exporter(endpoint: str, service_name: str) -> Spans:
     try:
         from kafka_sidecar.interceptors.builtin.spans import Spans
     except ImportError as error:
@@ -117,7 +117,7 @@ def _parent(record: Record) -> TraceParent | None:
 def _changes(
     records: Records, parents: Iterable[TraceParent | None], made: Iterable[TraceParent | None]
 ) -> Iterator[tuple[Record, Change]]:
-    """One `traceparent` for each; the state belongs to the trace that it came with, and not to one that starts here."""
+    """One `traceparent` for each record. A `tracestate` belongs to its trace: it is removed if a new one starts."""
     for record, parent, own in zip(records, parents, made, strict=True):
         if own is not None:
             gone = (KEY,) if parent is not None else (KEY, STATE)

@@ -49,3 +49,10 @@ def test_metadata_is_counted_as_in_java(text: str, length: int, context: Callabl
     assert java_length(text) == length
     assert Offsets({}, context(), max_metadata=length).fits(text)
     assert not Offsets({}, context(), max_metadata=length - 1).fits(text)
+
+
+def test_contexts_of_two_requests_differ_even_if_their_fields_are_equal() -> None:
+    one = Context(clock=int, session=1, client_id="app")
+    other = one._replace()
+    assert one != other
+    assert len({one, other}) == 2

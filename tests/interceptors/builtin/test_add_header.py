@@ -95,13 +95,13 @@ def test_what_is_not_known_of_a_client_is_not_added(configured: Made, sent: Made
 @pytest.mark.parametrize(
     ("headers", "remedy"),
     [
-        ({}, "adds nothing: set headers"),
+        ({}, "has no effect: set headers"),
         ({"a": 1}, "headers.a: write text, in quotes if it looks like a number, or one of {env: NAME}"),
         ({"a": {"env": "A", "file": "b"}}, "headers.a: write text"),
         ({"a": {"env": "NOT_SET_ANYWHERE"}}, "headers.a: the environment variable NOT_SET_ANYWHERE is not set"),
         ({"a": {"file": "/nowhere/at/all"}}, "headers.a: cannot read /nowhere/at/all: No such file"),
         ({"a": {"base64": "?"}}, "headers.a: is not base64"),
-        ({"a": {"from": "password"}}, "headers.a: a client has no password: it has client_id, "),
+        ({"a": {"from": "password"}}, "headers.a: from: unknown value password: write one of client_id, "),
     ],
 )
 def test_a_wrong_setting_is_told_with_its_remedy(configured: Made, headers: Any, remedy: str) -> None:

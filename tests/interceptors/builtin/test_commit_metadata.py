@@ -107,12 +107,12 @@ def test_commits_in_transactions_say_it_too(committed: Committed) -> None:
     [
         ("{client_id}", "must begin with plain text"),
         ("", "must begin with plain text"),
-        ("by={user}", "there is no {user}; there are client_id, host, member_id, principal, session, time, and env:"),
-        ("by={}", "there is no {}"),
-        ("by={client_id!r}", "there is no {client_id}"),
-        ("by={client_id:10}", "there is no {client_id}"),
-        ("by={env:}", "there is no {env}"),
-        ("by={env:NOT_SET_ANYWHERE}", "the environment variable NOT_SET_ANYWHERE is not set: set it, or leave it out"),
+        ("by={user}", "unknown {user}: write one of client_id, host, member_id, principal, session, time, or env:"),
+        ("by={}", "unknown {}"),
+        ("by={client_id!r}", "unknown {client_id}"),
+        ("by={client_id:10}", "unknown {client_id}"),
+        ("by={env:}", "unknown {env}"),
+        ("by={env:NOT_SET_ANYWHERE}", "the environment variable NOT_SET_ANYWHERE is not set: set it, or remove it"),
         ("by={client_id", "expected '}'"),
     ],
 )

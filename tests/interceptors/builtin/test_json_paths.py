@@ -144,7 +144,7 @@ NO_PATHS = ["", "a", "$", "$.", "$.a.", "$.a-b", "$[-1]", "$[01]", "$[1:2]", "$[
 
 @pytest.mark.parametrize("path", [*NO_PATHS, "$['a", "$['a\\u0061']"])
 def test_what_is_no_path_of_a_known_kind_is_refused_with_those_that_are(path: str) -> None:
-    with pytest.raises(ValueError, match=r"write \$, and behind it \.name, \['name'\], \[0\], \[\*\] or \.\.name"):
+    with pytest.raises(ValueError, match=r"write \$, then \.name, \['name'\], \[0\], \[\*\] or \.\.name"):
         JsonPaths([path])
 
 

@@ -98,5 +98,5 @@ def test_nothing_is_decompressed_that_is_not_measured(
 
 
 def test_one_that_measures_nothing_is_told(configured: Made) -> None:
-    with pytest.raises(ValueError, match=r"^measures nothing: set produce, end_to_end or both to true"):
+    with pytest.raises(ValueError, match=r"^has no effect: set produce, end_to_end or both to true"):
         configured("latency", produce=False, end_to_end=False)

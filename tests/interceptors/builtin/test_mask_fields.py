@@ -160,8 +160,8 @@ def test_what_is_left_is_what_a_reader_would_write_with_the_fields_replaced(valu
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "interceptor mask: masks nothing: set fields"),
-        ({"fields": ["card.number"]}, r"interceptor mask: fields: 'card\.number' names no place in a value: write \$"),
+        ({}, "interceptor mask: has no effect: set fields"),
+        ({"fields": ["card.number"]}, r"interceptor mask: fields: 'card\.number' names no field: write \$"),
         ({**CARD, "with": {"keep_last": 0}}, "with: write a text, null, or {keep_last: 4}"),
         ({**CARD, "with": 0}, "with: write a text, null, or {keep_last: 4}"),
         ({**CARD, "unreadable": "show"}, "unreadable: .*'hide', 'keep' or 'drop'"),

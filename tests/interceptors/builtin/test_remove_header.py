@@ -55,5 +55,5 @@ def test_it_is_never_left_out_for_nobody_is_to_see_what_it_removes(configured: M
 
 @pytest.mark.parametrize("wrong", [{}, {"keys": ["a"], "hooks": []}])
 def test_one_that_removes_nothing_is_told(configured: Made, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^removes nothing: set keys, and at least one of the hooks"):
+    with pytest.raises(ValueError, match=r"^has no effect: set keys, and at least one of the hooks"):
         configured("remove_header", **wrong)

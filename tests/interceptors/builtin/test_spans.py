@@ -80,7 +80,7 @@ def tracing(collector: Collector, configured: Made) -> Iterator[Any]:
 def closed(interceptor: Any) -> None:
     interceptor.close()
     for thread in threading.enumerate():
-        if thread.name == spans.LAST:
+        if thread.name == spans.SHUTDOWN_THREAD:
             thread.join()
 
 
@@ -163,7 +163,8 @@ def test_only_what_is_sampled_is_exported(
 def test_requests_that_overlap_keep_their_spans_apart(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
-    contexts = [context(client_id="app"), context(client_id="app")]
+    contexts = [context(client_id="app")] * 2
+    contexts[1] = contexts[0]._replace()  # of the same client, by the same clock
     for one in contexts:
         tracing.on_send_batch(RecordBatch("orders", 3, a_batch({}), one))
     for one, offset in zip(reversed(contexts), (1, 0), strict=True):
@@ -230,7 +231,7 @@ def test_hooks_and_close_do_not_wait_for_the_collector(
     collector.may_answer.clear()
     produced(tracing, a_batch({}), context())
     tracing.close()
-    assert spans.LAST in [thread.name for thread in threading.enumerate()]  # it still waits for the answer
+    assert spans.SHUTDOWN_THREAD in [thread.name for thread in threading.enumerate()]  # it still waits for the answer
     assert collector.requests == []
     collector.may_answer.set()
     assert len(exported(tracing, collector)) == 1

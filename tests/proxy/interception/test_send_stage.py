@@ -108,7 +108,7 @@ def test_policies_judge_what_the_client_sent_and_interceptors_see_what_they_let_
     assert offsets(by_partition[0]) == [10]
     bad, beside_it = errors(by_partition[1])
     assert bad == ("orders takes no bad", INVALID_RECORD, False)
-    assert beside_it == ("it was part of a batch with records that were refused", -1, False)
+    assert beside_it == ("other records of its batch were rejected", -1, False)
     assert offsets(by_partition[2]) == [20]
     assert len(adds.told) == 4
 
