@@ -1,10 +1,10 @@
 """A Produce request and its response: opened once, taken through the stages of design D8, closed once.
 
-    frame --> spans --> topics named --> each batch: judge, intercept, split, count --> spliced frame --> broker
-    client <-- response with what was rejected <-- count, split, intercept, judge <-- broker's response
+    frame --> spans --> topics named --> each batch: validate, intercept, split, count --> spliced frame --> broker
+    client <-- response with what was rejected <-- count, split, intercept, validate <-- broker's response
 
 What a stage rejects is cut out of the frame, what it changes is put in its place; every other byte stays (D1). One
-partition's batch is rejected or accepted as a whole, the partitions beside it go on (KIP-467, D7).
+partition's batch is rejected or accepted as a whole, the other partitions are forwarded (KIP-467, D7).
 """
 
 from __future__ import annotations

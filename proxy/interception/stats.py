@@ -1,4 +1,4 @@
-"""What is told of interceptors: a log line for each kind of failure and minute, and counts of what was intercepted."""
+"""What is reported of interceptors: a log line for each kind of failure and minute, and counts of batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_sidecar.interceptors.guard import Guard, Report
-from kafka_sidecar.proxy.telemetry.log_limiter import Seldom, told
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact
 
 log = logging.getLogger(__name__)
 
@@ -24,16 +24,16 @@ class InterceptionStats(Report):
     # (API, what became of it) -> batches: "unchanged", "changed", "dropped", or why it was left alone
     batches: Counter[tuple[str, str]] = field(default_factory=Counter)
     commits: Counter[str] = field(default_factory=Counter)  # by what became of a partition's offset
-    _lines: Seldom = field(init=False)
+    _lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lines = Seldom(LOGGED_EVERY_S, self.clock)
+        self._lines = LogLimiter(LOGGED_EVERY_S, self.clock)
 
     def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
         if (left_out := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
-                exc_info=told(log, error),
+                exc_info=redact(log, error),
                 extra={"interceptor": interceptor, "hook": hook, "suppressed": left_out},
             )
 

@@ -10,8 +10,8 @@ from kafka_sidecar.codec.wire import read_uvarint, skip_tags
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TRANSACTIONAL_ID = 3
 _INT16 = Struct(">h")
-# Two strings of Kafka's longest and some tags. More is not waited for: it would be copied anew with every read.
-LONGEST_BEFORE_ACKS = 128 << 10
+# Two strings of maximum length and some tags. A longer beginning is rejected: each read would copy it again.
+MAX_BYTES_BEFORE_ACKS = 128 << 10
 CLIENT_ID_AT = 12  # after length, api key, api version, correlation id
 
 
@@ -35,8 +35,8 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
     except IndexError:
         if len(data) >= at + size:
             raise CodecError("a Produce request ends before its acks") from None
-        if len(data) - at > LONGEST_BEFORE_ACKS:
-            raise CodecError(f"a Produce request has no acks in its first {LONGEST_BEFORE_ACKS} bytes") from None
+        if len(data) - at > MAX_BYTES_BEFORE_ACKS:
+            raise CodecError(f"a Produce request has no acks in its first {MAX_BYTES_BEFORE_ACKS} bytes") from None
         return None
     if here + 2 > at + size:
         raise CodecError("a Produce request ends before its acks")

@@ -131,7 +131,7 @@ class Exchange(Protocol):
         ...
 
     def lost(self, why: str) -> Work | None:
-        """The connection has ended before the response came. Work is done in a thread; nobody waits for it."""
+        """The connection has ended before the response came. `Work` is done in a thread, and not waited for."""
         return None
 
 

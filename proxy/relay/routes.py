@@ -14,13 +14,13 @@ from kafka_sidecar.proxy.relay.frames import Edit
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 
 # KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
-# that is another one answers REBOOTSTRAP_REQUIRED. Relayed to a node behind our port that would be our fault.
+# that is another one answers REBOOTSTRAP_REQUIRED. Relayed through a port of ours, that error would be ours.
 NEWEST_API_VERSIONS = 4
 
 # Versions that stay hidden although their headers could be relayed.
 CAPS: dict[int, tuple[int, int]] = {
     ApiKey.API_VERSIONS: (0, NEWEST_API_VERSIONS),
-    # v0 is followed by tokens that are no Kafka frames: they could not be told from requests.
+    # v0 is followed by tokens that are no Kafka frames: they could not be distinguished from requests.
     ApiKey.SASL_HANDSHAKE: (1, APIS[ApiKey.SASL_HANDSHAKE].max_version),
     # v0 was an early access of Kafka 4.0 and 4.1 that differs; it names brokers too.
     ApiKey.SHARE_FETCH: (1, APIS[ApiKey.SHARE_FETCH].max_version),
@@ -96,7 +96,7 @@ class Routes:
         self.get = self._table.get  # (api key << 16 | version) -> Route | None, where it was made before
 
     def forget(self) -> None:
-        """Make every row anew when it is needed next: what is looked into has changed."""
+        """Make every row again when it is needed next: what is looked into has changed."""
         self._table.clear()
 
     def add(self, key_version: int) -> Route:

@@ -33,7 +33,7 @@ class BrokerUnreachableError(Exception):
         self.cause = cause
 
 
-# Begins at once to do what an exchange needs. Cancelled where nobody waits for it any more.
+# Begins at once to do what an exchange needs. Cancelled if its result is no longer needed.
 Perform = Callable[[Need], asyncio.Future[Any]]
 # Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]

@@ -24,7 +24,7 @@ class Performer:
         self._ways[need] = meet
 
     def perform(self, need: Need) -> asyncio.Future[Any]:
-        """Begin at once. Cancel the future where nobody waits any more; `Work` that must run is done even so."""
+        """Begin at once. Cancel the future if its result is no longer needed; `Work` that must run is done even so."""
         if isinstance(need, Work):
             done = asyncio.wrap_future(submit(need.run))
             return asyncio.shield(done) if need.must_run else done

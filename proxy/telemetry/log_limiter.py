@@ -9,7 +9,7 @@ from types import TracebackType
 MOST_KINDS = 1000
 
 
-class Seldom:
+class LogLimiter:
     """When a line of some kind is due again."""
 
     def __init__(self, every_s: float, clock: Callable[[], float]) -> None:
@@ -30,18 +30,18 @@ class Seldom:
         return left_out
 
 
-class Withheld(Exception):  # noqa: N818 - stands in a traceback for an error, of which it has the name
+class Redacted(Exception):  # noqa: N818 - stands in a traceback for an error, of which it has the name
     """The text of an error is not logged."""
 
 
 ExcInfo = BaseException | tuple[type[BaseException], BaseException, TracebackType | None]
 
 
-def told(log: logging.Logger, error: BaseException) -> ExcInfo:
+def redact(log: logging.Logger, error: BaseException) -> ExcInfo:
     """Where an error was raised, and of which kind, for ``exc_info``.
 
     Its text only where the log is at debug: it may quote a record, as that of ``int(record.value)`` does.
     """
     if log.isEnabledFor(logging.DEBUG):
         return error
-    return type(error), Withheld(type(error).__name__), error.__traceback__
+    return type(error), Redacted(type(error).__name__), error.__traceback__

@@ -24,7 +24,7 @@ RETRY_MS = 100
 IDLE_FETCH_MS = 2000  # a broker answers a fetch at once when there is something, else after this time
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
-# Who may not make the topic may still read it, if somebody else has made it.
+# Clients that may not create the topic may still read it, if it exists.
 GO_ON = {
     ErrorCode.NONE,
     ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -32,7 +32,7 @@ GO_ON = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 
-# What happens to it is told by the store, once.
+# The store reports what happens to it, once.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
@@ -44,7 +44,7 @@ class PartitionLog:
         self._partition = partition
 
     async def end(self) -> int:
-        """The offset behind the last record."""
+        """The offset after the last record."""
         ends: dict[TopicPartition, int] = await self._consumer.end_offsets([self._partition])
         return ends[self._partition]
 
@@ -54,7 +54,7 @@ class PartitionLog:
         return [record for records in found.values() for record in records]
 
     async def position(self) -> int:
-        """The offset behind what has been read."""
+        """The offset after what has been read."""
         position: int = await self._consumer.position(self._partition)
         return position
 
@@ -65,7 +65,7 @@ class PartitionLog:
 
 
 class KafkaClients:
-    """One producer, and a consumer while somebody reads."""
+    """One producer, and a consumer while the topic is read."""
 
     failures = (KafkaError, OSError, TimeoutError)
 

@@ -56,7 +56,7 @@ class KafkaStore:
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._next_offset = 0  # all below is read
-        self._coming_back: dict[asyncio.Future[None], int] = {}  # offsets that somebody waits for
+        self._coming_back: dict[asyncio.Future[None], int] = {}  # offsets that a write waits for
         self._caught_up = False
         self._failure: str | None = None
         self._heard_at = 0.0
@@ -102,15 +102,15 @@ class KafkaStore:
             del self._coming_back[back]
 
     async def _keep_reading(self, clients: Clients, reader: Reader) -> None:
-        pause, told = FIRST_RETRY_S, ""
+        pause, last_logged = FIRST_RETRY_S, ""
         while True:
             began = time.monotonic()
             try:
                 await self._read(clients, reader)
             except clients.failures as error:
                 self._failure = str(error) or repr(error)
-                level = logging.DEBUG if self._failure == told else logging.WARNING
-                log.log(level, "topic configs cannot be read", extra={"detail": (told := self._failure)})
+                level = logging.DEBUG if self._failure == last_logged else logging.WARNING
+                log.log(level, "topic configs cannot be read", extra={"detail": (last_logged := self._failure)})
             except Exception as error:
                 self._failure = repr(error)
                 log.error("reading topic configs broke: this is a bug", exc_info=error)

@@ -10,10 +10,10 @@ class StoreError(Exception):
 
 
 class Reader(Protocol):
-    """Is told what the log holds, in its order."""
+    """Gets what the log holds, in its order."""
 
     def began(self) -> None:
-        """The log is read from its beginning, for the first time or anew."""
+        """The log is read from its beginning, for the first time or again."""
         ...
 
     def read(self, key: bytes, value: bytes | None) -> None:

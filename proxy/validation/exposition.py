@@ -13,19 +13,19 @@ from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 def exposed(seen: ValidationStats) -> Iterator[Metric]:
     """Every metric about validation."""
-    refused = CounterMetricFamily(
+    rejected = CounterMetricFamily(
         PREFIX + "rejected_records",
         "Records that policies rejected; in mode shadow: would have rejected",
         labels=["topic", "policy", "mode", "reason"],
     )
-    for kind, number in seen.refusals.items():
-        refused.add_metric(kind, number)
+    for kind, number in seen.rejections.items():
+        rejected.add_metric(kind, number)
     failures = CounterMetricFamily(
         PREFIX + "policy_failures", "Failures of policies themselves", labels=["policy", "mode"]
     )
     for failed, number in seen.failures.items():
         failures.add_metric(failed, number)
-    yield from (refused, failures)
+    yield from (rejected, failures)
     yield counter_by(
         "validated_batches",
         "Batches validated by policies, from the header alone or with contents",

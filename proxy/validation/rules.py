@@ -1,4 +1,4 @@
-"""Which policies hold for which topic: one version of the configuration, exchanged as a whole when it is read anew."""
+"""Which policies apply to which topic: one version of the configuration, replaced as a whole by a reload."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicRule:
     name: str  # of topics, with * and ? as in a shell
     policy: str | None
     mode: Mode
-    percent: int  # of the batches for which the mode holds; the others are judged as in "shadow"
+    percent: int  # of the batches for which the mode holds; the others are validated as in "shadow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Applied:
         return known
 
     def enforces(self, crc: int) -> bool:
-        """Whether a batch with this checksum is refused when it is bad; a batch that is sent again is judged alike."""
+        """Whether a bad batch with this checksum is rejected; a batch that is sent again has the same result."""
         return self.mode == "enforce" and crc % 100 < self.percent
 
 
@@ -60,7 +60,7 @@ class MisconfiguredError(ValueError):
 
     def __init__(self, message: str, enforces: bool) -> None:
         super().__init__(message)
-        self.enforces = enforces  # whether they are refused for that
+        self.enforces = enforces  # whether they are rejected for that
 
 
 class Rules:
@@ -73,7 +73,7 @@ class Rules:
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
         self._found: dict[tuple[str, str | None], Applied | MisconfiguredError | None] = {}  # by topic and its config
-        weakref.finalize(self, catalog.close)  # once the last request that is judged by these rules is done
+        weakref.finalize(self, catalog.close)  # once the last request that is validated by these rules is done
 
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""

@@ -57,7 +57,7 @@ class Report(Protocol):
     def validated(self, headers: int, inflated: int, records: int) -> None: ...
 
     def rejected(
-        self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None
+        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, client_id: str | None
     ) -> None: ...
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
@@ -236,7 +236,7 @@ def _of_structure(why: InvalidBatch) -> PartitionRejection:
     return PartitionRejection(why.error_code, why.message)
 
 
-def _of_policies(refusals: list[Rejection]) -> PartitionRejection:
-    messages = [f"{refusal.policy}: {refusal.message}" for refusal in refusals]
-    records = tuple((refusal.index, refusal.message) for refusal in refusals if refusal.index != WHOLE_BATCH)
+def _of_policies(rejections: list[Rejection]) -> PartitionRejection:
+    messages = [f"{rejection.policy}: {rejection.message}" for rejection in rejections]
+    records = tuple((rejection.index, rejection.message) for rejection in rejections if rejection.index != WHOLE_BATCH)
     return PartitionRejection(ErrorCode.INVALID_RECORD, summarize(messages), records)

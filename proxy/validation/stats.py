@@ -1,4 +1,4 @@
-"""What is remembered of refusals: counts, the last ones in full, a log line for each kind (design D12).
+"""What is remembered of rejections: counts, the last ones in full, a log line for each kind (design D12).
 
 Never a payload: neither keys nor values nor headers of a record are kept.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
-from kafka_sidecar.proxy.telemetry.log_limiter import Seldom, told
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +21,12 @@ MAX_SERIES = 1000  # combinations of label values; what is beyond them is counte
 OTHER = "(other)"
 MAX_RECENT = 100  # rejected batches
 A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
-LOGGED_EVERY_S = 10.0  # for one kind of refusal
+LOGGED_EVERY_S = 10.0  # for one kind of rejection
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """One refused batch, as the admin port shows it."""
+    """One rejected batch, as the admin port shows it."""
 
     at: float  # seconds since the epoch
     topic: str
@@ -34,7 +34,7 @@ class RejectedBatch:
     mode: str
     policy: str
     reason: str
-    message: str  # of the first record that is refused
+    message: str  # of the first record that is rejected
     index: int  # of that record; -1: the batch as a whole
     rejected_records: int
     client_id: str | None
@@ -46,15 +46,15 @@ class ValidationStats:
 
     clock: Callable[[], float]  # seconds since the epoch
     # (topic, policy, mode, reason) -> records; mode "shadow": they were let pass
-    refusals: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    rejections: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
     batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
     records: int = 0
     recent: deque[RejectedBatch] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
-    _lines: Seldom = field(init=False)
+    _lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lines = Seldom(LOGGED_EVERY_S, self.clock)
+        self._lines = LogLimiter(LOGGED_EVERY_S, self.clock)
 
     def validated(self, headers: int, inflated: int, records: int) -> None:
         """Policies have looked at so many batches by their headers alone and inflated, with so many records in all."""
@@ -64,14 +64,16 @@ class ValidationStats:
             self.batches["contents"] += inflated
         self.records += records
 
-    def rejected(self, topic: TopicMetadata, refusals: list[Rejection], enforced: bool, client_id: str | None) -> None:
-        """Policies refuse records of a batch."""
-        mode, first = "enforce" if enforced else "shadow", refusals[0]
-        for refusal in refusals:
-            self._count(topic.topic, refusal.policy, mode, refusal.reason)
+    def rejected(
+        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, client_id: str | None
+    ) -> None:
+        """Policies reject records of a batch."""
+        mode, first = "enforce" if enforced else "shadow", rejections[0]
+        for rejection in rejections:
+            self._count(topic.topic, rejection.policy, mode, rejection.reason)
         seen = RejectedBatch(
             self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
-            len(refusals), client_id,
+            len(rejections), client_id,
         )  # fmt: skip
         self.recent.append(seen)
         self._log(seen)
@@ -97,24 +99,24 @@ class ValidationStats:
         if (left_out := self._lines.due(kind)) is not None:
             log.error(
                 "policy failed",
-                exc_info=told(log, error),
+                exc_info=redact(log, error),
                 extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "suppressed": left_out},
             )
 
     def _without_policy(
-        self, topic: str, partition: int, judge: str, reason: str, message: str, enforced: bool
+        self, topic: str, partition: int, source: str, reason: str, message: str, enforced: bool
     ) -> None:
         mode = "enforce" if enforced else "shadow"
-        self._count(topic, judge, mode, reason)
-        seen = RejectedBatch(self.clock(), topic, partition, mode, judge, reason, message, WHOLE_BATCH, 0, None)
+        self._count(topic, source, mode, reason)
+        seen = RejectedBatch(self.clock(), topic, partition, mode, source, reason, message, WHOLE_BATCH, 0, None)
         self.recent.append(seen)
         self._log(seen)
 
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
         key = (topic if A_TOPIC.fullmatch(topic) else OTHER, policy, mode, reason)
-        if key not in self.refusals and len(self.refusals) >= MAX_SERIES:
+        if key not in self.rejections and len(self.rejections) >= MAX_SERIES:
             key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
-        self.refusals[key] += 1
+        self.rejections[key] += 1
 
     def _log(self, seen: RejectedBatch) -> None:
         if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:

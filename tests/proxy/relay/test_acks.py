@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.acks import LONGEST_BEFORE_ACKS, acks_at
+from kafka_sidecar.proxy.relay.acks import MAX_BYTES_BEFORE_ACKS, acks_at
 
 
 def produce(version: int, acks: int, client_id: bytes | None = b"app", transactional_id: bytes | None = None) -> bytes:
@@ -73,4 +73,4 @@ def test_an_endless_name_or_tag_before_acks_is_not_waited_for(endless: bytes) ->
     head = pack(">ihhih", 90 << 20, 0, 13, 1, 3) + b"app" + endless
     assert acks_of(13, head, 0, 90 << 20) is None
     with pytest.raises(CodecError, match="has no acks"):
-        acks_of(13, head + bytes(LONGEST_BEFORE_ACKS), 0, 90 << 20)
+        acks_of(13, head + bytes(MAX_BYTES_BEFORE_ACKS), 0, 90 << 20)

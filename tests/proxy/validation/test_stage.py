@@ -134,7 +134,7 @@ def test_in_shadow_everything_goes_on_and_is_counted(bad: bytes) -> None:
     validation = shadowed()
     frame, exchange = produce_request(9, {"orders": {0: bad}}), validation.exchange(9)
     assert exchange.request(frame) is frame
-    counted = [mode for _, _, mode, _ in validation.stats.refusals] + [mode for _, mode in validation.stats.failures]
+    counted = [mode for _, _, mode, _ in validation.stats.rejections] + [mode for _, mode in validation.stats.failures]
     assert counted == ["shadow"]
 
 
@@ -142,7 +142,7 @@ def test_off_is_not_looked_at() -> None:
     validation = shadowed(mode="off")
     frame, exchange = produce_request(9, {"orders": {0: b"nonsense"}}), validation.exchange(9)
     assert exchange.request(frame) is frame
-    assert not validation.stats.refusals
+    assert not validation.stats.rejections
 
 
 def test_a_percentage_enforces_about_that_share_of_the_batches_and_always_the_same() -> None:
@@ -151,7 +151,7 @@ def test_a_percentage_enforces_about_that_share_of_the_batches_and_always_the_sa
     refused = [isinstance(validation.validated(9, {"orders": {0: one}})[1], Respond) for one in batches]
     assert 50 < sum(refused) < 130
     assert [isinstance(validation.validated(9, {"orders": {0: one}})[1], Respond) for one in batches] == refused
-    modes = [mode for (_, _, mode, _), number in validation.stats.refusals.items() for _ in range(number)]
+    modes = [mode for (_, _, mode, _), number in validation.stats.rejections.items() for _ in range(number)]
     assert (modes.count("enforce"), modes.count("shadow")) == (2 * sum(refused), 2 * (300 - sum(refused)))
 
 
@@ -183,7 +183,7 @@ def test_a_string_that_no_policy_understands_refuses_only_its_topic_and_is_told_
     validation = validating(TopicRule("orders", "told:nonsense", "enforce", 100), GUARDED[1])
     _, step = validation.validated(9, {"orders": {0: GOOD, 1: GOOD}, "payments": {0: GOOD}, "free": {0: GOOD}})
     assert step == produce_request(9, {"payments": {0: GOOD}, "free": {0: GOOD}})
-    assert validation.stats.refusals == {("orders", "(configuration)", "enforce", "misconfigured"): 2}
+    assert validation.stats.rejections == {("orders", "(configuration)", "enforce", "misconfigured"): 2}
     _, step = validation.validated(9, {"orders": {0: GOOD}})
     assert isinstance(step, Respond)
     (partition,) = read(9, step.frame).responses[0].partition_responses
@@ -204,7 +204,7 @@ def test_a_string_that_no_policy_understands_refuses_nothing_in_shadow() -> None
     validation = validating(TopicRule("orders", "told:nonsense", "shadow", 100))
     frame, exchange = produce_request(9, {"orders": {0: GOOD}}), validation.exchange(9)
     assert exchange.request(frame) is frame
-    assert validation.stats.refusals == {("orders", "(configuration)", "shadow", "misconfigured"): 1}
+    assert validation.stats.rejections == {("orders", "(configuration)", "shadow", "misconfigured"): 1}
 
 
 def resealed(records: bytes, codec: int) -> bytes:
@@ -238,7 +238,7 @@ async def test_what_is_no_batch_is_refused_and_the_partitions_beside_it_go_on(ki
     _, step = await validation.finished(9, {"orders": {0: records}})
     assert isinstance(step, Respond)
     assert results(9, step.frame) == [("orders", 0, code, -1)]
-    assert validation.stats.refusals == {("orders", "(structure)", "enforce", "unreadable"): 2}
+    assert validation.stats.rejections == {("orders", "(structure)", "enforce", "unreadable"): 2}
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

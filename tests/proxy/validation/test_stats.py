@@ -35,7 +35,7 @@ def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
     seen = ValidationStats(Clock())
     seen.rejected(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
     seen.rejected(ORDERS, [refusal(0)], False, "app")
-    assert seen.refusals == {
+    assert seen.rejections == {
         ("orders", "json", "enforce", "no_json"): 2, ("orders", "limits", "enforce", "too_large"): 1,
         ("orders", "json", "shadow", "no_json"): 1,
     }  # fmt: skip
@@ -58,16 +58,16 @@ def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatc
     for number in range(50):
         seen.rejected(topic(f"t{number}"), [refusal()], True, None)
         seen.rejected(topic("t1"), [refusal(reason=f"r{number}")], True, None)
-    assert len(seen.refusals) == 11
-    assert seen.refusals.total() == 100
-    assert seen.refusals[OTHER, "json", "enforce", OTHER] == 90
+    assert len(seen.rejections) == 11
+    assert seen.rejections.total() == 100
+    assert seen.rejections[OTHER, "json", "enforce", OTHER] == 90
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a b", "x" * 250, ""])
 def test_a_name_that_no_topic_can_have_is_no_label(name: str) -> None:
     seen = ValidationStats(Clock())
     seen.rejected(topic(name), [refusal()], True, None)
-    assert list(seen.refusals) == [(OTHER, "json", "enforce", "no_json")]
+    assert list(seen.rejections) == [(OTHER, "json", "enforce", "no_json")]
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
     seen = ValidationStats(Clock())
     seen.unreadable(ORDERS, "not a record batch", True)
     seen.misconfigured("orders", 1, "there is no policy", False)
-    assert seen.refusals == {
+    assert seen.rejections == {
         ("orders", "(structure)", "enforce", "unreadable"): 1,
         ("orders", "(configuration)", "shadow", "misconfigured"): 1,
     }

@@ -210,4 +210,4 @@ async def test_validation_begins_when_a_reload_brings_the_first_policy_and_ends_
         assert validator is not None
         server.apply(config(broker))
         assert results(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
-        assert validator.stats.refusals.total() == 1
+        assert validator.stats.rejections.total() == 1

@@ -104,7 +104,7 @@ async def test_what_a_policy_waits_for_is_fetched_and_the_batch_judged_again() -
     assert validation.policy.asked == [b"a", b"b"]
     assert len(validation.needs) == 2
     assert step == produce_request(9, {"orders": {1: batch("ask a")}})
-    assert validation.stats.refusals == {("orders", "told", "enforce", "bad"): 1}
+    assert validation.stats.rejections == {("orders", "told", "enforce", "bad"): 1}
 
 
 @pytest.mark.parametrize("key", ["nobody", "in vain"])
