@@ -74,7 +74,7 @@ class Features:
 
     def _compose(self) -> dict[int, Callable[[int], Begin | None]]:
         """By API: what looks into a version of it. The stages of each are in D8's order."""
-        name_of, interception = self._topics.known, self.interception
+        name_of, interception = self._topics.name_of, self.interception
         exchanges: dict[int, Callable[[int], Begin | None]] = {}
         send = interception.send_stage() if interception is not None else None
         if produce := [stage for stage in (self.validator, send) if stage is not None]:
@@ -103,11 +103,11 @@ class Features:
         from kafka_sidecar.proxy.interception.interception import Interception
 
         if self.interception is None:
-            self.interception = Interception(self._topics.known)
+            self.interception = Interception(self._topics.name_of)
         return self.interception.load(config)
 
     def _apply_rules(self, config: Config) -> None:
-        if self.validator is None and not config.wants_validation:
+        if self.validator is None and not config.uses_validation:
             return  # what validation needs is imported, and takes memory, once there is something to validate
         from kafka_sidecar.proxy.validation.validator import Validator
 
@@ -122,16 +122,16 @@ class Features:
     def _validation_metrics(self) -> Iterable[Metric]:
         if self.validator is None:
             return ()
-        from kafka_sidecar.proxy.validation.exposition import exposed
+        from kafka_sidecar.proxy.validation.exposition import collect
 
-        return exposed(self.validator.stats)
+        return collect(self.validator.stats)
 
     def _interception_metrics(self) -> Iterable[Metric]:
         if self.interception is None:
             return ()
-        from kafka_sidecar.proxy.interception.exposition import exposed
+        from kafka_sidecar.proxy.interception.exposition import collect
 
-        return exposed(self.interception.stats)
+        return collect(self.interception.stats)
 
     def _keep_topic_configs(self, topic: str) -> TopicConfigs:
         from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
@@ -143,7 +143,7 @@ class Features:
         store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source))
         configs = TopicConfigs(store, self._cluster.topic_ids, self._check_policy)
         configs.register(self._performer)
-        self._topics.seen = configs.seen
+        self._topics.on_topics = configs.seen
         return configs
 
     def _check_policy(self, text: str) -> None:

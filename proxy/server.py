@@ -16,8 +16,8 @@ from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features import Features
 from kafka_sidecar.proxy.nodes import state_file
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
-from kafka_sidecar.proxy.nodes.metadata_client import Address, MetadataClient, Servers, describe
-from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.nodes.metadata_client import Address, BootstrapServers, MetadataClient, describe_failure
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 BOOTSTRAP = "bootstrap"
 FIRST_RETRY_S = 0.5
-ENDINGS_THAT_ARE_NEWS = frozenset({"client_closed", "broker_closed", "drain"})  # every other cause is a warning
+NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain"})  # logged as info, all others as warning
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections already, before anybody serves them. Raises OSError."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A socket that queues connections at once, before they are served. Raises OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     bound = socket.socket(family, kind, protocol)
     try:
@@ -60,13 +60,17 @@ class Server:
         self.connections: set[Connection] = set()
         self.listening = False
         self._bind_host = host_port(config.listen)[0]
-        self._servers = Servers(host_port(address) for address in config.bootstrap_servers)
+        self._servers = BootstrapServers(host_port(address) for address in config.bootstrap_servers)
         self.addresses = Addresses(
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
         self._cluster = MetadataClient(
-            self._live_brokers, self._servers.tried, self._reached, limits.source_address, limits.connect_timeout
+            self._candidates,
+            self._servers.record_attempt,
+            self._reached,
+            limits.source_address,
+            limits.connect_timeout,
         )
         self.topics = TopicNameCache(self._cluster.topic_names)
         self._budget = LoopBudget()
@@ -75,7 +79,10 @@ class Server:
         self._performer.add(TopicIds, self._find_ids)
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer)
         self._routes = Routes(
-            metrics, Rewrites(self.addresses.local, self.topics.learn).response, answer, self.features.exchange
+            metrics,
+            Rewrites(self.addresses.local_address, self.topics.learn).response,
+            local_response,
+            self.features.exchange,
         )
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
@@ -84,41 +91,44 @@ class Server:
         self._idle.set()
 
     async def start(self) -> None:
-        """Bind the bootstrap listener and begin to ask the cluster. Raises ConfigError where the port is taken."""
+        """Bind the bootstrap listener and start the metadata refresh. Raises ConfigError if the port is in use."""
         host, port = host_port(self.config.listen)
         try:
-            bound = bound_socket(host, port)
+            bound = bind_socket(host, port)
         except OSError as error:
             raise ConfigError(
                 f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
         if (path := self.config.nodes.state_file) is not None:
-            self.addresses.seen(state_file.load(path))
-            self.addresses.changed = lambda: state_file.save(path, self.addresses.brokers())
+            self.addresses.update(state_file.load(path))
+            self.addresses.on_change = lambda: state_file.save(path, self.addresses.brokers())
         if not self.features.is_applied:
             self.apply(self.config)
         await self.features.start()
         self.listening = True
-        self._tasks = [spawn(self._keep_asking(), "ask the cluster"), spawn(self._watch_loop(), "watch the event loop")]
+        self._tasks = [
+            spawn(self._refresh_brokers(), "refresh brokers"),
+            spawn(self._watch_loop(), "watch the event loop"),
+        ]
 
     def apply(self, config: Config) -> None:
-        """Validate and intercept requests that begin from now on as this configuration says; its other settings stay.
+        """Apply policies, topics and interceptors of a configuration to requests that begin from now on.
 
-        Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
+        Raises ConfigError if a rule or an interceptor is invalid; then the previous ones stay applied.
         """
         self.features.apply(config)
         self._routes.forget()
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Stop accepting, serve what is open until it ends, the limit is reached or ``hurry`` is set; then close it."""
+        """Stop accepting; close open connections once drain_timeout is over or ``hurry`` is set."""
         self.listening = False
         await stop(*self._tasks)
         for server in self._listeners.values():
             server.close()
         log.info(
             "draining",
-            extra={"sessions": len(self.connections), "drain_timeout_s": self.config.connections.drain_timeout},
+            extra={"connections": len(self.connections), "drain_timeout_s": self.config.connections.drain_timeout},
         )
         waits = [spawn(_set(event), "drain") for event in (self._idle, hurry)]
         await asyncio.wait(waits, timeout=self.config.connections.drain_timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +139,7 @@ class Server:
             async with asyncio.timeout(1):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("connections did not close in time", extra={"sessions": len(self.connections)})
+            log.warning("connections not closed in time", extra={"connections": len(self.connections)})
         await self.features.stop()
 
     def began(self, connection: Connection) -> None:
@@ -145,7 +155,7 @@ class Server:
             self._idle.set()
         self.metrics.active[connection.listener.split()[0]] -= 1
         self.metrics.disconnects[closing.cause] += 1
-        level = logging.INFO if closing.cause in ENDINGS_THAT_ARE_NEWS else logging.WARNING
+        level = logging.INFO if closing.cause in NORMAL_CAUSES else logging.WARNING
         log.log(level, "connection ended", extra=connection.summary(closing))
 
     async def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
@@ -161,33 +171,33 @@ class Server:
         )
 
     def _listen_for_node(self, node_id: int, port: int) -> None:
-        """Bind at once, so that a client that is told the port can connect; serve as soon as the loop turns."""
-        bound = bound_socket(self._bind_host, port)
-        self.metrics.nodes += 1
+        """Bind at once, so that a client that gets the port can connect; serve from the next turn of the loop."""
+        bound = bind_socket(self._bind_host, port)
+        self.metrics.broker_listeners += 1
         spawn(
             self._serve(f"node {node_id}", bound, lambda factory: self._dial_node(node_id, factory)),
             f"listen for node {node_id}",
         )
 
-    def _forget(self, nodes: list[Node]) -> None:
-        """Close the listeners of brokers that have left; open sessions go on until they end."""
+    def _close_listeners(self, nodes: list[Node]) -> None:
+        """Close the listeners of brokers that have left; open sessions continue until they end."""
         for node in nodes:
-            self.metrics.nodes -= 1
+            self.metrics.broker_listeners -= 1
             if (server := self._listeners.pop(f"node {node.node_id}", None)) is not None:
                 server.close()
 
     def _reached(self) -> None:
         self.metrics.cluster_reached = True
 
-    def _live_brokers(self) -> list[Address]:
-        """Whom to ask or to connect a bootstrap connection to: the configured servers, then every known broker."""
-        order = self._servers.in_turn()
+    def _candidates(self) -> list[Address]:
+        """For bootstrap connections and metadata requests: the configured servers, then all known brokers."""
+        order = self._servers.next_order()
         return order + [
             known for node in self.addresses.nodes.values() if (known := (node.host, node.port)) not in order
         ]
 
     async def _dial_any(self, factory: Callable[[], asyncio.Protocol]) -> None:
-        await self._dial(self._live_brokers(), factory)
+        await self._dial(self._candidates(), factory)
 
     async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol]) -> None:
         node = self.addresses.nodes.get(node_id)
@@ -201,24 +211,24 @@ class Server:
             try:
                 async with asyncio.timeout(limits.connect_timeout):
                     await asyncio.get_running_loop().create_connection(factory, host, port, local_addr=source)
-            except (OSError, ValueError, OverflowError) as error:  # the latter two: a host or port that cannot be
+            except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
                 cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
-                detail = f"{host}:{port}: {describe(error)}"
+                detail = f"{host}:{port}: {describe_failure(error)}"
                 self.metrics.connect_failures[cause] += 1
-                self._servers.tried((host, port), worked=False)
+                self._servers.record_attempt((host, port), reachable=False)
                 log.warning(
-                    "a broker cannot be reached", extra={"address": f"{host}:{port}", "detail": describe(error)}
+                    "broker unreachable", extra={"address": f"{host}:{port}", "detail": describe_failure(error)}
                 )
             else:
-                self._servers.tried((host, port), worked=True)
+                self._servers.record_attempt((host, port), reachable=True)
                 self._reached()
                 return
         raise BrokerUnreachableError(cause, detail)
 
     async def _learn_names(self, need: TopicNames) -> None:
-        """Names that no broker gives stay unknown."""
+        """Names that no broker knows stay unknown."""
         with suppress(OSError, CodecError):
-            await self.topics.ask(need.topic_ids)
+            await self.topics.resolve(need.topic_ids)
 
     async def _find_ids(self, need: TopicIds) -> dict[str, bytes] | None:
         try:
@@ -226,29 +236,29 @@ class Server:
         except (OSError, CodecError):
             return None
 
-    async def _keep_asking(self) -> None:
-        """Learn of brokers that come and go, for as long as the sidecar serves."""
-        pause, told = FIRST_RETRY_S, ""
+    async def _refresh_brokers(self) -> None:
+        """Request the brokers of the cluster at intervals, until cancelled."""
+        pause, logged = FIRST_RETRY_S, ""
         while True:
             try:
-                self.addresses.seen(await self._cluster.brokers())
-                self._forget(self.addresses.forget(self.config.cluster.forget_after))
-                pause, told = self.config.cluster.refresh, ""
+                self.addresses.update(await self._cluster.brokers())
+                self._close_listeners(self.addresses.expire(self.config.cluster.forget_after))
+                pause, logged = self.config.cluster.refresh, ""
             except (OSError, CodecError) as error:
-                news = logging.DEBUG if str(error) == told else logging.WARNING
-                log.log(news, "the cluster cannot be asked for its brokers", extra={"detail": (told := str(error))})
+                level = logging.DEBUG if str(error) == logged else logging.WARNING
+                log.log(level, "metadata request failed", extra={"detail": (logged := str(error))})
                 pause = min(pause * 2, self.config.cluster.refresh)
             except Exception as error:
-                log.error("asking the cluster broke: this is a bug", exc_info=error)
+                log.error("metadata refresh crashed: this is a bug", exc_info=error)
                 pause = self.config.cluster.refresh
             await asyncio.sleep(pause)
 
     async def _watch_loop(self) -> None:
-        """Measure how late timers fire."""
+        """Measure the delay of timers."""
         while True:
             due = time.perf_counter() + 1
             await asyncio.sleep(1)
-            self.metrics.loop_was_late(time.perf_counter() - due)
+            self.metrics.record_loop_delay(time.perf_counter() - due)
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -16,11 +16,11 @@ from support.pages import Page, all_pages, modules, page, settings, tree
 from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
-from kafka_sidecar.proxy.interception.exposition import exposed as interception
+from kafka_sidecar.proxy.interception.exposition import collect as interception
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
-from kafka_sidecar.proxy.validation.exposition import exposed as validation
+from kafka_sidecar.proxy.validation.exposition import collect as validation
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}

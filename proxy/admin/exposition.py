@@ -52,7 +52,7 @@ class _Collector:
         delay = HistogramMetricFamily(PREFIX + "event_loop_delay_seconds", "How late a timer of the event loop fired")
         delay.add_metric([], *buckets(m.loop_delay, m.loop_delay_s))
         yield delay
-        yield GaugeMetricFamily(PREFIX + "broker_listeners", "Brokers with an open listener", value=m.nodes)
+        yield GaugeMetricFamily(PREFIX + "broker_listeners", "Brokers with an open listener", value=m.broker_listeners)
         yield GaugeMetricFamily(
             PREFIX + "cluster_reached", "1 once a broker was reached, 0 before", value=int(m.cluster_reached)
         )
@@ -108,7 +108,7 @@ def _latencies(apis: Iterable[ApiCounts]) -> Iterator[Metric]:
     for api in apis:
         if any(api.latency):
             latency.add_metric([api.name], *buckets(api.latency, api.latency_us / 1e6))
-        if api.held:
-            buffered.add_metric([api.name], api.held)
-            buffered_time.add_metric([api.name], api.held_us / 1e6)
+        if api.buffered:
+            buffered.add_metric([api.name], api.buffered)
+            buffered_time.add_metric([api.name], api.buffered_us / 1e6)
     yield from (latency, buffered, buffered_time)

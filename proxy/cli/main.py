@@ -101,7 +101,7 @@ def version() -> None:
 
 def check(config: Config, path: Path | None) -> None:
     """Load and configure all policies and interceptors. Raises ConfigError."""
-    if config.wants_validation:
+    if config.uses_validation:
         from kafka_sidecar.proxy.validation.from_config import rules
 
         try:
@@ -181,18 +181,18 @@ def _watch(server: Server, path: Path | None, read_config: Callable[[], Config])
 
 async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
     from kafka_sidecar.proxy.admin.http import Admin, AdminProtocol
-    from kafka_sidecar.proxy.server import bound_socket
+    from kafka_sidecar.proxy.server import bind_socket
 
     configured = server.config.admin.listen
     host, port = host_port(configured or DEFAULT_ADMIN)
     try:
-        bound = bound_socket(host, port)
+        bound = bind_socket(host, port)
     except OSError as error:
         if configured is not None:
             raise ConfigError(
                 f"admin.listen: {configured} cannot be bound: {error.strerror or error}; choose another"
             ) from error
-        bound = bound_socket(host, 0)
+        bound = bind_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
     admin = Admin(server)
     address = f"{host}:{bound.getsockname()[1]}"

@@ -98,7 +98,7 @@ class Config(Section):
         return self.nodes.advertised_host or host_port(self.listen)[0]
 
     @property
-    def wants_validation(self) -> bool:
+    def uses_validation(self) -> bool:
         """Whether any topic may have a policy."""
         return bool(self.topics or self.policies or self.validation.class_name or self.topic_configs.topic)
 

@@ -1,4 +1,4 @@
-"""The figures about interception in Prometheus' form, those of the interceptors themselves among them."""
+"""Metrics of interception for Prometheus, with those that the interceptors define."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Family = Any  # one of the three kinds of prometheus_client
 Shape = tuple[type[Any], tuple[str, ...]]  # its kind and its labels
 
 
-def exposed(seen: InterceptionStats) -> Iterator[MetricFamily]:
-    """Every metric about interception."""
+def collect(stats: InterceptionStats) -> Iterator[MetricFamily]:
+    """All metric families of interception."""
     batches = CounterMetricFamily(
         PREFIX + "intercepted_batches", "Batches of topics with interceptors", labels=["api_key", "result"]
     )
-    for (api, result), number in list(seen.batches.items()):  # others count in threads
+    for (api, result), number in list(stats.batches.items()):  # threads may add to it
         batches.add_metric([api, result], number)
     commits = CounterMetricFamily(
         PREFIX + "intercepted_offsets", "Offsets of commits that interceptors have seen", labels=["result"]
     )
-    for result, number in list(seen.commits.items()):
+    for result, number in list(stats.commits.items()):
         commits.add_metric([result], number)
     yield from (batches, commits)
-    yield from _guards(seen.guards)
-    yield from _own(seen)
+    yield from _guards(stats.guards)
+    yield from _own(stats)
 
 
-def _own(seen: InterceptionStats) -> Iterator[MetricFamily]:
-    """What interceptors have counted themselves; several of one type share a family."""
+def _own(stats: InterceptionStats) -> Iterator[MetricFamily]:
+    """The families of the interceptors themselves; several interceptors of one type share a family."""
     families: dict[str, tuple[Shape, Family]] = {}
-    for guard in seen.guards:
+    for guard in stats.guards:
         try:
             for metric in guard.interceptor.metrics():
                 _add(families, metric, guard.name)
         except BaseException as error:  # noqa: BLE001 - /metrics must not break for one of them
-            seen.failed(guard.name, "metrics", error)
+            stats.failed(guard.name, "metrics", error)
     yield from (family for _, family in families.values())
 
 
@@ -53,7 +53,7 @@ def _guards(guards: tuple[Guard, ...]) -> Iterator[MetricFamily]:
         PREFIX + "interceptor_over_budget", "Calls that took longer than their budget", labels=labels
     )
     calls = HistogramMetricFamily(PREFIX + "interceptor_call_seconds", "Duration of one call", labels=labels)
-    out = GaugeMetricFamily(
+    disabled = GaugeMetricFamily(
         PREFIX + "interceptor_disabled", "1 while an interceptor is disabled after failures", labels=["interceptor"]
     )
     for guard in guards:
@@ -63,14 +63,14 @@ def _guards(guards: tuple[Guard, ...]) -> Iterator[MetricFamily]:
             slow.add_metric([guard.name, hook], number)
         for hook, histogram in list(guard.calls.items()):
             calls.add_metric([guard.name, hook], *_buckets(histogram))
-        out.add_metric([guard.name], int(guard.is_disabled))
-    yield from (failures, slow, calls, out)
+        disabled.add_metric([guard.name], int(guard.is_disabled))
+    yield from (failures, slow, calls, disabled)
 
 
 def _add(families: dict[str, tuple[Shape, Family]], one: Metric, interceptor: str) -> None:
-    """Raises what is wrong with a metric: once it is rendered it would take all others with it."""
+    """Raises if the metric is invalid: rendering it would fail for all metrics."""
     if not isinstance(one.about, str):
-        raise TypeError(f"what {one.name} is about is no text")
+        raise TypeError(f"the description of {one.name} is not a string")
     labels = ["interceptor", *one.labels]
     for kind, values in _by_kind(one):
         for of, value in list(values.items()):
@@ -78,7 +78,7 @@ def _add(families: dict[str, tuple[Shape, Family]], one: Metric, interceptor: st
             shape = kind, one.labels
             found, family = families.setdefault(one.name, (shape, kind(PREFIX + one.name, one.about, labels=labels)))
             if found != shape or len(of) != len(one.labels):
-                raise ValueError(f"the labels or the kind of {one.name} are not always the same")
+                raise ValueError(f"the labels or the kind of {one.name} differ")
             family.add_metric([interceptor, *map(escape_surrogates, map(str, of))], *given)
 
 

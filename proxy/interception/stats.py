@@ -1,4 +1,4 @@
-"""What is reported of interceptors: a log line for each kind of failure and minute, and counts of batches."""
+"""Counters and rate-limited log lines of interception."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_sidecar.interceptors.guard import Guard, Report
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 
 log = logging.getLogger(__name__)
 
-LOGGED_EVERY_S = 60.0  # for one interceptor, hook and kind of failure
+LOG_INTERVAL_S = 60.0  # for one interceptor, hook and kind of failure
 
 
 @dataclass(slots=True)
 class InterceptionStats(Report):
-    """The figures of one process about interception."""
+    """The counters of one process about interception."""
 
     clock: Callable[[], float]  # seconds
-    guards: tuple[Guard, ...] = ()  # of the interceptors in force
-    # (API, what became of it) -> batches: "unchanged", "changed", "dropped", or why it was left alone
+    guards: tuple[Guard, ...] = ()  # of the applied interceptors
+    # (API, result) -> batches: "unchanged", "changed", "dropped", or the reason why it was not intercepted
     batches: Counter[tuple[str, str]] = field(default_factory=Counter)
-    commits: Counter[str] = field(default_factory=Counter)  # by what became of a partition's offset
+    commits: Counter[str] = field(default_factory=Counter)  # by the result for a partition's offset
     _lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lines = LogLimiter(LOGGED_EVERY_S, self.clock)
+        self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
 
     def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
-        if (left_out := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
+        if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
-                exc_info=redact(log, error),
-                extra={"interceptor": interceptor, "hook": hook, "suppressed": left_out},
+                exc_info=redact_error(log, error),
+                extra={"interceptor": interceptor, "hook": hook, "suppressed": suppressed},
             )
 
     def slow(self, interceptor: str, hook: str, seconds: float) -> None:
-        if (left_out := self._lines.due((interceptor, hook, "(slow)"))) is not None:
+        if (suppressed := self._lines.due((interceptor, hook, "(slow)"))) is not None:
             log.warning(
                 "interceptor over budget",
                 extra={
-                    "interceptor": interceptor, "hook": hook, "duration_s": round(seconds, 3), "suppressed": left_out,
+                    "interceptor": interceptor, "hook": hook, "duration_s": round(seconds, 3), "suppressed": suppressed,
                 },
             )  # fmt: skip
 
@@ -52,11 +52,11 @@ class InterceptionStats(Report):
             extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},
         )
 
-    def skipped(self, api: str, why: str, topic: str) -> None:
-        """A batch that should have been intercepted passes as it is."""
-        self.batches[api, why] += 1
-        if (left_out := self._lines.due((api, why))) is not None:
+    def skipped(self, api: str, reason: str, topic: str) -> None:
+        """A batch of a topic with interceptors is forwarded unchanged."""
+        self.batches[api, reason] += 1
+        if (suppressed := self._lines.due((api, reason))) is not None:
             log.warning(
                 "batch not intercepted",
-                extra={"api": api, "reason": why, "topic": topic, "suppressed": left_out},
+                extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},
             )

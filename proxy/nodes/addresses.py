@@ -53,13 +53,13 @@ class Addresses:
         self._listen = listen
         self._clock = clock
         self.nodes: dict[int, Node] = {}
-        self.changed: Callable[[], None] = lambda: None  # called after a broker was added, moved or removed
+        self.on_change: Callable[[], None] = lambda: None  # called after a broker was added, moved or removed
 
     def brokers(self) -> list[tuple[int, str, int]]:
         """(node id, host, port) of every broker, with the brokers' own addresses."""
         return [(node.node_id, node.host, node.port) for node in self.nodes.values()]
 
-    def local(self, node_id: int, host: str, port: int) -> tuple[str, int]:
+    def local_address(self, node_id: int, host: str, port: int) -> tuple[str, int]:
         """The sidecar's host and port for a broker; opens its listener if there is none. Raises NoPortError."""
         node = self.nodes.get(node_id)
         if node is None:
@@ -68,27 +68,27 @@ class Addresses:
                 "broker listener opened",
                 extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port},
             )
-            self.changed()
+            self.on_change()
         elif (node.host, node.port) != (host, port):
             node.host, node.port = host, port
             log.info(
                 "broker address changed", extra={"node": node_id, "address": f"{host}:{port}", "port": node.local_port}
             )
-            self.changed()
+            self.on_change()
         return self._advertised_host, node.local_port
 
-    def seen(self, present: Iterable[tuple[int, str, int]]) -> None:
+    def update(self, present: Iterable[tuple[int, str, int]]) -> None:
         """Update from a metadata response: these brokers exist now. One that gets no port is logged."""
         now = self._clock()
         for node_id, host, port in sorted(present):
             try:
-                self.local(node_id, host, port)
+                self.local_address(node_id, host, port)
             except NoPortError as error:
                 log.error("broker listener failed", extra={"node": node_id, "detail": str(error)})
             else:
                 self.nodes[node_id].seen_at = now
 
-    def forget(self, older_than: float) -> list[Node]:
+    def expire(self, older_than: float) -> list[Node]:
         """Remove the brokers not seen for ``older_than`` seconds; the caller closes their listeners."""
         limit = self._clock() - older_than
         gone = [node for node in self.nodes.values() if node.seen_at < limit]
@@ -96,7 +96,7 @@ class Addresses:
             del self.nodes[node.node_id]
             log.info("broker listener closed", extra={"node": node.node_id, "port": node.local_port})
         if gone:
-            self.changed()
+            self.on_change()
         return gone
 
     def _open(self, node_id: int) -> int:

@@ -108,9 +108,9 @@ def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:
     return tuple(both)
 
 
-def answer(key: int, version: int) -> Callable[[int], bytes] | None:
-    """The frames that the sidecar answers by itself: to an ApiVersions request newer than it relays, the versions that
-    it does relay, in version 0 (KIP-511)."""
+def local_response(key: int, version: int) -> Callable[[int], bytes] | None:
+    """The sidecar's own response to an ApiVersions request of a version newer than it relays, by correlation id:
+    the versions that it relays, in version 0 (KIP-511). None for all other requests."""
     if key != ApiKey.API_VERSIONS or version <= NEWEST_API_VERSIONS:
         return None
     oldest, newest = versions(ApiKey.API_VERSIONS) or (0, NEWEST_API_VERSIONS)

@@ -25,6 +25,6 @@ class Counted:
         if new is not None:
             self._counts.rewritten_bytes += len(new) - (end - start)
         if last:
-            self._counts.held += 1
-            self._counts.held_us += int((self._clock() - self._since) * 1e6)
+            self._counts.buffered += 1
+            self._counts.buffered_us += int((self._clock() - self._since) * 1e6)
         return new

@@ -152,6 +152,6 @@ class ResponseDriver(Driver):
             decision = decision if new is None else new
         counts = route.counts
         counts.rewritten_bytes += len(decision) - self._size
-        counts.held += 1
-        counts.held_us += int((self._clock() - self._since) * 1e6)
+        counts.buffered += 1
+        counts.buffered_us += int((self._clock() - self._since) * 1e6)
         return decision

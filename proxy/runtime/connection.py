@@ -227,7 +227,7 @@ class Connection:
             self.client.pause("no broker yet")
 
     def broke(self, error: BaseException) -> None:
-        log.error("a session broke: this is a bug", exc_info=error)
+        log.error("session crashed: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
 
     def do_agenda(self) -> None:

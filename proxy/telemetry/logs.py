@@ -25,6 +25,7 @@ KEYS = frozenset(
         "client_id",
         "client_software",  # name and version, from ApiVersions (KIP-511)
         "config",  # path of the configuration file
+        "connections",  # that are open
         "detail",  # a readable explanation
         "drain_timeout_s",
         "duration_s",  # of a connection, or of a call of an interceptor
@@ -46,7 +47,6 @@ KEYS = frozenset(
         "requests",
         "responses",
         "session",  # number of the connection, unique in this process
-        "sessions",  # how many are open
         "settings",  # changed since the start
         "signal",
         "task",

@@ -19,8 +19,8 @@ class ApiCounts:
     __slots__ = (
         "answered",
         "answered_bytes",
-        "held",
-        "held_us",
+        "buffered",
+        "buffered_us",
         "latency",
         "latency_us",
         "name",
@@ -40,7 +40,7 @@ class ApiCounts:
         self.rewritten_bytes = 0  # difference in length that rewriting made to responses
         self.latency = [0] * LATENCY_BUCKETS  # index: bits of the microseconds
         self.latency_us = 0
-        self.held = self.held_us = 0  # responses buffered whole before they were forwarded
+        self.buffered = self.buffered_us = 0  # responses buffered whole before they were forwarded
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Metrics:
     connect_failures: Counter[str] = field(default_factory=Counter)  # by cause
     loop_delay: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
     loop_delay_s: float = 0.0
-    nodes: int = 0
+    broker_listeners: int = 0
     cluster_reached: bool = False
     features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
 
@@ -64,7 +64,7 @@ class Metrics:
             counts = self.apis[key] = ApiCounts(name)
         return counts
 
-    def loop_was_late(self, seconds: float) -> None:
+    def record_loop_delay(self, seconds: float) -> None:
         us = max(0, int(seconds * 1e6))
         self.loop_delay[us.bit_length()] += 1
         self.loop_delay_s += us / 1e6

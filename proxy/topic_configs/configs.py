@@ -120,7 +120,7 @@ class TopicConfigs:
         except (ValueError, RecursionError) as error:
             # The entry that was known before, if any, stays in force.
             self.unreadable += 1
-            log.error("a topic config cannot be read", extra={"detail": str(error)})
+            log.error("topic config unreadable", extra={"detail": str(error)})
             return
         if entry is None:
             self._reading.remove(topic_id)
@@ -151,7 +151,7 @@ class TopicConfigs:
         """Returns once the entries of topics that do not exist any more are removed, or it was tried."""
         reasons = await asyncio.gather(*(self._write(Entry(entry.topic, entry.topic_id, {})) for entry in entries))
         for why in filter(None, reasons):
-            log.warning("a deleted topic's configs could not be forgotten", extra={"detail": why})
+            log.warning("configs of a deleted topic not removed", extra={"detail": why})
 
     async def _apply(self, change: Change, topic_id: bytes | None) -> str | None:
         """Why the change could not be stored; None where it is."""
@@ -181,7 +181,7 @@ class TopicConfigs:
             try:
                 ids |= await self._topic_ids(missing)
             except (OSError, CodecError) as error:
-                log.debug("topic ids cannot be asked for", extra={"detail": str(error)})
+                log.debug("topic id request failed", extra={"detail": str(error)})
             if all(topic in ids for topic in missing) or asyncio.get_running_loop().time() > give_up_at:
                 break
             await asyncio.sleep(pause)
@@ -197,6 +197,6 @@ class TopicConfigs:
                     ids = await self._topic_ids(topics)
                     self.seen((topic_id, name) for name, topic_id in ids.items())
                 except (OSError, CodecError) as error:
-                    log.debug("topic ids cannot be asked for", extra={"detail": str(error)})
+                    log.debug("topic id request failed", extra={"detail": str(error)})
             self._ready.set()
             await asyncio.sleep(REFRESH_S)

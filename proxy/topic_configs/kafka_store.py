@@ -110,10 +110,10 @@ class KafkaStore:
             except clients.failures as error:
                 self._failure = str(error) or repr(error)
                 level = logging.DEBUG if self._failure == last_logged else logging.WARNING
-                log.log(level, "topic configs cannot be read", extra={"detail": (last_logged := self._failure)})
+                log.log(level, "topic configs unreadable", extra={"detail": (last_logged := self._failure)})
             except Exception as error:
                 self._failure = repr(error)
-                log.error("reading topic configs broke: this is a bug", exc_info=error)
+                log.error("topic config reader crashed: this is a bug", exc_info=error)
             if time.monotonic() - began > LONGEST_RETRY_S:
                 pause = FIRST_RETRY_S
             await asyncio.sleep(pause)

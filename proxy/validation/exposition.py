@@ -1,4 +1,4 @@
-"""The figures about validation in Prometheus' form."""
+"""Metrics of validation for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, counter_by
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 
-def exposed(seen: ValidationStats) -> Iterator[Metric]:
-    """Every metric about validation."""
+def collect(stats: ValidationStats) -> Iterator[Metric]:
+    """All metric families of validation."""
     rejected = CounterMetricFamily(
         PREFIX + "rejected_records",
         "Records that policies rejected; in mode shadow: would have rejected",
         labels=["topic", "policy", "mode", "reason"],
     )
-    for kind, number in seen.rejections.items():
+    for kind, number in stats.rejections.items():
         rejected.add_metric(kind, number)
     failures = CounterMetricFamily(
         PREFIX + "policy_failures", "Failures of policies themselves", labels=["policy", "mode"]
     )
-    for failed, number in seen.failures.items():
+    for failed, number in stats.failures.items():
         failures.add_metric(failed, number)
     yield from (rejected, failures)
     yield counter_by(
         "validated_batches",
         "Batches validated by policies, from the header alone or with contents",
         "depth",
-        seen.batches,
+        stats.batches,
     )
-    yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=seen.records)
+    yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=stats.records)

@@ -35,4 +35,4 @@ class PolicyFetches:
             async with asyncio.timeout(MAX_FETCH_S):
                 await rule.policy.resolve(key)
         except (Exception, SystemExit):  # whatever a policy raises is its failure, not the session's
-            log.exception("a policy cannot fetch what it needs", extra={"policy": rule.name})
+            log.exception("policy fetch failed", extra={"policy": rule.name})

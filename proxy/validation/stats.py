@@ -1,6 +1,6 @@
-"""What is remembered of rejections: counts, the last ones in full, a log line for each kind (design D12).
+"""Counters, recent rejected batches and rate-limited log lines of validation (design D12).
 
-Never a payload: neither keys nor values nor headers of a record are kept.
+Never a payload: neither keys nor values nor headers of a record are stored.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 
 log = logging.getLogger(__name__)
 
-MAX_SERIES = 1000  # combinations of label values; what is beyond them is counted as OTHER
+MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER
 OTHER = "(other)"
 MAX_RECENT = 100  # rejected batches
-A_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
-LOGGED_EVERY_S = 10.0  # for one kind of rejection
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
+LOG_INTERVAL_S = 10.0  # for one topic, policy, reason and mode
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedBatch:
-    """One rejected batch, as the admin port shows it."""
+    """One rejected batch, as on the page /rejections."""
 
     at: float  # seconds since the epoch
     topic: str
@@ -34,7 +34,7 @@ class RejectedBatch:
     mode: str
     policy: str
     reason: str
-    message: str  # of the first record that is rejected
+    message: str  # of the first rejected record
     index: int  # of that record; -1: the batch as a whole
     rejected_records: int
     client_id: str | None
@@ -42,22 +42,22 @@ class RejectedBatch:
 
 @dataclass(slots=True)
 class ValidationStats:
-    """The figures of one process about validation."""
+    """The counters of one process about validation."""
 
     clock: Callable[[], float]  # seconds since the epoch
-    # (topic, policy, mode, reason) -> records; mode "shadow": they were let pass
+    # (topic, policy, mode, reason) -> records; mode "shadow": they were allowed
     rejections: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
-    batches: Counter[str] = field(default_factory=Counter)  # by how deep they were looked at: "header", "contents"
+    batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
     records: int = 0
     recent: deque[RejectedBatch] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
     _lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lines = LogLimiter(LOGGED_EVERY_S, self.clock)
+        self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
 
     def validated(self, headers: int, inflated: int, records: int) -> None:
-        """Policies have looked at so many batches by their headers alone and inflated, with so many records in all."""
+        """Policies have validated batches, from the header alone or with contents, with ``records`` in all."""
         if headers:
             self.batches["header"] += headers
         if inflated:
@@ -71,67 +71,72 @@ class ValidationStats:
         mode, first = "enforce" if enforced else "shadow", rejections[0]
         for rejection in rejections:
             self._count(topic.topic, rejection.policy, mode, rejection.reason)
-        seen = RejectedBatch(
+        batch = RejectedBatch(
             self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
             len(rejections), client_id,
         )  # fmt: skip
-        self.recent.append(seen)
-        self._log(seen)
+        self.recent.append(batch)
+        self._log(batch)
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
-        """A batch is none, or cannot be read."""
+        """Data is not a valid batch, or cannot be read."""
         self._without_policy(topic.topic, topic.partition, "(structure)", "unreadable", message, enforced)
 
     def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None:
-        """The topic's policy string means nothing here."""
+        """The topic's policy string is invalid on this sidecar."""
         self._without_policy(topic, partition, "(configuration)", "misconfigured", message, enforced)
 
     def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
-        """A policy raised what no policy should."""
+        """A policy failed: it raised another error than a rejection."""
         self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
 
     def policy_failed(
         self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
     ) -> None:
-        """As `failed`; mode "open": the policy is configured to let records pass when it fails."""
+        """As `failed`; mode "open": the policy is configured with on_error: open."""
         self.failures[policy, mode] += 1
         kind = ("", policy, type(error).__name__)
-        if (left_out := self._lines.due(kind)) is not None:
+        if (suppressed := self._lines.due(kind)) is not None:
             log.error(
                 "policy failed",
-                exc_info=redact(log, error),
-                extra={"policy": policy, "mode": mode, "topic": topic.topic if topic else None, "suppressed": left_out},
+                exc_info=redact_error(log, error),
+                extra={
+                    "policy": policy,
+                    "mode": mode,
+                    "topic": topic.topic if topic else None,
+                    "suppressed": suppressed,
+                },
             )
 
     def _without_policy(
-        self, topic: str, partition: int, source: str, reason: str, message: str, enforced: bool
+        self, topic: str, partition: int, policy: str, reason: str, message: str, enforced: bool
     ) -> None:
         mode = "enforce" if enforced else "shadow"
-        self._count(topic, source, mode, reason)
-        seen = RejectedBatch(self.clock(), topic, partition, mode, source, reason, message, WHOLE_BATCH, 0, None)
-        self.recent.append(seen)
-        self._log(seen)
+        self._count(topic, policy, mode, reason)
+        batch = RejectedBatch(self.clock(), topic, partition, mode, policy, reason, message, WHOLE_BATCH, 0, None)
+        self.recent.append(batch)
+        self._log(batch)
 
     def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
-        key = (topic if A_TOPIC.fullmatch(topic) else OTHER, policy, mode, reason)
+        key = (topic if TOPIC_NAME.fullmatch(topic) else OTHER, policy, mode, reason)
         if key not in self.rejections and len(self.rejections) >= MAX_SERIES:
-            key = (OTHER, policy, mode, OTHER)  # policies may give reasons without end
+            key = (OTHER, policy, mode, OTHER)  # the reasons of a policy are not bounded
         self.rejections[key] += 1
 
-    def _log(self, seen: RejectedBatch) -> None:
-        if (left_out := self._lines.due((seen.topic, seen.policy, seen.reason, seen.mode))) is not None:
+    def _log(self, batch: RejectedBatch) -> None:
+        if (suppressed := self._lines.due((batch.topic, batch.policy, batch.reason, batch.mode))) is not None:
             log.warning(
                 "records rejected",
                 extra={
-                    "topic": seen.topic,
-                    "partition": seen.partition,
-                    "mode": seen.mode,
-                    "policy": seen.policy,
-                    "reason": seen.reason,
-                    "detail": seen.message,
-                    "index": seen.index,
-                    "rejected_records": seen.rejected_records,
-                    "client_id": seen.client_id,
-                    "suppressed": left_out,
+                    "topic": batch.topic,
+                    "partition": batch.partition,
+                    "mode": batch.mode,
+                    "policy": batch.policy,
+                    "reason": batch.reason,
+                    "detail": batch.message,
+                    "index": batch.index,
+                    "rejected_records": batch.rejected_records,
+                    "client_id": batch.client_id,
+                    "suppressed": suppressed,
                 },
             )

@@ -187,7 +187,7 @@ async def test_a_broker_that_left_keeps_its_sessions_and_gets_the_same_port_agai
                 await client.ask(HEARTBEAT)
                 one.cluster = [one]
                 await until(lambda: len(server.addresses.nodes) == 1)
-                assert server.metrics.nodes == 1
+                assert server.metrics.broker_listeners == 1
                 await asyncio.sleep(0.02)
                 with pytest.raises(ConnectionRefusedError):
                     await Client.connect(port_of(server, 2))
@@ -251,12 +251,12 @@ async def test_an_error_in_a_metadata_refresh_does_not_end_the_refreshing(monkey
     async with FakeBroker(1) as broker:
         broken = iter([KeyError("oops")])
 
-        def seen(self: Any, present: Any) -> None:
+        def update(self: Any, present: Any) -> None:
             for error in broken:
                 raise error
             return original(self, present)
 
-        original = Addresses.seen
-        monkeypatch.setattr(Addresses, "seen", seen)
+        original = Addresses.update
+        monkeypatch.setattr(Addresses, "update", update)
         async with serving(broker, **QUICK) as server:
             await until(lambda: server.addresses.nodes)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from struct import pack
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
@@ -40,7 +40,7 @@ class Dialogue:
         self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
         self.metrics = Metrics()
         self.topics = TopicNameCache(_nobody)
-        self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, answer, exchange)
+        self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, local_response, exchange)
         self.budget = LoopBudget()
         self.session = Session(self.routes, lambda: self.now, max_frame, self.budget)
         self.paused: list[Driver] = []

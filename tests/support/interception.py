@@ -194,7 +194,7 @@ class Intercepting:
         self.cluster_answers = True
         self.asked_for: list[bytes | str] = []
         self.services = Services(
-            self.topics.known, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for
+            self.topics.name_of, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for
         )
         self.client = FakeClient()
         self.needs: list[Need] = []
@@ -213,7 +213,7 @@ class Intercepting:
         """An exchange with these interceptors, after the policies if there are any."""
         intercept = SendStage(self.catalog.producers, self.services).start(self.client, version)
         runs: list[StageRun] = [intercept] if validating is None else [validating.run(), intercept]
-        return Driven(ProduceExchange(runs, self.topics.known, version))
+        return Driven(ProduceExchange(runs, self.topics.name_of, version))
 
     async def finish(self, exchange: Driven, frame: bytes) -> Step:
         """What becomes of a request in the end."""
@@ -228,7 +228,7 @@ class Intercepting:
                 return await asyncio.to_thread(need.run)
             if isinstance(need, TopicNames):
                 with suppress(OSError):
-                    await self.topics.ask(need.topic_ids)
+                    await self.topics.resolve(need.topic_ids)
                 return None
             if isinstance(need, TopicIds):
                 return self._topic_ids(need.names)

@@ -140,7 +140,7 @@ class Validating:
         return ValidationRun(self.rules, self.stats, self.limit, not self.configs_are_known)
 
     def exchange(self, version: int) -> Driven:
-        return Driven(ProduceExchange([self.run()], self.names.known, version))
+        return Driven(ProduceExchange([self.run()], self.names.name_of, version))
 
     def validated(self, version: int, topics: Topics, acks: int = -1) -> tuple[Driven, Step]:
         """What becomes of a request, or what is needed first."""
@@ -161,7 +161,7 @@ class Validating:
                 return await asyncio.to_thread(need.run)
             if isinstance(need, TopicNames):
                 with suppress(OSError):
-                    await self.names.ask(need.topic_ids)
+                    await self.names.resolve(need.topic_ids)
             elif isinstance(need, PolicyFetch):
                 await self.fetches.resolve(need.rule, need.key)
             else:

@@ -134,7 +134,7 @@ def test_connections_are_counted_by_listener_and_their_ends_by_cause() -> None:
     metrics.active["node"] += 1
     metrics.disconnects["client_closed"] += 2
     metrics.connect_failures["connect_timeout"] += 1
-    metrics.nodes, metrics.cluster_reached = 3, True
+    metrics.broker_listeners, metrics.cluster_reached = 3, True
     samples = read(metrics)
     assert samples["connections_total", "node"] == 2
     assert samples["active_connections", "node"] == 1
@@ -146,7 +146,7 @@ def test_connections_are_counted_by_listener_and_their_ends_by_cause() -> None:
 def test_late_timers_are_counted_and_early_ones_have_no_delay() -> None:
     metrics = Metrics()
     for seconds in (-0.001, 0.0, 0.25, 1e6):
-        metrics.loop_was_late(seconds)
+        metrics.record_loop_delay(seconds)
     assert read(metrics)["event_loop_delay_seconds_count", ""] == 4
     buckets = histogram(metrics, "event_loop_delay_seconds")
     assert [buckets[min(le for le in buckets if le > 0.25)], buckets[float("inf")]] == [3, 4]

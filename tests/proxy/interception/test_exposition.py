@@ -11,7 +11,7 @@ from support.interception import Commits, Intercepting
 
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.admin.exposition import render
-from kafka_sidecar.proxy.interception.exposition import exposed as families
+from kafka_sidecar.proxy.interception.exposition import collect as families
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.proxy.interception.stats import LOGGED_EVERY_S, InterceptionStats
+from kafka_sidecar.proxy.interception.stats import LOG_INTERVAL_S, InterceptionStats
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
 
@@ -32,7 +32,7 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
         seen.failed("mine", "on_send", KeyError("another"))
         seen.failed("mine", "on_consume", RuntimeError("a bug"))
         seen.failed("other", "on_send", RuntimeError("a bug"))
-    clock.now += LOGGED_EVERY_S
+    clock.now += LOG_INTERVAL_S
     seen.failed("mine", "on_send", RuntimeError("a bug"))
     told = [(line["interceptor"], line["hook"], line["suppressed"]) for line in lines(caplog)]
     assert told == [

@@ -36,29 +36,29 @@ def brokers(*node_ids: int) -> list[tuple[int, str, int]]:
 
 def test_a_node_in_the_range_has_the_first_port_plus_its_id() -> None:
     addresses = Ports().addresses()
-    assert addresses.local(0, "broker-0.internal", 9092) == ("sidecar", 20000)
-    assert addresses.local(7, "broker-7.internal", 9092) == ("sidecar", 20007)
+    assert addresses.local_address(0, "broker-0.internal", 9092) == ("sidecar", 20000)
+    assert addresses.local_address(7, "broker-7.internal", 9092) == ("sidecar", 20007)
 
 
 def test_the_listener_is_opened_once_before_the_port_is_returned() -> None:
     ports = Ports()
     addresses = ports.addresses()
-    first = addresses.local(3, "broker-3.internal", 9092)
+    first = addresses.local_address(3, "broker-3.internal", 9092)
     assert ports.listeners == {3: 20003}
-    assert addresses.local(3, "broker-3.internal", 9092) == first
+    assert addresses.local_address(3, "broker-3.internal", 9092) == first
 
 
 def test_a_node_outside_the_range_gets_a_port_from_its_end() -> None:
     addresses = Ports().addresses()
-    assert addresses.local(10, "broker-10.internal", 9092) == ("sidecar", 20009)
-    assert addresses.local(1001, "broker-1001.internal", 9092) == ("sidecar", 20008)
+    assert addresses.local_address(10, "broker-10.internal", 9092) == ("sidecar", 20009)
+    assert addresses.local_address(1001, "broker-1001.internal", 9092) == ("sidecar", 20008)
 
 
 @given(st.sets(st.integers(0, 2**31 - 1), min_size=1, max_size=10))
 def test_the_same_cluster_gets_the_same_ports_after_a_restart(node_ids: set[int]) -> None:
     before, after = Ports().addresses(), Ports().addresses()
-    before.seen(brokers(*node_ids))
-    after.seen(reversed(brokers(*sorted(node_ids))))
+    before.update(brokers(*node_ids))
+    after.update(reversed(brokers(*sorted(node_ids))))
     ports = [addresses.nodes[node_id].local_port for node_id in node_ids for addresses in (before, after)]
     assert ports[::2] == ports[1::2]
     assert len(set(ports)) == len(node_ids)
@@ -67,15 +67,15 @@ def test_the_same_cluster_gets_the_same_ports_after_a_restart(node_ids: set[int]
 
 def test_a_port_in_use_is_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     ports = Ports(used=[20003])
-    assert ports.addresses().local(3, "broker-3.internal", 9092) == ("sidecar", 20006)
+    assert ports.addresses().local_address(3, "broker-3.internal", 9092) == ("sidecar", 20006)
     assert [record.message for record in caplog.records] == ["broker port in use"]
 
 
 def test_a_full_range_is_an_error_with_the_remedy() -> None:
     addresses = Ports().addresses(ports=2)
-    addresses.seen(brokers(1, 2))
+    addresses.update(brokers(1, 2))
     with pytest.raises(NoPortError, match=r"no port for node 3.*raise nodes.ports or move nodes.first_port") as error:
-        addresses.local(3, "broker-3.internal", 9092)
+        addresses.local_address(3, "broker-3.internal", 9092)
     assert error.value.cause == "no_port"
     assert 3 not in addresses.nodes
 
@@ -83,10 +83,10 @@ def test_a_full_range_is_an_error_with_the_remedy() -> None:
 def test_a_broker_without_a_port_does_not_hide_the_others(caplog: pytest.LogCaptureFixture) -> None:
     ports = Ports(used=[20000, 20002])
     addresses = ports.addresses(ports=3)
-    addresses.seen(brokers(0, 1))
+    addresses.update(brokers(0, 1))
     ports.now = 100.0
-    addresses.seen(brokers(0, 1))
-    assert addresses.forget(older_than=60) == []
+    addresses.update(brokers(0, 1))
+    assert addresses.expire(older_than=60) == []
     assert addresses.nodes[0].local_port == 20001
     assert [record.levelno for record in caplog.records].count(logging.ERROR) == 2
 
@@ -94,37 +94,37 @@ def test_a_broker_without_a_port_does_not_hide_the_others(caplog: pytest.LogCapt
 def test_replaced_brokers_free_their_ports_for_new_ones() -> None:
     ports = Ports()
     addresses = ports.addresses(ports=3)
-    addresses.seen(brokers(1, 2, 3))
+    addresses.update(brokers(1, 2, 3))
     ports.now = 100.0
-    addresses.seen(brokers(4, 5, 6))
-    ports.used -= {node.local_port for node in addresses.forget(older_than=60)}
-    addresses.seen(brokers(4, 5, 6))
+    addresses.update(brokers(4, 5, 6))
+    ports.used -= {node.local_port for node in addresses.expire(older_than=60)}
+    addresses.update(brokers(4, 5, 6))
     assert sorted(addresses.nodes) == [4, 5, 6]
 
 
 def test_a_broker_that_moved_keeps_its_port() -> None:
     addresses = Ports().addresses()
-    before = addresses.local(1, "broker-1.internal", 9092)
-    assert addresses.local(1, "elsewhere.internal", 9093) == before
+    before = addresses.local_address(1, "broker-1.internal", 9092)
+    assert addresses.local_address(1, "elsewhere.internal", 9093) == before
     assert (addresses.nodes[1].host, addresses.nodes[1].port) == ("elsewhere.internal", 9093)
 
 
 def test_a_broker_not_seen_for_the_time_limit_is_forgotten() -> None:
     ports = Ports()
     addresses = ports.addresses()
-    addresses.seen(brokers(1, 2))
+    addresses.update(brokers(1, 2))
     ports.now = 59.0
-    addresses.seen(brokers(2))
-    assert addresses.forget(older_than=60) == []
+    addresses.update(brokers(2))
+    assert addresses.expire(older_than=60) == []
     ports.now = 61.0
-    assert [node.node_id for node in addresses.forget(older_than=60)] == [1]
+    assert [node.node_id for node in addresses.expire(older_than=60)] == [1]
     assert list(addresses.nodes) == [2]
 
 
 def test_a_broker_that_comes_back_gets_its_port_again() -> None:
     ports = Ports()
     addresses = ports.addresses()
-    addresses.seen(brokers(1))
+    addresses.update(brokers(1))
     ports.now = 100.0
-    ports.used -= {node.local_port for node in addresses.forget(older_than=60)}
-    assert addresses.local(1, "broker-1.internal", 9092) == ("sidecar", 20001)
+    ports.used -= {node.local_port for node in addresses.expire(older_than=60)}
+    assert addresses.local_address(1, "broker-1.internal", 9092) == ("sidecar", 20001)

@@ -136,7 +136,7 @@ def test_a_truncated_response_leaks_no_address(pair: Pair) -> None:
 def test_the_names_of_topics_are_learned_from_metadata() -> None:
     for version in range(14):
         topics = relayed((ApiKey.METADATA, version), oracle.response_frame(named(ApiKey.METADATA, version), 1)).topics
-        assert topics.known(TOPIC_ID) == ("orders" if version >= 10 else None)
+        assert topics.name_of(TOPIC_ID) == ("orders" if version >= 10 else None)
 
 
 def test_a_broker_without_a_port_ends_the_session_and_is_not_named() -> None:

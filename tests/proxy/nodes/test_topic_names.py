@@ -1,4 +1,4 @@
-"""Topic ids and names: learned from what passes, asked for once when unknown."""
+"""Names of topics by id: learned from responses, requested once when unknown."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from support import oracle
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes import topic_names as topics_module
-from kafka_sidecar.proxy.nodes.topic_names import LARGEST_LEARNED, TopicNameCache
+from kafka_sidecar.proxy.nodes.topic_names import MAX_LEARNED_BYTES, TopicNameCache
 
 ORDERS, BILLS = b"o" * 16, b"b" * 16
 
 
 class Cluster:
-    """Answers when it is let, and counts the questions."""
+    """Responds once it may, and records the requests."""
 
     def __init__(self, **names: bytes) -> None:
         self.names = {topic_id: name for name, topic_id in names.items()}
-        self.asked: list[list[bytes]] = []
-        self.may_answer = asyncio.Event()
+        self.requested: list[list[bytes]] = []
+        self.may_respond = asyncio.Event()
         self.error: Exception | None = None
 
-    async def ask(self, topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
-        self.asked.append(sorted(topic_ids))
-        await self.may_answer.wait()
+    async def request_names(self, topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
+        self.requested.append(sorted(topic_ids))
+        await self.may_respond.wait()
         if self.error is not None:
             raise self.error
         return {topic_id: self.names[topic_id] for topic_id in topic_ids if topic_id in self.names}
 
 
 async def name(topics: TopicNameCache, topic_id: bytes) -> str | None:
-    await topics.ask([topic_id])
-    return topics.known(topic_id)
+    await topics.resolve([topic_id])
+    return topics.name_of(topic_id)
 
 
 def metadata(version: int, **names: bytes) -> bytes:
@@ -45,104 +45,104 @@ def metadata(version: int, **names: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", range(10, 14))
 def test_names_are_learned_from_metadata(version: int) -> None:
-    topics = TopicNameCache(Cluster().ask)
+    topics = TopicNameCache(Cluster().request_names)
     topics.learn(b"head" + metadata(version, orders=ORDERS, bills=BILLS), 4, version)
-    assert (topics.known(ORDERS), topics.known(BILLS), len(topics)) == ("orders", "bills", 2)
+    assert (topics.name_of(ORDERS), topics.name_of(BILLS), len(topics)) == ("orders", "bills", 2)
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_metadata_without_ids_teaches_nothing(version: int) -> None:
-    topics = TopicNameCache(Cluster().ask)
+def test_metadata_without_ids_has_no_names(version: int) -> None:
+    topics = TopicNameCache(Cluster().request_names)
     topics.learn(metadata(version, orders=ORDERS), 0, version)
     assert len(topics) == 0
 
 
-def test_topics_without_id_or_name_teach_nothing() -> None:
-    topics = TopicNameCache(Cluster().ask)
+def test_topics_without_id_or_name_are_ignored() -> None:
+    topics = TopicNameCache(Cluster().request_names)
     topics.learn(metadata(12, orders=bytes(16)), 0, 12)
     topics.learn(oracle.encoded(oracle.response(3, 12, topics=[{"topic_id": ORDERS, "name": None}])), 0, 12)
     assert len(topics) == 0
 
 
-def test_a_response_that_would_hold_up_the_loop_is_not_read() -> None:
-    topics = TopicNameCache(Cluster().ask)
+def test_a_response_that_would_block_the_loop_is_not_read() -> None:
+    topics = TopicNameCache(Cluster().request_names)
     body = metadata(12, orders=ORDERS)
-    topics.learn(body + bytes(LARGEST_LEARNED - len(body)), 0, 12)
+    topics.learn(body + bytes(MAX_LEARNED_BYTES - len(body)), 0, 12)
     assert len(topics) == 1
-    topics = TopicNameCache(Cluster().ask)
-    topics.learn(body + bytes(LARGEST_LEARNED - len(body) + 1), 0, 12)
+    topics = TopicNameCache(Cluster().request_names)
+    topics.learn(body + bytes(MAX_LEARNED_BYTES - len(body) + 1), 0, 12)
     assert len(topics) == 0
 
 
-def test_bytes_that_are_no_metadata_are_an_error() -> None:
+def test_invalid_metadata_is_an_error() -> None:
     with pytest.raises(CodecError):
-        TopicNameCache(Cluster().ask).learn(metadata(12, orders=ORDERS)[:-9], 0, 12)
+        TopicNameCache(Cluster().request_names).learn(metadata(12, orders=ORDERS)[:-9], 0, 12)
 
 
-def test_the_oldest_name_makes_room_and_no_known_one_is_lost_by_being_learned_again(
+def test_the_oldest_name_is_evicted_and_none_by_learning_a_known_one_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(topics_module, "MOST_NAMES", 3)
-    topics = TopicNameCache(Cluster().ask)
+    monkeypatch.setattr(topics_module, "MAX_NAMES", 3)
+    topics = TopicNameCache(Cluster().request_names)
     ids = [bytes([n]) * 16 for n in range(5)]
     for n in (0, 1, 2, 2, 1):
         topics.remember([(ids[n], f"t{n}")])
-    assert [topics.known(topic_id) for topic_id in ids] == ["t0", "t1", "t2", None, None]
+    assert [topics.name_of(topic_id) for topic_id in ids] == ["t0", "t1", "t2", None, None]
     topics.remember([(ids[3], "t3"), (ids[4], "t4")])
-    assert [topics.known(topic_id) for topic_id in ids] == [None, None, "t2", "t3", "t4"]
+    assert [topics.name_of(topic_id) for topic_id in ids] == [None, None, "t2", "t3", "t4"]
 
 
-async def test_a_name_that_passed_is_not_asked_for() -> None:
+async def test_a_learned_name_is_not_requested() -> None:
     cluster = Cluster()
-    topics = TopicNameCache(cluster.ask)
+    topics = TopicNameCache(cluster.request_names)
     topics.remember([(ORDERS, "orders")])
     assert await name(topics, ORDERS) == "orders"
-    assert cluster.asked == []
+    assert cluster.requested == []
 
 
-async def test_many_who_want_one_name_ask_once() -> None:
+async def test_concurrent_calls_share_one_request() -> None:
     cluster = Cluster(orders=ORDERS, bills=BILLS)
-    topics = TopicNameCache(cluster.ask)
-    wanted = [asyncio.ensure_future(name(topics, topic_id)) for topic_id in (ORDERS, BILLS, ORDERS, ORDERS)]
+    topics = TopicNameCache(cluster.request_names)
+    waiters = [asyncio.ensure_future(name(topics, topic_id)) for topic_id in (ORDERS, BILLS, ORDERS, ORDERS)]
     await asyncio.sleep(0)
-    cluster.may_answer.set()
-    assert await asyncio.gather(*wanted) == ["orders", "bills", "orders", "orders"]
-    assert sorted(cluster.asked) == [[BILLS], [ORDERS]]
+    cluster.may_respond.set()
+    assert await asyncio.gather(*waiters) == ["orders", "bills", "orders", "orders"]
+    assert sorted(cluster.requested) == [[BILLS], [ORDERS]]
     assert await name(topics, ORDERS) == "orders"
-    assert len(cluster.asked) == 2
+    assert len(cluster.requested) == 2
 
 
-async def test_all_that_are_unknown_are_asked_for_at_once() -> None:
+async def test_all_unknown_ids_are_in_one_request() -> None:
     cluster = Cluster(orders=ORDERS, bills=BILLS)
-    cluster.may_answer.set()
-    topics = TopicNameCache(cluster.ask)
+    cluster.may_respond.set()
+    topics = TopicNameCache(cluster.request_names)
     topics.remember([(b"k" * 16, "known")])
-    await topics.ask([ORDERS, BILLS, b"k" * 16, b"x" * 16, ORDERS])
-    assert [topics.known(topic_id) for topic_id in (ORDERS, BILLS, b"x" * 16)] == ["orders", "bills", None]
-    assert cluster.asked == [[BILLS, ORDERS, b"x" * 16]]
+    await topics.resolve([ORDERS, BILLS, b"k" * 16, b"x" * 16, ORDERS])
+    assert [topics.name_of(topic_id) for topic_id in (ORDERS, BILLS, b"x" * 16)] == ["orders", "bills", None]
+    assert cluster.requested == [[BILLS, ORDERS, b"x" * 16]]
 
 
-async def test_the_zero_id_is_no_topics_and_not_asked_for() -> None:
+async def test_the_zero_id_is_not_requested() -> None:
     cluster = Cluster()
-    topics = TopicNameCache(cluster.ask)
-    await topics.ask([bytes(16)])
-    assert cluster.asked == []
+    topics = TopicNameCache(cluster.request_names)
+    await topics.resolve([bytes(16)])
+    assert cluster.requested == []
 
 
-async def test_an_unknown_topic_is_asked_for_again() -> None:
+async def test_an_unknown_topic_is_requested_again() -> None:
     cluster = Cluster()
-    cluster.may_answer.set()
-    topics = TopicNameCache(cluster.ask)
+    cluster.may_respond.set()
+    topics = TopicNameCache(cluster.request_names)
     assert await name(topics, ORDERS) is None
     cluster.names[ORDERS] = "orders"
     assert await name(topics, ORDERS) == "orders"
 
 
-async def test_a_failed_question_fails_all_who_wait_and_is_asked_again() -> None:
+async def test_a_failed_request_fails_all_its_waiters_and_is_repeated() -> None:
     cluster = Cluster(orders=ORDERS)
     cluster.error = OSError("no broker is known")
-    cluster.may_answer.set()
-    topics = TopicNameCache(cluster.ask)
+    cluster.may_respond.set()
+    topics = TopicNameCache(cluster.request_names)
     assert [
         type(error)
         for error in await asyncio.gather(name(topics, ORDERS), name(topics, ORDERS), return_exceptions=True)
@@ -151,28 +151,28 @@ async def test_a_failed_question_fails_all_who_wait_and_is_asked_again() -> None
     assert await name(topics, ORDERS) == "orders"
 
 
-async def test_one_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
+async def test_a_cancelled_waiter_does_not_cancel_the_request_of_the_others() -> None:
     cluster = Cluster(orders=ORDERS)
-    topics = TopicNameCache(cluster.ask)
+    topics = TopicNameCache(cluster.request_names)
     leaver, stayer = (asyncio.ensure_future(name(topics, ORDERS)) for _ in range(2))
     await asyncio.sleep(0)
     leaver.cancel()
     await asyncio.sleep(0)
-    cluster.may_answer.set()
+    cluster.may_respond.set()
     assert await stayer == "orders"
     assert leaver.cancelled()
 
 
-async def test_a_failure_that_nobody_waits_for_any_more_is_not_reported_as_lost() -> None:
+async def test_a_failure_without_waiters_is_not_reported_as_lost() -> None:
     lost: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: lost.append(context["message"]))
     cluster = Cluster()
     cluster.error = OSError("gone")
-    leaver = asyncio.ensure_future(TopicNameCache(cluster.ask).ask([ORDERS]))
+    leaver = asyncio.ensure_future(TopicNameCache(cluster.request_names).resolve([ORDERS]))
     await asyncio.sleep(0)
     leaver.cancel()
     await asyncio.sleep(0)
-    cluster.may_answer.set()
+    cluster.may_respond.set()
     await asyncio.sleep(0.01)
     gc.collect()
     assert lost == []

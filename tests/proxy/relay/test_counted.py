@@ -27,14 +27,14 @@ def test_by_how_much_a_frame_grows_is_counted_once_it_is_whole(new: bytes, grows
     edit = Counted(Collected(lambda frame: new), row, Clock())
     assert edit.feed(b"xxbef", 2, 5, last=False) == b""
     assert edit.feed(b"ore", 0, 3, last=True) == new
-    assert (row.counts.rewritten_bytes, row.counts.held) == (grows, 1)
+    assert (row.counts.rewritten_bytes, row.counts.buffered) == (grows, 1)
 
 
 def test_a_frame_that_passes_as_it_is_does_not_grow() -> None:
     row = route()
     data = b"as it is"
     assert Counted(Collected(lambda frame: frame), row, Clock()).feed(data, 0, len(data), last=True) is None
-    assert (row.counts.rewritten_bytes, row.counts.held) == (0, 1)
+    assert (row.counts.rewritten_bytes, row.counts.buffered) == (0, 1)
 
 
 def test_what_is_swallowed_makes_it_shorter() -> None:
@@ -48,7 +48,7 @@ def test_a_frame_is_held_from_its_first_bytes_to_its_last() -> None:
     edit = Counted(Collected(lambda frame: frame), row, clock)
     clock.now += 0.25
     edit.feed(b"a", 0, 1, last=False)
-    assert row.counts.held == 0
+    assert row.counts.buffered == 0
     clock.now += 0.25
     edit.feed(b"b", 0, 1, last=True)
-    assert (row.counts.held, row.counts.held_us) == (1, 500_000)
+    assert (row.counts.buffered, row.counts.buffered_us) == (1, 500_000)

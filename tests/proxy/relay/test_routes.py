@@ -9,7 +9,7 @@ from harness.definitions import Definition, definitions
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.schema.versions import parse_versions
-from kafka_sidecar.proxy.nodes.rewrites import Rewrites, answer
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.relay.routes import Routes, versions
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -25,7 +25,7 @@ OTHER_HOSTS = {
 
 def routes() -> Routes:
     metrics = Metrics()
-    return Routes(metrics, Rewrites(lambda node, host, port: (host, port), lambda *_: None).response, answer)
+    return Routes(metrics, Rewrites(lambda node, host, port: (host, port), lambda *_: None).response, local_response)
 
 
 def row(key: int, version: int) -> int:

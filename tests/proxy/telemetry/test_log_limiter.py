@@ -1,4 +1,4 @@
-"""Log lines that come seldom."""
+"""Rate-limited log lines."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import logging
 import pytest
 
 from kafka_sidecar.proxy.telemetry import log_limiter
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, Redacted, redact
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, Redacted, redact_error
 
 log = logging.getLogger(__name__)
 
 
-def test_of_one_kind_a_line_is_due_once_in_a_while_and_says_how_many_were_left_out() -> None:
+def test_a_line_of_one_kind_is_due_once_per_interval_with_the_number_of_suppressed_ones() -> None:
     now = [0.0]
-    lines = LogLimiter(60.0, lambda: now[0])
-    assert [lines.due(("a",)) for _ in range(3)] == [0, None, None]
-    assert lines.due(("b",)) == 0
+    limiter = LogLimiter(60.0, lambda: now[0])
+    assert [limiter.due(("a",)) for _ in range(3)] == [0, None, None]
+    assert limiter.due(("b",)) == 0
     now[0] = 60.0
-    assert lines.due(("a",)) == 2
+    assert limiter.due(("a",)) == 2
 
 
-def test_kinds_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_limiter, "MOST_KINDS", 10)
-    lines = LogLimiter(60.0, lambda: 0.0)
+def test_the_number_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limiter, "MAX_KINDS", 10)
+    limiter = LogLimiter(60.0, lambda: 0.0)
     for number in range(50):
-        lines.due((str(number),))
-    assert len(lines._logged) <= 10
+        limiter.due((str(number),))
+    assert len(limiter._logged) <= 10
 
 
-def test_an_error_is_logged_without_its_text_unless_the_log_is_at_debug() -> None:
+def test_an_error_is_logged_without_its_text_unless_at_debug() -> None:
     error = ValueError("a card number")
     log.setLevel(logging.INFO)
-    kind, shown, _ = redact(log, error)  # type: ignore[misc] # at this level it is a triple
+    kind, shown, _ = redact_error(log, error)  # type: ignore[misc] # at this level it is a triple
     assert kind is ValueError
     assert isinstance(shown, Redacted)
     assert str(shown) == "ValueError"
     log.setLevel(logging.DEBUG)
-    assert redact(log, error) is error
+    assert redact_error(log, error) is error

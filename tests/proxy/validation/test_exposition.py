@@ -7,7 +7,7 @@ from support.produce_requests import BAD, GOOD, Validating, batch
 
 from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
-from kafka_sidecar.proxy.validation.exposition import exposed as families
+from kafka_sidecar.proxy.validation.exposition import collect as families
 
 
 def test_what_policies_say_is_exposed() -> None:

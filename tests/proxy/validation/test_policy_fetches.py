@@ -48,7 +48,7 @@ async def test_a_fetch_that_fails_or_never_ends_is_told_and_raises_nothing(
     policy.gate.clear()
     await fetches.resolve(rule, "late")
     told = [(record.levelno, record.message, vars(record)["policy"]) for record in caplog.records]
-    assert told == [(logging.ERROR, "a policy cannot fetch what it needs", "told")] * 2
+    assert told == [(logging.ERROR, "policy fetch failed", "told")] * 2
 
 
 @dataclass
@@ -93,4 +93,4 @@ async def test_a_fetch_that_would_end_the_process_does_not(caplog: pytest.LogCap
             raise SystemExit(1)
 
     await PolicyFetches().resolve(Rule("told", Leaves()), "a")
-    assert [record.message for record in caplog.records] == ["a policy cannot fetch what it needs"]
+    assert [record.message for record in caplog.records] == ["policy fetch failed"]

@@ -11,7 +11,7 @@ from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 from kafka_sidecar.proxy.validation import stats as stats_module
-from kafka_sidecar.proxy.validation.stats import LOGGED_EVERY_S, MAX_RECENT, OTHER, ValidationStats
+from kafka_sidecar.proxy.validation.stats import LOG_INTERVAL_S, MAX_RECENT, OTHER, ValidationStats
 
 ORDERS = TopicMetadata("orders", 3, bytes(16), "json")
 
@@ -80,7 +80,7 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
     for _ in range(5):
         seen.rejected(ORDERS, [refusal(2)], True, "app")
         seen.rejected(topic("other"), [refusal()], True, "app")
-    clock.now += LOGGED_EVERY_S
+    clock.now += LOG_INTERVAL_S
     seen.rejected(ORDERS, [refusal(2)], True, "app")
     assert [(line["topic"], line["suppressed"]) for line in lines(caplog)] == [
         ("orders", 0),
