@@ -32,11 +32,12 @@ async def test_a_large_partition_is_intercepted_in_a_thread(size: int, in_thread
 
 
 def test_a_partition_that_is_begun_again_in_a_thread_is_seen_and_inflated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    inflated: list[int] = []  # compressed sizes
+    inflated: list[int] = []  # compressed sizes of batches that are not over the limit
 
     def count(codec: int, data: memoryview, limit: int) -> bytes | memoryview:
+        payload = decompress(codec, data, limit)
         inflated.append(len(data))
-        return decompress(codec, data, limit)
+        return payload
 
     monkeypatch.setattr(batch_module, "decompress", count)
     intercepting = Intercepting("Reads", limit=100 << 20)
