@@ -6,7 +6,7 @@ records of a response end with dropped ones, one COMMIT marker without a transac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -40,6 +40,9 @@ class Remaining(NamedTuple):
     withheld: bool = False  # there are more records, which could not be looked into and must not be shown
 
 
+UNCHANGED = Remaining(None)
+
+
 class Visibility(Enum):
     """What a consumer shows of a batch to its application."""
 
@@ -49,22 +52,16 @@ class Visibility(Enum):
     OLD = "old"  # formats that are not looked into
 
 
+SHOWN = Visibility.SHOWN
+
+
 class PartitionReading:
-    """The records of one partition on their way through its interceptors. Each batch is inflated once at most, however
-    often it has to be begun."""
+    """The records of one partition on their way through its interceptors. Each batch is inflated once at most, also
+    where the loop gives up and a thread begins again."""
 
     __slots__ = (
-        "_aborted",
-        "_batches",
-        "_chain",
-        "_context",
-        "_hides",
-        "_index",
-        "_inflated",
-        "_stats",
-        "_topic",
-        "records",
-    )
+        "_aborted", "_batches", "_chain", "_context", "_hides", "_index", "_inflated", "_records", "_stats", "_topic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -74,16 +71,16 @@ class PartitionReading:
         index: int,
         stats: Report,
         records: bytes | memoryview,
-        aborted: Iterable[AbortedTransaction] | None,
+        aborted: Collection[AbortedTransaction] = (),
     ) -> None:
-        """``aborted``: for a consumer that reads only committed records, the aborted transactions; None for others."""
-        self.records = records
+        """``aborted``: the transactions that the consumer does not show, if it reads only committed records."""
         self._chain = chain
         self._hides = chain.fail_closed
         self._context = context
         self._topic = topic
         self._index = index
         self._stats = stats
+        self._records = records
         self._aborted = aborted
         self._batches: list[tuple[Batch, Visibility]] | None = None
         self._inflated: dict[int, Records] = {}  # by index of the batch
@@ -95,20 +92,22 @@ class PartitionReading:
         then is kept for `consume`.
         """
         try:
-            shown = [(at, one) for at, (one, sight) in enumerate(self._cut()) if sight is Visibility.SHOWN]
+            found = self._cut()
         except CodecError:
             return True
-        if sum(batch.header.count for _, batch in shown) > MAX_INLINE_RECORDS:
-            return False
-        room = limit
-        for at, batch in shown:
-            try:
-                self._inflated[at] = records = batch.records(max(room, 1))
-            except BatchTooLargeError:
+        count, room = 0, limit
+        for batch, visibility in found:
+            if visibility is SHOWN and (count := count + batch.header.count) > MAX_INLINE_RECORDS:
                 return False
-            except CodecError:
-                continue
-            room -= len(records.payload)
+        for at, (batch, visibility) in enumerate(found):
+            if visibility is SHOWN:
+                try:
+                    self._inflated[at] = records = batch.records(max(room, 1))
+                except BatchTooLargeError:
+                    return False
+                except CodecError:
+                    continue
+                room -= len(records.payload)
         return True
 
     def consume(self, limit: int, marker: bool = True, offset: int = 0) -> Remaining:
@@ -120,27 +119,28 @@ class PartitionReading:
             offset: that the client has asked for. Without a marker, a batch of which the client has seen all that is
                 left counts as hidden: such clients go on after the last record, not the batch, and would ask again.
         """
-        hides = self._hides
+        hides, seen_to = self._hides, 0 if marker else offset
         try:
             found = self._cut()
         except CodecError:
             self._stats.skipped(API, "unreadable", self._topic)
             return Remaining(b"" if hides else None, withheld=hides)
-        seen_to = 0 if marker else offset
         news: list[tuple[Batch, bytes | memoryview]] = []
-        withheld, changed = False, hides and sum(len(batch.data) for batch, _ in found) < len(self.records)
+        withheld, changed = False, hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
         for at, (batch, visibility) in enumerate(found):
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
-            if new is None and hides:
-                withheld = True
-                break
-            news.append((batch, batch.data if new is None else new))
-            changed = changed or news[-1][1] is not batch.data
-        return _join(news, withheld, marker) if changed or withheld else Remaining(None)
+            if new is None:
+                if hides:
+                    withheld = True
+                    break
+                new = batch.data
+            news.append((batch, new))
+            changed = changed or new is not batch.data
+        return _join(news, withheld, marker) if changed or withheld else UNCHANGED
 
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:
-            found = batches(self.records, may_end_early=True)
+            found = batches(self._records, may_end_early=True)
             self._batches = list(_with_visibility(found, self._aborted))
         return self._batches
 
@@ -151,7 +151,7 @@ class PartitionReading:
         if visibility is Visibility.OLD:
             self._stats.skipped(API, "old_format", self._topic)
             return None
-        if visibility is not Visibility.SHOWN:
+        if visibility is not SHOWN:
             return b"" if visibility is Visibility.ABORTED and self._hides else batch.data
         try:
             if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
@@ -195,29 +195,30 @@ def _ends_before(batch: Batch, records: Records, offset: int) -> bool:
     return base < offset and all(base + record.offset_delta < offset for record in records)
 
 
-def _with_visibility(
-    found: list[Batch], aborted: Iterable[AbortedTransaction] | None
-) -> Iterator[tuple[Batch, Visibility]]:
+def _with_visibility(found: list[Batch], aborted: Collection[AbortedTransaction]) -> Iterator[tuple[Batch, Visibility]]:
     """Each batch, and what a consumer shows of it: as Kafka's CompletedFetch decides it."""
-    pending = sorted(aborted or (), key=lambda one: one.first_offset, reverse=True)
+    pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []
     open_ones: set[int] = set()
     for batch in found:
         if batch.magic != MAGIC:
             yield batch, Visibility.OLD
             continue
         header = batch.header
-        last = header.base_offset + header.last_offset_delta
-        while pending and pending[-1].first_offset <= last:
+        while pending and pending[-1].first_offset <= header.base_offset + header.last_offset_delta:
             open_ones.add(pending.pop().producer_id)
         if header.is_control:
             if header.producer_id in open_ones and _is_abort(batch):
                 open_ones.discard(header.producer_id)
             yield batch, Visibility.NEVER
-        elif header.is_transactional and header.producer_id in open_ones:
+        elif open_ones and header.is_transactional and header.producer_id in open_ones:
             yield batch, Visibility.ABORTED
         else:
             has_records = header.count or len(batch.data) > BATCH_HEADER_SIZE
-            yield batch, Visibility.SHOWN if has_records else Visibility.NEVER
+            yield batch, SHOWN if has_records else Visibility.NEVER
+
+
+def _first_offset(transaction: AbortedTransaction) -> int:
+    return transaction.first_offset
 
 
 def _is_abort(batch: Batch) -> bool:

@@ -47,9 +47,7 @@ def mark(abort: bool, producer: int, base: int) -> bytes:
 def read(intercepting: Intercepting, data: bytes | memoryview, aborted: Aborted | None = None) -> PartitionReading:
     chain = intercepting.catalog.consumers("orders")
     assert chain is not None
-    transactions = None
-    if aborted is not None:
-        transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
+    transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted or ()]
     return PartitionReading(chain, CONTEXT, "orders", 3, intercepting.stats, data, transactions)
 
 

@@ -13,7 +13,7 @@ from support.fetches import KAFKA_GO, VERSIONS, begin_fetch, fetch_request, offs
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch, topic_id
 
-from kafka_sidecar.proxy.interception.consume_stage import NO_TOPIC_ID
+from kafka_sidecar.proxy.interception.held_clients import NO_TOPIC_ID
 from kafka_sidecar.proxy.interception.hidden_offsets import FetchPosition
 from kafka_sidecar.proxy.relay.exchange import TopicIds
 
