@@ -21,7 +21,7 @@ from kafka_sidecar.codec.envelope import decode_request, decode_response, encode
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.interceptors.values import Context, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commit_apis import CommitApi, Partition, Request, Topic, commit_api
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,

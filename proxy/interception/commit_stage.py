@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_sidecar.interceptors.committing import Committers
-from kafka_sidecar.interceptors.values import Offsets
+from kafka_sidecar.interceptors.contract import Offsets
 from kafka_sidecar.proxy.exchanges.commits import Stage
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.interceptors.consuming import Consumers
-from kafka_sidecar.interceptors.values import Context
+from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart

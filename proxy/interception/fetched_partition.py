@@ -22,7 +22,7 @@ from kafka_sidecar.codec.records import (
     reseal,
 )
 from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
-from kafka_sidecar.interceptors.values import Context
+from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.services import Report
 
 API = "Fetch"
