@@ -232,6 +232,8 @@ def edits_without(spans: ProduceSpans, version: int, dropped: Collection[tuple[i
         spans: what `scan_produce` has found in the frame.
         dropped: (index of the topic, index of the partition in the topic), as in ``spans``.
     """
+    if not dropped:
+        return []
     flexible = ProduceRequest.declaration_.is_flexible(version)
     edits: list[Edit] = []
     kept_topics = 0
