@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 FLOOR = 95  # per cent, of every module without a row
 FLOORS = {
     "codec/cursor.py": 90,  # only compiled code reads integers byte by byte
+    "codec/records/log_validator.py": 66,
     "proxy/__main__.py": 0,  # run as programs only, which `make programs` does: this one, `cli.main` and `server`
     "proxy/cli/main.py": 65,
     "proxy/nodes/endpoint_stream.py": 94,
@@ -23,7 +24,6 @@ FLOORS = {
     "proxy/server.py": 88,
     "proxy/topic_configs/kafka_clients.py": 83,  # the rest needs a broker
     "proxy/topic_configs/kafka_store.py": 94,
-    "codec/records/log_validator.py": 66,
 }
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
-from support.fetches import begin_fetch, fetch_exchanges, fetch_request, respond, values_by_partition
+from support.fetches import begin_fetch, fetch_exchanges, fetch_request, partitions_in, respond, values_by_partition
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch
 
@@ -16,6 +16,8 @@ from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.interception import fetched_partition
 from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.relay.exchange import Work
+
+UNKNOWN_SERVER_ERROR = -1
 
 
 @pytest.mark.parametrize(
@@ -87,3 +89,13 @@ def test_a_batch_over_the_limit_is_relayed_as_it_is() -> None:
 @pytest.mark.parametrize(("types", "expected"), [(("Reads",), False), (("Reads", "Hides"), True)])
 def test_records_that_an_interceptor_hides_must_not_pass_unseen(types: tuple[str, ...], expected: bool) -> None:
     assert fetch_exchanges(Intercepting(*types)).fail_closed is expected
+
+
+def test_a_partition_of_which_all_is_withheld_is_answered_with_an_error() -> None:
+    damaged = bytearray(batch("secret"))
+    damaged[-3] ^= 1
+    frame = fetch_response(12, {"orders": {0: bytes(damaged), 1: batch("secret")}, "free": {0: bytes(damaged)}})
+    found = partitions_in(12, respond(Intercepting("Hides"), 12, frame))
+    assert (int(found["orders", 0].error_code), found["orders", 0].records) == (UNKNOWN_SERVER_ERROR, b"")
+    assert (int(found["orders", 1].error_code), found["orders", 1].records) == (0, batch("***"))
+    assert found["free", 0].records == bytes(damaged)

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 from support.topic_configs import POLICY, Cluster
 
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.topic_configs import configs as module
 from kafka_sidecar.proxy.topic_configs.entries import Entry, record_of
-from kafka_sidecar.proxy.topic_configs.keeper import Change
+from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
 
 ORDERS, NEW = b"o" * 16, b"n" * 16
 
@@ -104,3 +106,14 @@ async def test_a_change_without_effect_writes_nothing(cluster: Cluster) -> None:
         assert await configs.store([Change("orders", {POLICY: None})]) == {}
         assert await configs.store([Change("orders", {}, replaces=True)]) == {}
         assert cluster.log.records == []
+
+
+async def test_what_exchanges_need_is_performed(cluster: Cluster) -> None:
+    performer = Performer(LoopBudget())
+    async with cluster.sidecar() as configs:
+        configs.register(performer)
+        change = Change("orders", {POLICY: "headers"})
+        assert await performer.perform(StoreConfigs((change,))) == {}
+        assert configs.policy_of("orders") == "headers"
+        await performer.perform(ForgetConfigs(tuple(configs.entries.of("orders", ORDERS))))
+        assert configs.policy_of("orders") is None
