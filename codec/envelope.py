@@ -256,7 +256,5 @@ def edits_without(spans: ProduceSpans, version: int, dropped: Collection[tuple[i
 
 def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> bytes:
     """A Produce request frame without some of its partitions; nothing where no partition is left."""
-    if not dropped:
-        return frame
     edits = edits_without(spans, version, dropped)
     return splice(frame, edits) if edits is not None else b""
