@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -24,6 +23,7 @@ from kafka_sidecar.policies.contract import Hints, RecordValidationPolicy, Topic
 from kafka_sidecar.policies.registry import POLICIES
 
 HERE = f"{__name__}:"
+LONG = 500_000
 
 
 class Remembering(RecordValidationPolicy):
@@ -254,13 +254,14 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
 
 
 @pytest.mark.parametrize(
-    "text", ["a" + " " * 30_000 + "b", "a:b" + " " * 30_000 + '"x', 'a:"' + '""' * 15_000, "a," * 15_000, "a:" * 15_000]
+    "text",
+    ["a" + " " * LONG + "b", "a:b" + " " * LONG + '"x', 'a:"' + '""' * LONG, "a," * LONG, "a:" * LONG],
+    ids=["spaces", "spaces before a quote", "quotes", "commas", "colons"],
 )
 def test_no_text_takes_long_or_makes_a_long_message(text: str) -> None:
-    began = time.process_time()
+    """If time grew with the square of the length, this would not come to an end."""
     with pytest.raises(ValueError, match=r"policy|policies|is invalid") as refused:
         PolicyCatalog({}).plan(text)
-    assert time.process_time() - began < 1
     assert len(str(refused.value)) < 400
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ import pytest
 from support import oracle
 from support.dialogue import produce, request
 from support.fake_broker import FakeBroker, after, fixed, named, stall
-from support.in_process import Client, connected, port_of, serving, until
+from support.in_process import connected, port_of, serving, until, until_refused
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import server as server_module
@@ -188,9 +187,7 @@ async def test_a_broker_that_left_keeps_its_sessions_and_gets_the_same_port_agai
                 one.cluster = [one]
                 await until(lambda: len(server.addresses.nodes) == 1)
                 assert server.metrics.broker_listeners == 1
-                await asyncio.sleep(0.02)
-                with pytest.raises(ConnectionRefusedError):
-                    await Client.connect(port_of(server, 2))
+                await until_refused(port_of(server, 2))
                 assert (await client.ask(HEARTBEAT))[8:] == b"node 2"
             one.cluster = [one, two]
             await until(lambda: len(server.addresses.nodes) == 2)

@@ -110,6 +110,18 @@ async def serving(*brokers: FakeBroker | str, **settings: Any) -> AsyncIterator[
         await server.drain(hurry)
 
 
+async def until_refused(port: int) -> None:
+    """Wait until nobody listens at a port any more; a loop closes its listeners a little later than it is told to."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            try:
+                client = await Client.connect(port)
+            except ConnectionRefusedError:
+                return
+            client.close()
+            await asyncio.sleep(POLL_S)
+
+
 async def until(is_so: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Wait for something that happens in the same loop; TimeoutError when it does not."""
     for _ in range(int(limit_s / POLL_S)):

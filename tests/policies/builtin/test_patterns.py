@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from kafka_sidecar.policies.builtin.patterns import compile_pattern
@@ -11,9 +9,8 @@ from kafka_sidecar.policies.builtin.patterns import compile_pattern
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*)*"])
 def test_time_grows_no_faster_than_the_input(pattern: str) -> None:
-    fits, began = compile_pattern(pattern + "x"), time.process_time()
-    assert not fits(b"a" * 500_000)
-    assert time.process_time() - began < 1
+    """An engine that goes back would not come to an end: a quarter of 10^12 steps are the least."""
+    assert not compile_pattern(pattern + "x")(b"a" * 500_000)
 
 
 def test_characters_are_utf_8() -> None:

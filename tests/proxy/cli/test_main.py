@@ -89,7 +89,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
         async with connected(port_of(sidecar)) as client:
             await client.ask(HEARTBEAT)
             sidecar.program.send_signal(signal.SIGTERM)
-            await asyncio.sleep(0.1)
+            await until(lambda: '"draining"' in sidecar.program.output())
             assert sidecar.program.is_running
             sidecar.program.send_signal(signal.SIGTERM)
             assert await client.rest() == b""

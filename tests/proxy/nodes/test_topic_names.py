@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 from support import oracle
+from support.in_process import until
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes import topic_names as topics_module
@@ -169,10 +170,11 @@ async def test_a_failure_without_waiters_is_not_reported_as_lost() -> None:
     cluster = Cluster()
     cluster.error = OSError("gone")
     leaver = asyncio.ensure_future(TopicNameCache(cluster.request_names).resolve([ORDERS]))
-    await asyncio.sleep(0)
+    before = asyncio.all_tasks() - {leaver}
+    await until(lambda: cluster.requested)
     leaver.cancel()
-    await asyncio.sleep(0)
+    await asyncio.wait([leaver])
     cluster.may_respond.set()
-    await asyncio.sleep(0.01)
+    await until(lambda: asyncio.all_tasks() == before)
     gc.collect()
     assert lost == []
