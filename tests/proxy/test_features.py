@@ -92,7 +92,7 @@ def test_on_a_connection_just_the_requests_with_a_wanted_topic_are_changed_howev
     for names in requests:
         talk.broker(produce_response(version, {name: {0: 3} for name in names}))
     assert talk.cause is None
-    assert [metadata.offset for metadata, _ in adds.told] == [3] * count
+    assert [metadata.offset for metadata, _ in adds.acknowledged] == [3] * count
 
 
 def test_the_bytes_of_a_request_that_nobody_wants_are_the_very_chunk_and_leave_as_they_come() -> None:
@@ -122,8 +122,8 @@ def test_the_bytes_of_a_response_that_nobody_wants_are_the_very_chunk() -> None:
 
 
 def test_each_request_is_run_through_the_stages_that_its_topics_have_in_the_order_of_d8() -> None:
-    policies = {"policies": {"told": {"type": "support.policies:Told"}}}
-    rules = [{"name": name, "policy": "told"} for name in ("orders", "payments")]
+    policies = {"policies": {"stub": {"type": "support.policies:Stub"}}}
+    rules = [{"name": name, "policy": "stub"} for name in ("orders", "payments")]
     made = started(*ON_ORDERS, topics=rules, **policies)
     for topic, stages in (("orders", [ValidationRun, SendRun]), ("payments", [ValidationRun])):
         exchange = begun(made, ApiKey.PRODUCE, 9, produce_request(9, {topic: {0: GOOD}}))
@@ -174,7 +174,7 @@ def test_a_request_that_has_begun_is_intercepted_by_those_that_were_in_force_and
     assert old.closed == 0
     assert b"added" in bytes(exchange.request(frame))  # type: ignore[arg-type]
     exchange.response(produce_response(9, {"orders": {0: 1}}))
-    assert len(old.told) == 1
+    assert len(old.acknowledged) == 1
     del exchange
     gc.collect()
     assert old.closed == 1
@@ -274,7 +274,7 @@ async def test_interception_begins_and_ends_with_what_the_file_says_and_no_conne
         server.apply(config(broker, **given))
         assert await added()
         adds = Opened.opened[-2]
-        assert len(adds.told) == 1
+        assert len(adds.acknowledged) == 1
         server.apply(config(broker))
         assert not await added()
 
@@ -289,7 +289,10 @@ async def test_interception_begins_and_ends_with_what_the_file_says_and_no_conne
 async def test_of_a_file_that_is_wrong_nothing_is_put_in_force_neither_policies_nor_interceptors(
     wrong: dict[str, Any],
 ) -> None:
-    right = {"policies": {"told": {"type": "support.policies:Told"}}, "topics": [{"name": "orders", "policy": "told"}]}
+    right = {
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+        "topics": [{"name": "orders", "policy": "stub"}],
+    }
     async with (
         FakeBroker() as broker,
         serving(broker, **right, interceptors=ON_ORDERS) as server,
@@ -304,4 +307,4 @@ async def test_of_a_file_that_is_wrong_nothing_is_put_in_force_neither_policies_
         frame = produce_request(9, {"orders": {0: batch("a"), 1: batch("bad")}})
         assert results(9, await client.ask(frame)) == [("orders", 0, 0, 0), ("orders", 1, 87, -1)]
         assert b"added" in produced(broker)
-        assert len(adds.told) == 2
+        assert len(adds.acknowledged) == 2

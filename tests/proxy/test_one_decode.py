@@ -21,8 +21,8 @@ from kafka_sidecar.proxy.exchanges import fetch, produce
 from kafka_sidecar.proxy.interception import fetched_partition
 
 POLICY = {
-    "policies": {"told": {"type": "support.policies:Told"}},
-    "topics": [{"name": "orders", "policy": "told"}],
+    "policies": {"stub": {"type": "support.policies:Stub"}},
+    "topics": [{"name": "orders", "policy": "stub"}],
 }
 ADDS, READS, HIDES = (
     {"type": f"support.interception:{kind}", "topics": ["orders"]} for kind in ("Adds", "Reads", "Hides")

@@ -40,7 +40,7 @@ NAMES = ("orders", "payments", "free")
 LIMIT = 1 << 20
 NOW = 1_700_000_000_000  # ms
 Topics = Mapping[str, Mapping[int, Any]]  # name -> partition -> records, or fields of the partition
-Told = tuple[RecordMetadata, Exception | None]
+Acknowledgement = tuple[RecordMetadata, Exception | None]
 
 
 class Opened(Interceptor):
@@ -68,7 +68,7 @@ class Adds(Opened, ProducerInterceptor):
     def __init__(self) -> None:
         super().__init__()
         self.values: list[bytes | None] = []
-        self.told: list[Told] = []
+        self.acknowledged: list[Acknowledgement] = []
         self.headers: list[list[tuple[str, bytes | None]]] = []
         self.threads: set[int] = set()
         self.header = b"yes"
@@ -91,11 +91,11 @@ class Adds(Opened, ProducerInterceptor):
         self, metadata: RecordMetadata, exception: Exception | None, headers: Headers
     ) -> None:
         self.threads.add(threading.get_ident())
-        self.told.append((metadata, exception))
+        self.acknowledged.append((metadata, exception))
         self.headers.append([(header.key, header.value) for header in headers])
 
     def metrics(self) -> Iterable[Metric]:
-        yield Metric("told", "Acknowledgements.", (), {(): len(self.told)})
+        yield Metric("acknowledgements", "Acknowledgements.", (), {(): len(self.acknowledged)})
 
 
 class Listens(Opened, ProducerInterceptor):
@@ -103,13 +103,13 @@ class Listens(Opened, ProducerInterceptor):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[Told] = []
+        self.acknowledged: list[Acknowledgement] = []
 
     def hints(self) -> Hints:
         return Hints(wants_records=False)
 
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
-        self.told.append((metadata, exception))
+        self.acknowledged.append((metadata, exception))
 
 
 class Reads(Opened, ConsumerInterceptor):

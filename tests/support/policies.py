@@ -1,4 +1,4 @@
-"""Policies that do what the records tell them; found by their module and name, as an operator's own are."""
+"""Policies scripted by the values of records; configured by module and class, as an operator's own are."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kafka_sidecar.codec.records import Record
 from kafka_sidecar.policies.contract import Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata, Unresolved
 
 
-class Told(RecordValidationPolicy):
-    """Refuses "bad ..." with these words, fails on "bug", waits for the rest of "ask ..."."""
+class Stub(RecordValidationPolicy):
+    """Rejects values that begin with "bad", fails on "bug", resolves the rest of "ask ..." first."""
 
-    opened: list[Told] = []  # noqa: RUF012 - of the whole process: a test finds its own at the end
+    opened: list[Stub] = []  # noqa: RUF012 - of the whole process: a test finds its own at the end
 
     def __init__(self) -> None:
         self.known: set[object] = set()
-        self.asked: list[object] = []  # keys, as often as they were fetched
+        self.asked: list[object] = []  # keys, once for each fetch
         self.threads: set[int] = set()
         self.closed = 0
-        self.gate = asyncio.Event()  # cleared: fetching takes until it is set
+        self.gate = asyncio.Event()  # cleared: a fetch waits until it is set
         self.gate.set()
         self.refused = "bad"
-        Told.opened.append(self)
+        Stub.opened.append(self)
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         if unknown := configs.keys() - {"refused"}:
@@ -48,8 +48,8 @@ class Told(RecordValidationPolicy):
     async def resolve(self, key: object) -> None:
         self.asked.append(key)
         await self.gate.wait()
-        if key == b"nobody":
-            raise OSError("nobody to ask")
+        if key == b"unavailable":
+            raise OSError("registry unavailable")
         if key != b"in vain":
             self.known.add(key)
 
@@ -57,8 +57,8 @@ class Told(RecordValidationPolicy):
         self.closed += 1
 
 
-class HeadersOnly(Told):
-    """Never needs what is in a batch."""
+class HeadersOnly(Stub):
+    """Reads only the header of a batch."""
 
     def hints(self) -> Hints:
         return Hints()

@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.validation.stats import ValidationStats
 from support import oracle
 from support.driven import Driven, Step
 from support.fake_broker import FakeBroker, Request
-from support.policies import Told
+from support.policies import Stub
 
 VERSIONS = range(3, 14)
 FIRST_WITH_RECORD_ERRORS = 8
@@ -99,16 +99,16 @@ def _name(topic: Any, version: int) -> str:
     return topic.topic_id.bytes.lstrip(b"\1").decode()
 
 
-def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Told]:
-    """Rules whose policies are called "told", "other" and "headers", and the first of them."""
+def rules(*topics: TopicRule, fail_open: bool = False) -> tuple[Rules, Stub]:
+    """Rules whose policies are called "stub", "other" and "headers", and the first of them."""
     settings = {
-        "told": PolicySettings("support.policies:Told", fail_open=fail_open),
-        "other": PolicySettings("support.policies:Told", settings={"refused": "worse"}),
+        "stub": PolicySettings("support.policies:Stub", fail_open=fail_open),
+        "other": PolicySettings("support.policies:Stub", settings={"refused": "worse"}),
         "headers": PolicySettings("support.policies:HeadersOnly"),
     }
-    before = len(Told.opened)
-    made = Rules(PolicyCatalog(settings), topics or (TopicRule("*", "told", "enforce", 100),), None)
-    return made, Told.opened[before]
+    before = len(Stub.opened)
+    made = Rules(PolicyCatalog(settings), topics or (TopicRule("*", "stub", "enforce", 100),), None)
+    return made, Stub.opened[before]
 
 
 class Validating:
@@ -184,7 +184,7 @@ async def stores(broker: FakeBroker, request: Request) -> bytes | None:
 
 NAMES = ("orders", "payments", "free", "words")
 INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC_ID, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT = 87, 2, 100, -1, 7
-GUARDED = (TopicRule("orders", "told", "enforce", 100), TopicRule("payments", "other", "enforce", 100))
+GUARDED = (TopicRule("orders", "stub", "enforce", 100), TopicRule("payments", "other", "enforce", 100))
 
 
 def validating(*topics: TopicRule, **settings: object) -> Validating:

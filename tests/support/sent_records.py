@@ -29,12 +29,12 @@ def with_headers(*values: str, **header: Any) -> bytes:
     return build_batch(new, **header)
 
 
-def offsets(told: list[Any]) -> list[int]:
-    return [metadata.offset for metadata, _ in told]
+def offsets(acknowledged: list[Any]) -> list[int]:
+    return [metadata.offset for metadata, _ in acknowledged]
 
 
-def errors(told: list[Any]) -> list[tuple[str, int, bool] | None]:
-    return [error and (str(error), error.code, error.retriable) for _, error in told]
+def errors(acknowledged: list[Any]) -> list[tuple[str, int, bool] | None]:
+    return [error and (str(error), error.code, error.retriable) for _, error in acknowledged]
 
 
 def answer(version: int, **partition: Any) -> bytes:

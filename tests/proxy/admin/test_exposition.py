@@ -159,5 +159,5 @@ def test_the_build_and_the_process_have_metrics() -> None:
     assert "process_resident_memory_bytes " in text
 
 
-def test_a_sidecar_that_nobody_has_used_shows_no_apis() -> None:
+def test_without_requests_no_api_has_metrics() -> None:
     assert b"api_key=" not in render(Metrics())

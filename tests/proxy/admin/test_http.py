@@ -95,7 +95,7 @@ async def test_a_draining_sidecar_is_live_but_not_ready() -> None:
 
 async def test_the_last_rejected_batches_are_listed_newest_first_without_payloads() -> None:
     guarded: dict[str, Any] = {
-        "policies": {"told": {"type": "support.policies:Told"}}, "topics": [{"name": "orders", "policy": "told"}],
+        "policies": {"stub": {"type": "support.policies:Stub"}}, "topics": [{"name": "orders", "policy": "stub"}],
     }  # fmt: skip
     async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
         async with connected(port_of(server)) as client:
@@ -106,7 +106,7 @@ async def test_the_last_rejected_batches_are_listed_newest_first_without_payload
         assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)
         assert abs(datetime.fromisoformat(newest.pop("timestamp")).timestamp() - time.time()) < 60
         assert newest == {
-            "topic": "orders", "partition": 4, "mode": "enforce", "policy": "told", "reason": "bad", "index": 1,
+            "topic": "orders", "partition": 4, "mode": "enforce", "policy": "stub", "reason": "bad", "index": 1,
             "message": "orders takes no bad", "rejected_records": 2, "client_id": "app",
         }  # fmt: skip
         assert b"4111" not in body

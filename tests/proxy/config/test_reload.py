@@ -19,7 +19,7 @@ from harness.processes import Program
 from harness.sidecar import COMMAND
 from support.fake_broker import FakeBroker
 from support.in_process import config, connected, port_of, serving, until
-from support.policies import Told
+from support.policies import Stub
 from support.produce_requests import batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -78,7 +78,7 @@ async def watched(path: Path, apply: Callable[[Config], None]) -> AsyncIterator[
         await stop(task)
 
 
-def orders(policy: str = "told") -> dict[str, Any]:
+def orders(policy: str = "stub") -> dict[str, Any]:
     return {"topics": [{"name": "orders", "policy": policy}]}
 
 
@@ -153,14 +153,14 @@ async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
 
 async def test_invalid_rules_are_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def apply(config: Config) -> None:
-        raise ConfigError("topics: orders: unknown policy 'told'")
+        raise ConfigError("topics: orders: unknown policy 'stub'")
 
     path = tmp_path / "sidecar.yaml"
     written(path)
     async with watched(path, apply) as reload:
         reload.request()
         await until(lambda: REJECTED in caplog.messages)
-    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: unknown policy 'told'"
+    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: unknown policy 'stub'"
 
 
 async def test_a_bug_in_a_reload_does_not_end_the_polling(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -200,11 +200,14 @@ async def test_topic_configs_added_to_the_file_delay_no_produce_before_the_resta
 
 
 async def test_a_waiting_request_is_validated_by_the_rules_under_which_it_began() -> None:
-    told = {"policies": {"told": {"type": "support.policies:Told"}}, **orders()}
-    new: dict[str, Any] = {"policies": {"told": {"type": "support.policies:Told", "refused": "worse"}}, **orders()}
-    async with FakeBroker() as broker, serving(broker, **told) as server, connected(port_of(server)) as client:
+    settings = {"policies": {"stub": {"type": "support.policies:Stub"}}, **orders()}
+    new: dict[str, Any] = {
+        "policies": {"stub": {"type": "support.policies:Stub", "refused": "worse"}},
+        **orders(),
+    }
+    async with FakeBroker() as broker, serving(broker, **settings) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.PRODUCE] = stores
-        old = Told.opened[-1]
+        old = Stub.opened[-1]
         old.gate.clear()
         client.send(produce_request(9, {"orders": {0: batch("ask a", "bad"), 1: batch("worse")}}, correlation_id=1))
         await until(lambda: old.asked)
@@ -216,13 +219,13 @@ async def test_a_waiting_request_is_validated_by_the_rules_under_which_it_began(
         assert results(9, await client.frame(), 1) == [("orders", 0, 87, -1), ("orders", 1, 0, 0)]
         assert results(9, await client.frame(), 2) == [("orders", 0, 0, 1), ("orders", 1, 87, -1)]
         gc.collect()
-        assert (old.closed, Told.opened[-1].closed) == (1, 0)
+        assert (old.closed, Stub.opened[-1].closed) == (1, 0)
         assert server.metrics.connections == {"bootstrap": 1}
 
 
 async def test_many_reloads_under_load_drop_no_connection_and_validate_each_request_by_one_version() -> None:
     def version(word: str) -> dict[str, Any]:
-        return {"policies": {"told": {"type": "support.policies:Told", "refused": word}}, **orders()}
+        return {"policies": {"stub": {"type": "support.policies:Stub", "refused": word}}, **orders()}
 
     both = {"orders": {0: batch("odd"), 1: batch("even")}}
     async with FakeBroker() as broker, serving(broker, **version("odd")) as server:

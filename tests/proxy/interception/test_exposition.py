@@ -17,10 +17,10 @@ from kafka_sidecar.proxy.telemetry.metrics import Metrics
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def metrics(around: Intercepting) -> tuple[str, Samples]:
+def metrics(interception: Intercepting) -> tuple[str, Samples]:
     """The page and its samples as Prometheus' own reader has them; a family that is there twice fails."""
-    around.stats.guards = around.catalog.guards
-    page = render(Metrics(features=[lambda: families(around.stats)])).decode()
+    interception.stats.guards = interception.catalog.guards
+    page = render(Metrics(features=[lambda: families(interception.stats)])).decode()
     types = [line for line in page.splitlines() if line.startswith("# TYPE ")]
     assert len({line.split()[2] for line in types}) == len(types)
     return page, {
@@ -34,21 +34,21 @@ def of(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
-def gives(around: Intercepting, at: int, metrics: Callable[[], Iterable[Any]]) -> None:
-    around.interceptors[at].metrics = metrics
+def gives(interception: Intercepting, at: int, metrics: Callable[[], Iterable[Any]]) -> None:
+    interception.interceptors[at].metrics = metrics
 
 
 def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
-    around = Intercepting("Adds", "Commits")
-    around.stats.batches["Produce", "changed"] = 3
-    around.stats.commits["dropped"] = 2
-    guard, slow = around.catalog.guards
+    interception = Intercepting("Adds", "Commits")
+    interception.stats.batches["Produce", "changed"] = 3
+    interception.stats.commits["dropped"] = 2
+    guard, slow = interception.catalog.guards
     guard.failed("on_send", RuntimeError("a bug"))
     slow.over_budget["pre_commit"] = 4
     slow.calls["pre_commit"] = Histogram()
     slow.calls["pre_commit"].add(100, 2)
     slow.disabled_until = slow.clock() + 60
-    _, found = metrics(around)
+    _, found = metrics(interception)
     assert found[of("intercepted_batches_total", api_key="Produce", result="changed")] == 3
     assert found[of("intercepted_offsets_total", result="dropped")] == 2
     assert found[of("interceptor_failures_total", interceptor="Adds0", hook="on_send")] == 1
@@ -59,8 +59,8 @@ def test_what_was_intercepted_and_what_interceptors_cost_is_shown() -> None:
     assert found[of("interceptor_disabled", interceptor="Commits1")] == 1
 
 
-def test_what_an_interceptor_counts_itself_is_shown_under_its_name() -> None:
-    around = Intercepting("Commits")
+def test_metrics_of_an_interceptor_have_its_name_as_label() -> None:
+    interception = Intercepting("Commits")
     histogram = Histogram()
     histogram.add(20, 3)
 
@@ -70,8 +70,8 @@ def test_what_an_interceptor_counts_itself_is_shown_under_its_name() -> None:
         yield Metric("c", "C.", ("topic",), histograms={("x",): histogram})
         yield Metric("nothing", "Nothing yet.", ("topic",))
 
-    gives(around, 0, own)
-    page, found = metrics(around)
+    gives(interception, 0, own)
+    page, found = metrics(interception)
     assert found[of("a_total", interceptor="Commits0", topic="x")] == 1
     assert found[of("a_total", interceptor="Commits0", topic='odd"\n\\')] == 2
     assert found[of("b", interceptor="Commits0")] == 1.5
@@ -82,7 +82,7 @@ def test_what_an_interceptor_counts_itself_is_shown_under_its_name() -> None:
 
 def test_two_interceptors_of_one_type_share_a_metric() -> None:
     _, found = metrics(Intercepting("Adds", "Adds"))
-    assert {of("told_total", interceptor=name) for name in ("Adds0", "Adds1")} <= found.keys()
+    assert {of("acknowledgements_total", interceptor=name) for name in ("Adds0", "Adds1")} <= found.keys()
 
 
 def raising() -> Iterable[Metric]:
@@ -102,7 +102,7 @@ ODD: dict[str, Callable[[], Iterable[Any]]] = {
     "raises": raising,
     "exits": exiting,
     "panics": panicking,
-    "no figures": lambda: [None],
+    "no metrics": lambda: [None],
     "nothing": lambda: None,  # type: ignore[dict-item, return-value]
     "no number": lambda: [Metric("x", "X.", (), {(): "many"})],  # type: ignore[dict-item]
     "a list": lambda: [Metric("x", "X.", (), {(): [1]})],  # type: ignore[dict-item]
@@ -111,35 +111,35 @@ ODD: dict[str, Callable[[], Iterable[Any]]] = {
     "too few labels": lambda: [Metric("x", "X.", ("a", "b"), {("1",): 1})],
     "too many labels": lambda: [Metric("x", "X.", (), {("1",): 1})],
     "two kinds": lambda: [Metric("x", "X.", (), {(): 1}, {(): 2}, {(): Histogram()})],
-    "other labels": lambda: [Metric("told", "X.", ("topic",), {("x",): 1})],
-    "another kind": lambda: [Metric("told", "X.", (), {}, {(): 1})],
+    "other labels": lambda: [Metric("acknowledgements", "X.", ("topic",), {("x",): 1})],
+    "another kind": lambda: [Metric("acknowledgements", "X.", (), {}, {(): 1})],
 }
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_an_interceptor_whose_figures_cannot_be_shown_does_not_take_the_page_with_it(what: str) -> None:
-    around = Intercepting("Adds", "Commits", "Adds")
-    gives(around, 1, ODD[what])
-    _, found = metrics(around)
-    assert {of("told_total", interceptor=name) for name in ("Adds0", "Adds2")} <= found.keys()
+def test_invalid_metrics_of_an_interceptor_do_not_break_the_page(what: str) -> None:
+    interception = Intercepting("Adds", "Commits", "Adds")
+    gives(interception, 1, ODD[what])
+    _, found = metrics(interception)
+    assert {of("acknowledgements_total", interceptor=name) for name in ("Adds0", "Adds2")} <= found.keys()
 
 
-def test_a_failure_to_give_figures_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    around = Intercepting("Commits")
-    gives(around, 0, raising)
+def test_a_failure_of_metrics_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    interception = Intercepting("Commits")
+    gives(interception, 0, raising)
     for _ in range(2):
-        metrics(around)
+        metrics(interception)
     assert [vars(record)["hook"] for record in caplog.records] == ["metrics"]
 
 
-def test_labels_that_are_no_text_are_shown_as_text() -> None:
-    around = Intercepting("Commits")
-    gives(around, 0, lambda: [Metric("x", "X.", ("partition",), {(3,): 1})])  # type: ignore[dict-item]
-    assert metrics(around)[1][of("x_total", interceptor="Commits0", partition="3")] == 1
-    assert isinstance(around.interceptors[0], Commits)
+def test_label_values_are_rendered_as_text() -> None:
+    interception = Intercepting("Commits")
+    gives(interception, 0, lambda: [Metric("x", "X.", ("partition",), {(3,): 1})])  # type: ignore[dict-item]
+    assert metrics(interception)[1][of("x_total", interceptor="Commits0", partition="3")] == 1
+    assert isinstance(interception.interceptors[0], Commits)
 
 
-def test_labels_that_cannot_be_written_are_shown_escaped() -> None:
-    around = Intercepting("Commits")
-    gives(around, 0, lambda: [Metric("x", "X.", ("client_id",), {("\udcff",): 1})])
-    assert metrics(around)[1][of("x_total", interceptor="Commits0", client_id="\\udcff")] == 1
+def test_label_values_with_surrogates_are_escaped() -> None:
+    interception = Intercepting("Commits")
+    gives(interception, 0, lambda: [Metric("x", "X.", ("client_id",), {("\udcff",): 1})])
+    assert metrics(interception)[1][of("x_total", interceptor="Commits0", client_id="\\udcff")] == 1

@@ -49,12 +49,12 @@ def test_each_record_is_acknowledged_with_all_that_is_known_of_it(version: int) 
     exchange.request(produce_request(version, {"orders": {5: records}, "free": {0: batch("x")}}))
     answer = produce_response(version, {"orders": {5: 40}, "free": {0: 7}})
     assert exchange.response(answer) is answer
-    first, second = [metadata for metadata, _ in adds.told]
+    first, second = [metadata for metadata, _ in adds.acknowledged]
     assert (first.topic, first.partition, first.offset, first.timestamp) == ("orders", 5, 40, NOW + 7)
     assert (first.serialized_key_size, first.serialized_value_size) == (3, 4)
     assert (second.offset, second.timestamp) == (41, NOW)
     assert (second.serialized_key_size, second.serialized_value_size) == (-1, -1)
-    assert errors(adds.told) == [None, None]
+    assert errors(adds.acknowledged) == [None, None]
     assert adds.headers == [[ADDED], [ADDED]]
     context = first.context
     assert (context.client_id, context.session, context.api_version) == ("app", 7, version)
@@ -76,8 +76,8 @@ def test_where_the_broker_sets_the_time_that_is_the_time_of_all_records(version:
     timed[place : place + 8] = (NOW + 9).to_bytes(8, "big")
     exchange.response(bytes(timed))
     for one in interception.interceptors:
-        assert [metadata.timestamp for metadata, _ in one.told] == [NOW + 9] * 2
-        assert offsets(one.told) == [5, 6]
+        assert [metadata.timestamp for metadata, _ in one.acknowledged] == [NOW + 9] * 2
+        assert offsets(one.acknowledged) == [5, 6]
 
 
 @each_version
@@ -93,8 +93,8 @@ def test_an_error_of_the_broker_is_told_with_its_code_and_nothing_is_known_of_th
     frame = answer(version, error_code=code, base_offset=-1, **given)
     assert exchange.response(frame) is frame
     text = "no room" if version >= 8 else f"the broker responded with error code {code}"
-    assert errors(adds.told) == [(text, code, retriable)] * 2
-    for metadata, _ in adds.told:
+    assert errors(adds.acknowledged) == [(text, code, retriable)] * 2
+    for metadata, _ in adds.acknowledged:
         assert metadata[:6] == ("orders", 0, -1, -1, -1, -1)
 
 
@@ -105,8 +105,8 @@ def test_what_was_written_before_is_a_success(base: int) -> None:
     exchange.request(produce_request(9, {"orders": {0: batch("a", "b")}}))
     exchange.response(answer(9, error_code=46, base_offset=base))
     (adds,) = interception.interceptors
-    assert errors(adds.told) == [None, None]
-    assert offsets(adds.told) == ([17, 18] if base >= 0 else [-1, -1])
+    assert errors(adds.acknowledged) == [None, None]
+    assert offsets(adds.acknowledged) == ([17, 18] if base >= 0 else [-1, -1])
 
 
 @each_version
@@ -117,11 +117,11 @@ def test_with_acks_0_it_is_told_at_once_and_no_offset_is_known(version: int) -> 
     assert out == produce_request(version, {"orders": {0: with_headers("a", "b")}}, acks=0)
     assert not exchange.wants_response
     adds, listens = interception.interceptors
-    assert offsets(adds.told) == offsets(listens.told) == [-1, -1]
-    assert errors(adds.told) == [None, None]
-    assert [metadata.serialized_value_size for metadata, _ in adds.told] == [1, 1]
+    assert offsets(adds.acknowledged) == offsets(listens.acknowledged) == [-1, -1]
+    assert errors(adds.acknowledged) == [None, None]
+    assert [metadata.serialized_value_size for metadata, _ in adds.acknowledged] == [1, 1]
     exchange.lost("the connection has ended")
-    assert len(adds.told) == 2
+    assert len(adds.acknowledged) == 2
 
 
 @each_version
@@ -133,10 +133,10 @@ def test_what_is_refused_as_a_whole_is_told_when_it_is_answered_here(version: in
     assert isinstance(step, Respond)
     assert results(version, step.frame) == [("orders", 4, INVALID_RECORD, -1)]
     beside_it = -1 if version >= 8 else INVALID_RECORD  # before, answers do not say which is bad
-    assert [error and error[1] for error in errors(adds.told)] == [INVALID_RECORD, beside_it]
+    assert [error and error[1] for error in errors(adds.acknowledged)] == [INVALID_RECORD, beside_it]
     assert adds.values == []
     exchange.lost("later")
-    assert len(adds.told) == 2
+    assert len(adds.acknowledged) == 2
 
 
 @each_version
@@ -148,10 +148,10 @@ def test_what_is_refused_with_acks_0_is_told_and_the_rest_goes_on_as_the_last_re
     assert isinstance(step, Last)
     assert step.frame == produce_request(version, {"orders": {1: with_headers("good")}}, acks=0)
     assert step.cause == "rejected_without_acks"
-    assert [(metadata.partition, error is not None) for metadata, error in adds.told] == [
+    assert [(metadata.partition, error is not None) for metadata, error in adds.acknowledged] == [
         (0, True), (0, True), (1, False),
     ]  # fmt: skip
-    assert "orders takes no bad" in str(adds.told[0][1])
+    assert "orders takes no bad" in str(adds.acknowledged[0][1])
 
 
 def test_with_acks_0_and_nothing_left_no_byte_goes_on_and_all_is_told() -> None:
@@ -161,7 +161,7 @@ def test_with_acks_0_and_nothing_left_no_byte_goes_on_and_all_is_told() -> None:
     )
     assert isinstance(step, Last)
     assert step.frame == b""
-    assert [error is not None for _, error in interception.interceptors[0].told] == [True]
+    assert [error is not None for _, error in interception.interceptors[0].acknowledged] == [True]
 
 
 @pytest.mark.parametrize("when", ["before", "sent"])
@@ -175,7 +175,7 @@ def test_a_connection_that_is_lost_is_told_once_for_every_record(when: str) -> N
     for why in ("the broker has closed", "again"):
         exchange.lost(why)
     for one in interception.interceptors:
-        assert errors(one.told) == [("the broker has closed", -1, False)] * 3
+        assert errors(one.acknowledged) == [("the broker has closed", -1, False)] * 3
 
 
 def test_after_the_answer_nothing_more_is_told() -> None:
@@ -184,7 +184,7 @@ def test_after_the_answer_nothing_more_is_told() -> None:
     exchange.request(produce_request(9, {"orders": {0: batch("a")}}))
     exchange.response(produce_response(9, {"orders": {0: 1}}))
     exchange.lost("the broker has closed")
-    assert offsets(interception.interceptors[0].told) == [1]
+    assert offsets(interception.interceptors[0].acknowledged) == [1]
 
 
 def test_a_partition_that_the_answer_does_not_name_is_told_too() -> None:
@@ -192,9 +192,9 @@ def test_a_partition_that_the_answer_does_not_name_is_told_too() -> None:
     exchange = interception.produce()
     exchange.request(produce_request(9, {"orders": {0: batch("a"), 1: batch("b")}}))
     exchange.response(produce_response(9, {"orders": {1: 5}}))
-    told = {metadata.partition: error for metadata, error in interception.interceptors[0].told}
-    assert told[1] is None
-    assert str(told[0]) == "the response does not name the partition"
+    acknowledged = {metadata.partition: error for metadata, error in interception.interceptors[0].acknowledged}
+    assert acknowledged[1] is None
+    assert str(acknowledged[0]) == "the response does not name the partition"
 
 
 @pytest.mark.parametrize("judged", [False, True])
@@ -204,11 +204,11 @@ def test_an_answer_that_cannot_be_read_is_told_as_an_error(judged: bool) -> None
     exchange.request(produce_request(9, {"orders": {0: batch("a"), 1: batch("bad")}}))
     with pytest.raises(CodecError):
         exchange.response(produce_response(9, {"orders": {0: 1}})[:-3])
-    told = interception.interceptors[0].told
-    assert len(told) == 2
+    acknowledged = interception.interceptors[0].acknowledged
+    assert len(acknowledged) == 2
     exchange.lost("unreadable")
-    assert sorted(metadata.partition for metadata, _ in told) == [0, 1]
-    assert all(isinstance(error, SendError) for _, error in told)
+    assert sorted(metadata.partition for metadata, _ in acknowledged) == [0, 1]
+    assert all(isinstance(error, SendError) for _, error in acknowledged)
 
 
 @FEWER
@@ -242,7 +242,7 @@ def test_however_requests_answers_and_endings_follow_each_other_each_record_is_t
             waiting.clear()
     for exchange, *_ in waiting:
         exchange.lost("the end")
-    assert [len(one.told) for one in interception.interceptors] == [records, records]
+    assert [len(one.acknowledged) for one in interception.interceptors] == [records, records]
 
 
 async def test_a_connection_that_is_lost_while_a_name_is_asked_for_has_nothing_to_tell_yet() -> None:
@@ -250,7 +250,7 @@ async def test_a_connection_that_is_lost_while_a_name_is_asked_for_has_nothing_t
     exchange = interception.produce(FIRST_WITH_IDS)
     assert isinstance(exchange.request(produce_request(FIRST_WITH_IDS, {"who": {0: batch("a")}})), Need)
     exchange.lost("the client has closed")
-    assert interception.interceptors[0].told == []
+    assert interception.interceptors[0].acknowledged == []
 
 
 @pytest.mark.parametrize("ending", ["response", "acks", "own response", "lost"])
@@ -267,9 +267,9 @@ def test_many_acknowledgements_are_reported_in_a_thread(ending: str, monkeypatch
         step = exchange.exchange.lost("closed")
     assert isinstance(step, Work)
     assert step.must_run
-    assert adds.told == []
+    assert adds.acknowledged == []
     step.run()
-    assert [error is None for _, error in adds.told] == [ending in ("response", "acks")] * 4
+    assert [error is None for _, error in adds.acknowledged] == [ending in ("response", "acks")] * 4
 
 
 async def test_what_a_thread_reports_is_not_lost_with_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,9 +288,9 @@ async def test_what_a_thread_reports_is_not_lost_with_the_connection(monkeypatch
     future.cancel()
     assert exchange.exchange.lost("closed") is None
     gate.set()
-    await until(lambda: len(adds.told) == 4)
+    await until(lambda: len(adds.acknowledged) == 4)
     assert threading.get_ident() not in adds.threads
-    assert [error for _, error in adds.told] == [None] * 4
+    assert [error for _, error in adds.acknowledged] == [None] * 4
 
 
 async def test_few_acknowledgements_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ async def test_few_acknowledgements_are_told_at_once(monkeypatch: pytest.MonkeyP
     exchange.request(produce_request(9, {"orders": {0: batch(*"abc")}}))
     frame = produce_response(9, {"orders": {0: 5}})
     assert exchange.response(frame) is frame
-    assert offsets(adds.told) == [5, 6, 7]
+    assert offsets(adds.acknowledged) == [5, 6, 7]
 
 
 def test_a_connection_that_is_lost_while_policies_wait_is_reported() -> None:
@@ -309,7 +309,7 @@ def test_a_connection_that_is_lost_while_policies_wait_is_reported() -> None:
     exchange = interception.produce(validating=validation)
     assert isinstance(exchange.request(produce_request(9, {"orders": {0: batch("ask a", "b")}})), PolicyFetch)
     exchange.lost("the client has closed")
-    assert errors(interception.interceptors[0].told) == [("the client has closed", -1, False)] * 2
+    assert errors(interception.interceptors[0].acknowledged) == [("the client has closed", -1, False)] * 2
 
 
 def test_the_moment_that_is_reported_is_when_the_request_goes_to_the_broker() -> None:

@@ -104,13 +104,13 @@ def test_policies_judge_what_the_client_sent_and_interceptors_see_what_they_let_
     got = exchange.response(produce_response(9, {"orders": {0: 10, 2: 20}}))
     assert isinstance(got, bytes)
     assert results(9, got) == [("orders", 0, 0, 10), ("orders", 1, INVALID_RECORD, -1), ("orders", 2, 0, 20)]
-    by_partition = {at: [one for one in adds.told if one[0].partition == at] for at in (0, 1, 2)}
+    by_partition = {at: [one for one in adds.acknowledged if one[0].partition == at] for at in (0, 1, 2)}
     assert offsets(by_partition[0]) == [10]
     bad, beside_it = errors(by_partition[1])
     assert bad == ("orders takes no bad", INVALID_RECORD, False)
     assert beside_it == ("other records of its batch were rejected", -1, False)
     assert offsets(by_partition[2]) == [20]
-    assert len(adds.told) == 4
+    assert len(adds.acknowledged) == 4
 
 
 async def test_an_id_that_is_not_known_is_asked_for_once() -> None:
@@ -121,7 +121,7 @@ async def test_an_id_that_is_not_known_is_asked_for_once() -> None:
     assert step == produce_request(FIRST_WITH_IDS, {"orders-2": {0: with_headers("a")}})
     assert interception.asked_for == [topic_id("orders-2")]
     exchange.response(produce_response(FIRST_WITH_IDS, {"orders-2": {0: 5}}))
-    assert [(one.topic, one.offset) for one, _ in interception.interceptors[0].told] == [("orders-2", 5)]
+    assert [(one.topic, one.offset) for one, _ in interception.interceptors[0].acknowledged] == [("orders-2", 5)]
 
 
 @pytest.mark.parametrize("cluster_answers", [True, False])
@@ -145,8 +145,8 @@ async def test_what_brokers_refuse_goes_on_byte_for_byte_so_that_they_refuse_it(
     )
     exchange.response(answer(9, error_code=87, base_offset=-1))
     for one in interception.interceptors:
-        assert len(one.told) < 100  # a header may say anything
-        assert all(error is not None for _, error in one.told)
+        assert len(one.acknowledged) < 100  # a header may say anything
+        assert all(error is not None for _, error in one.acknowledged)
 
 
 @pytest.mark.parametrize("acks", [0, 1])
@@ -155,7 +155,7 @@ def test_a_header_that_announces_two_thousand_million_records_costs_nothing(acks
     exchange = interception.produce()
     exchange.request(produce_request(9, {"orders": {0: ODD["very many records announced"]}}, acks))
     exchange.lost("closed")
-    assert len(interception.interceptors[0].told) < 100
+    assert len(interception.interceptors[0].acknowledged) < 100
 
 
 def test_a_batch_whose_header_is_all_that_was_read_is_told_of_by_its_count_however_small_it_is() -> None:
@@ -168,8 +168,8 @@ def test_a_batch_whose_header_is_all_that_was_read_is_told_of_by_its_count_howev
         if ending == "error":
             exchange.response(answer(9, error_code=87, base_offset=-1))
         exchange.lost("closed")
-        assert len(interception.interceptors[0].told) == 5000, ending
-        interception.interceptors[0].told.clear()
+        assert len(interception.interceptors[0].acknowledged) == 5000, ending
+        interception.interceptors[0].acknowledged.clear()
 
 
 def test_a_batch_that_holds_more_than_the_limit_is_left_alone() -> None:
@@ -179,7 +179,7 @@ def test_a_batch_that_holds_more_than_the_limit_is_left_alone() -> None:
     assert exchange.request(frame) is frame
     assert interception.stats.batches == {("Produce", "too_large"): 1}
     exchange.response(produce_response(9, {"orders": {0: 3}}))
-    assert offsets(interception.interceptors[0].told) == [3]
+    assert offsets(interception.interceptors[0].acknowledged) == [3]
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(5000, False), (7000, True)])
@@ -191,7 +191,7 @@ def test_a_batch_that_would_become_too_large_is_written_as_it_was_sent(limit: in
     assert (out is frame) is not fits
     assert interception.stats.batches["Produce", "would_be_too_large"] == (not fits)
     exchange.response(produce_response(9, {"orders": {0: 3}}))
-    sizes = [metadata.serialized_value_size for metadata, _ in interception.interceptors[0].told]
+    sizes = [metadata.serialized_value_size for metadata, _ in interception.interceptors[0].acknowledged]
     assert sizes == [6000 if fits else 6]
 
 
@@ -262,8 +262,11 @@ def test_each_topic_has_its_own_interceptors() -> None:
         )
     )
     exchange.response(produce_response(9, {"payments": {0: 1}, "free": {0: 2}, "orders": {0: 3, 2: 4}}))
-    told = [(metadata.topic, metadata.partition, metadata.offset) for metadata, _ in interception.interceptors[0].told]
-    assert sorted(told) == [("orders", 0, 3), ("payments", 0, 1)]
+    acknowledged = [
+        (metadata.topic, metadata.partition, metadata.offset)
+        for metadata, _ in interception.interceptors[0].acknowledged
+    ]
+    assert sorted(acknowledged) == [("orders", 0, 3), ("payments", 0, 1)]
 
 
 @pytest.mark.parametrize(("codec", "large"), list(MIN_OFFLOADED_BYTES.items()))

@@ -1,4 +1,4 @@
-"""What interceptors are told of whose request it is, and which clients must not be shown control batches."""
+"""The context that interceptors get, and the clients that must not get control batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of interceptors: counts, and few log lines without contents of records."""
+"""Counters of interception, and rate-limited log lines without contents of records."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
         seen.failed("other", "on_send", RuntimeError("a bug"))
     clock.now += LOG_INTERVAL_S
     seen.failed("mine", "on_send", RuntimeError("a bug"))
-    told = [(line["interceptor"], line["hook"], line["suppressed"]) for line in lines(caplog)]
-    assert told == [
+    logged = [(line["interceptor"], line["hook"], line["suppressed"]) for line in lines(caplog)]
+    assert logged == [
         ("mine", "on_send", 0), ("mine", "on_send", 0), ("mine", "on_consume", 0), ("other", "on_send", 0),
         ("mine", "on_send", 4),
     ]  # fmt: skip
@@ -43,7 +43,7 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
-def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
+def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
     level: str, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level)
@@ -67,7 +67,7 @@ def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFix
     assert (line["duration_s"], line["levelno"]) == (0.123, logging.WARNING)
 
 
-def test_an_interceptor_that_is_taken_out_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disabled_interceptor_is_always_logged(caplog: pytest.LogCaptureFixture) -> None:
     seen = InterceptionStats(Clock())
     for _ in range(2):
         seen.disabled("mine", 100, 60.0)

@@ -42,7 +42,7 @@ OnResponse = Callable[[bytes], Steps[bytes]]
 
 
 @dataclass
-class Scripted(Exchange):
+class Stub(Exchange):
     """Does with request and response what the test says."""
 
     on_request: OnRequest
@@ -83,7 +83,7 @@ forward = decide(Forward)
 same = decide(lambda frame: frame)
 
 
-def dialogue(*exchanges: Scripted | None, key: int = LOOKED_INTO) -> Dialogue:
+def dialogue(*exchanges: Stub | None, key: int = LOOKED_INTO) -> Dialogue:
     """These exchanges look into the requests of one API, one after the other; None: that one is relayed."""
     left = list(exchanges)
 
@@ -110,13 +110,13 @@ def respond(frame: bytes) -> Respond:
 
 
 def test_a_frame_that_goes_on_unchanged_is_the_chunk_itself() -> None:
-    talk, chunk = dialogue(Scripted(forward)), looked_into(1)
+    talk, chunk = dialogue(Stub(forward)), looked_into(1)
     assert talk.session.from_client(chunk) is chunk
 
 
 @given(ANY_CUTS, ANY_CUTS)
 def test_frames_are_collected_whole_however_they_are_cut(requests: list[int], responses: list[int]) -> None:
-    exchange = Scripted(
+    exchange = Stub(
         decide(lambda frame: Forward(framed(b"new " + frame))), decide(lambda frame: framed(b"changed " + frame))
     )
     talk = dialogue(exchange)
@@ -132,7 +132,7 @@ def test_frames_are_collected_whole_however_they_are_cut(requests: list[int], re
 
 @pytest.mark.parametrize("steps", [forward, decide(respond), decide(lambda frame: Last(b"", "why", "detail"))])
 def test_nothing_of_a_request_is_kept_once_it_is_decided(steps: OnRequest) -> None:
-    exchange = Scripted(steps)
+    exchange = Stub(steps)
     gone = weakref.ref(exchange)
     talk = dialogue(exchange)
     del exchange
@@ -141,7 +141,7 @@ def test_nothing_of_a_request_is_kept_once_it_is_decided(steps: OnRequest) -> No
 
 
 def test_nothing_of_an_exchange_is_kept_once_its_response_has_passed() -> None:
-    exchange = Scripted(forward, same)
+    exchange = Stub(forward, same)
     gone = weakref.ref(exchange)
     talk = dialogue(exchange)
     del exchange
@@ -154,7 +154,7 @@ def test_nothing_of_an_exchange_is_kept_once_its_response_has_passed() -> None:
 
 @given(ANY_CUTS, ANY_CUTS)
 def test_local_responses_come_in_request_order(requests: list[int], responses: list[int]) -> None:
-    talk = dialogue(*(Scripted(decide(respond)) for _ in range(3)))
+    talk = dialogue(*(Stub(decide(respond)) for _ in range(3)))
     talk.client(*pieces(looked_into(1) + relayed(2) + looked_into(3) + looked_into(4) + relayed(5), requests))
     assert talk.to_broker == relayed(2) + relayed(5)
     assert talk.to_client == local(1)
@@ -163,7 +163,7 @@ def test_local_responses_come_in_request_order(requests: list[int], responses: l
 
 
 def test_what_is_answered_here_is_counted_as_such() -> None:
-    talk = dialogue(Scripted(decide(respond))).client(looked_into(1))
+    talk = dialogue(Stub(decide(respond))).client(looked_into(1))
     counts = talk.metrics.apis[LOOKED_INTO]
     assert (counts.requests, counts.answered, counts.answered_bytes) == (1, 1, len(looked_into(1)))
     assert counts.rewritten_bytes == len(local(1))
@@ -171,7 +171,7 @@ def test_what_is_answered_here_is_counted_as_such() -> None:
 
 
 def test_a_request_that_is_looked_into_counts_as_in_flight() -> None:
-    talk = dialogue(Scripted(decide(Forward, needs=1)))
+    talk = dialogue(Stub(decide(Forward, needs=1)))
     talk.client(looked_into(1)[:20])
     assert (talk.session.responses, talk.session.in_flight) == (0, 1)
     talk.client(looked_into(1)[20:])
@@ -184,7 +184,7 @@ def test_a_request_that_is_looked_into_counts_as_in_flight() -> None:
 
 @given(ANY_CUTS)
 def test_no_request_overtakes_one_that_is_paused_and_the_other_direction_goes_on(cuts: list[int]) -> None:
-    talk = dialogue(Scripted(decide(Forward, needs=1)), None)
+    talk = dialogue(Stub(decide(Forward, needs=1)), None)
     talk.client(relayed(1))
     talk.client(*pieces(looked_into(2) + relayed(3) + looked_into(4) + relayed(5), cuts))
     assert talk.needs == [NEED]
@@ -200,7 +200,7 @@ def test_no_request_overtakes_one_that_is_paused_and_the_other_direction_goes_on
 
 def test_an_exchange_may_need_several_things_before_it_decides() -> None:
     twice = decide(respond, needs=2)
-    talk = dialogue(Scripted(twice), Scripted(twice)).client(looked_into(1) + looked_into(2))
+    talk = dialogue(Stub(twice), Stub(twice)).client(looked_into(1) + looked_into(2))
     for received in (b"", local(1), local(1), local(1) + local(2)):
         assert talk.needs == [NEED]
         talk.meet()
@@ -213,7 +213,7 @@ def test_the_result_of_a_need_is_what_the_exchange_gets() -> None:
     def steps(frame: bytes) -> Steps[Outcome]:
         return Forward(framed((yield NEED)["orders"]))
 
-    talk = dialogue(Scripted(steps)).client(looked_into(1)).meet({"orders": b"id"})
+    talk = dialogue(Stub(steps)).client(looked_into(1)).meet({"orders": b"id"})
     assert talk.to_broker == framed(b"id")
 
 
@@ -225,15 +225,15 @@ def test_an_exchange_may_handle_that_a_need_cannot_be_met() -> None:
             return Forward(framed(str(error).encode()))
         return Forward(frame)
 
-    talk = dialogue(Scripted(steps)).client(looked_into(1)).meet(error=OSError("no broker"))
+    talk = dialogue(Stub(steps)).client(looked_into(1)).meet(error=OSError("no broker"))
     assert talk.to_broker == framed(b"no broker")
-    talk = dialogue(Scripted(decide(Forward, needs=1))).client(looked_into(1))
+    talk = dialogue(Stub(decide(Forward, needs=1))).client(looked_into(1))
     with pytest.raises(OSError, match="no broker"):
         talk.meet(error=OSError("no broker"))
 
 
 def test_bytes_that_come_while_a_request_is_paused_are_kept_in_order() -> None:
-    talk = dialogue(Scripted(decide(Forward, needs=1)))
+    talk = dialogue(Stub(decide(Forward, needs=1)))
     talk.client(looked_into(1))
     talk.client(*pieces(relayed(2) + relayed(3), list(range(0, 60, 3))))
     talk.meet()
@@ -248,7 +248,7 @@ def take_turns(frame: bytes) -> Steps[Outcome]:
 
 @pytest.mark.parametrize(("spent_s", "pauses"), [(0.0, 0), (MAX_TURN_S, 3)])
 def test_others_have_a_turn_only_where_the_loops_budget_is_spent(spent_s: float, pauses: int) -> None:
-    talk = dialogue(Scripted(take_turns))
+    talk = dialogue(Stub(take_turns))
     talk.budget.spent_s = spent_s
     talk.client(looked_into(1))
     for _ in range(pauses):
@@ -264,7 +264,7 @@ def last(frame: bytes) -> Last:
 
 @pytest.mark.parametrize("needs", [0, 1])
 def test_nothing_after_a_last_request_reaches_the_broker(needs: int) -> None:
-    talk = dialogue(Scripted(decide(last, needs))).client(relayed(1) + looked_into(2) + relayed(3))
+    talk = dialogue(Stub(decide(last, needs))).client(relayed(1) + looked_into(2) + relayed(3))
     if needs:
         assert talk.cause is None
         talk.meet()
@@ -274,7 +274,7 @@ def test_nothing_after_a_last_request_reaches_the_broker(needs: int) -> None:
 
 
 def test_a_request_without_acks_is_not_waited_for() -> None:
-    talk = dialogue(Scripted(decide(Forward, needs=1)), None, key=ApiKey.PRODUCE)
+    talk = dialogue(Stub(decide(Forward, needs=1)), None, key=ApiKey.PRODUCE)
     talk.client(produce(9, 1, acks=0) + produce(9, 2, acks=1)).meet()
     assert talk.session.in_flight == 1
     talk.broker(produced(9, 2))
@@ -284,7 +284,7 @@ def test_a_request_without_acks_is_not_waited_for() -> None:
 @given(ANY_CUTS)
 def test_a_response_that_is_paused_stops_the_brokers_direction_only(cuts: list[int]) -> None:
     longer = decide(lambda frame: framed(b"longer than it was " + frame), needs=1)
-    talk = dialogue(Scripted(forward, longer), Scripted(decide(respond))).client(looked_into(1) + relayed(2))
+    talk = dialogue(Stub(forward, longer), Stub(decide(respond))).client(looked_into(1) + relayed(2))
     talk.broker(*pieces(response(1) + response(2), cuts))
     assert talk.needs == [NEED]
     talk.client(looked_into(3) + relayed(4))
@@ -297,7 +297,7 @@ def test_a_response_that_is_paused_stops_the_brokers_direction_only(cuts: list[i
 
 
 def test_a_response_may_be_paused_twice() -> None:
-    talk = dialogue(Scripted(forward, decide(lambda frame: frame, needs=2)))
+    talk = dialogue(Stub(forward, decide(lambda frame: frame, needs=2)))
     talk.client(looked_into(1)).broker(response(1) + response(2)[:3])
     assert talk.meet().to_client == b""
     assert talk.meet().to_client == response(1)
@@ -316,7 +316,7 @@ def forbid(frame: bytes) -> Outcome:
 def test_a_request_that_cannot_be_read_ends_the_connection(
     make: Callable[[bytes], Outcome], cause: str, needs: int
 ) -> None:
-    talk = dialogue(Scripted(decide(make, needs))).client(relayed(1) + looked_into(2) + relayed(3))
+    talk = dialogue(Stub(decide(make, needs))).client(relayed(1) + looked_into(2) + relayed(3))
     if needs:
         talk.meet()
     assert (talk.cause, talk.to_broker) == (cause, relayed(1))
@@ -324,14 +324,14 @@ def test_a_request_that_cannot_be_read_ends_the_connection(
 
 @pytest.mark.parametrize("outcome", [Respond(b"x"), Last(b"x", "c", "d")])
 def test_a_response_can_neither_be_answered_nor_ended(outcome: Outcome) -> None:
-    talk = dialogue(Scripted(forward, decide(lambda frame: outcome))).client(looked_into(1)).broker(response(1))
+    talk = dialogue(Stub(forward, decide(lambda frame: outcome))).client(looked_into(1)).broker(response(1))
     assert (talk.cause, talk.to_client) == ("unreadable_response", b"")
 
 
 def test_what_all_responses_of_an_api_go_through_still_happens_after_the_exchange() -> None:
     nodes = [{"node_id": 1, "host": "broker", "port": 9092}]
     sent = oracle.response_frame(oracle.response(ApiKey.METADATA, 12, brokers=nodes), 1)
-    exchange = Scripted(forward, same)
+    exchange = Stub(forward, same)
     talk = dialogue(exchange, key=ApiKey.METADATA)
     talk.client(oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 1)).broker(sent)
     assert exchange.responses == [sent]
@@ -341,7 +341,7 @@ def test_what_all_responses_of_an_api_go_through_still_happens_after_the_exchang
 
 def test_local_responses_without_end_end_the_connection() -> None:
     large = Respond(response(1, bytes(1 << 20)))
-    talk = dialogue(*(Scripted(decide(lambda frame: large)) for _ in range(5))).client(relayed(0))
+    talk = dialogue(*(Stub(decide(lambda frame: large)) for _ in range(5))).client(relayed(0))
     talk.client(*(looked_into(1) for _ in range(4)))
     assert talk.cause is None
     talk.client(looked_into(1))
@@ -353,8 +353,8 @@ def test_local_responses_without_end_end_the_connection() -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_lost_connection_is_reported_once_for_each_exchange_without_a_response(paused: bool) -> None:
-    waiting, answered = Scripted(forward, same), Scripted(forward, same)
-    begun = Scripted(decide(Forward, needs=1)) if paused else Scripted(forward, same)
+    waiting, answered = Stub(forward, same), Stub(forward, same)
+    begun = Stub(decide(Forward, needs=1)) if paused else Stub(forward, same)
     talk = dialogue(answered, waiting, begun).client(looked_into(1) + looked_into(2) + looked_into(3))
     talk.broker(response(1))
     work = talk.session.lost("the broker closed its connection") + talk.session.lost("again")

@@ -11,7 +11,7 @@ import pytest
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
-from support.policies import Told
+from support.policies import Stub
 from support.produce_requests import GOOD, batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -21,19 +21,19 @@ from kafka_sidecar.proxy.server import Server
 VERSION = 9
 INVALID_RECORD = 87
 GUARDED: dict[str, Any] = {
-    "policies": {"told": {"type": "support.policies:Told"}},
-    "topics": [{"name": "orders", "policy": "told"}],
+    "policies": {"stub": {"type": "support.policies:Stub"}},
+    "topics": [{"name": "orders", "policy": "stub"}],
 }
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 50)
 
 
 @asynccontextmanager
-async def guarded() -> AsyncIterator[tuple[FakeBroker, Server, Client, Told]]:
+async def guarded() -> AsyncIterator[tuple[FakeBroker, Server, Client, Stub]]:
     """A broker, a sidecar in front of it, a client, and the policy; what the policy asks for takes until its gate
     is set."""
     async with FakeBroker() as broker, serving(broker, **GUARDED) as server, connected(port_of(server)) as client:
         broker.answers[ApiKey.PRODUCE] = stores
-        policy = Told.opened[-1]
+        policy = Stub.opened[-1]
         policy.gate.clear()
         yield broker, server, client, policy
 

@@ -85,18 +85,18 @@ class Partition:
 
 @dataclass
 class Listener:
-    """Writes down what it is told."""
+    """Records its calls."""
 
-    told: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
 
     def began(self) -> None:
-        self.told.append("began")
+        self.calls.append("began")
 
     def read(self, key: bytes, value: bytes | None) -> None:
-        self.told.append((key, value))
+        self.calls.append((key, value))
 
     def caught_up(self) -> None:
-        self.told.append("caught up")
+        self.calls.append("caught up")
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -131,13 +131,13 @@ async def test_what_is_in_the_topic_is_read_before_it_is_known() -> None:
     async with started(Partition([Record(b"a", b"1"), Record(None, None)])) as (store, listener):
         assert store.trouble == "its topic is not read to the end yet"
         await until(lambda: store.trouble is None)
-        assert listener.told == ["began", (b"a", b"1"), (b"", None), "caught up"]
+        assert listener.calls == ["began", (b"a", b"1"), (b"", None), "caught up"]
 
 
 async def test_an_empty_topic_is_known_at_once() -> None:
     async with started(Partition()) as (store, listener):
         await until(lambda: store.trouble is None)
-        assert listener.told == ["began", "caught up"]
+        assert listener.calls == ["began", "caught up"]
 
 
 async def test_a_write_is_done_when_it_has_come_back() -> None:
@@ -145,7 +145,7 @@ async def test_a_write_is_done_when_it_has_come_back() -> None:
     async with started(partition) as (store, listener):
         await until(lambda: store.trouble is None)
         await store.write(b"a", b"1")
-        assert listener.told[-1] == (b"a", b"1")
+        assert listener.calls[-1] == (b"a", b"1")
         partition.visible.clear()
         await _a_moment()
         with pytest.raises(StoreError, match=r"the brokers did not take it within 0\.1 s"):
@@ -173,7 +173,7 @@ async def test_a_log_that_breaks_is_read_again_from_its_beginning(
         assert str(error) in str(store.trouble)
         partition.records, partition.failure = [Record(b"b", b"2")], None
         await until(lambda: store.trouble is None)
-        assert listener.told == ["began", (b"a", b"1"), "caught up", "began", (b"b", b"2"), "caught up"]
+        assert listener.calls == ["began", (b"a", b"1"), "caught up", "began", (b"b", b"2"), "caught up"]
         assert partition.opened == 2
         assert len(caplog.records) >= 1
 

@@ -10,7 +10,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from kafka_sidecar.proxy.validation.exposition import collect as families
 
 
-def test_what_policies_say_is_exposed() -> None:
+def test_rejections_and_failures_of_policies_have_metrics() -> None:
     validation = Validating()
     validation.validated(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
     page = render(Metrics(features=[lambda: families(validation.stats)])).decode()
@@ -19,7 +19,7 @@ def test_what_policies_say_is_exposed() -> None:
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     }
-    assert samples["rejected_records_total", "enforcetoldbada"] == 2
-    assert samples["policy_failures_total", "enforcetold"] == 1
+    assert samples["rejected_records_total", "enforcestubbada"] == 2
+    assert samples["policy_failures_total", "enforcestub"] == 1
     assert samples["validated_batches_total", "contents"] == 3
     assert samples["validated_records_total", ""] == 6

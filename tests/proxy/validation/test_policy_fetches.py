@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from support.in_process import until
-from support.policies import Told
+from support.policies import Stub
 
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.validation import policy_fetches
@@ -16,7 +16,7 @@ from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 
 
 async def test_equal_keys_are_fetched_once_at_a_time() -> None:
-    rule = Rule("told", policy := Told())
+    rule = Rule("stub", policy := Stub())
     fetches = PolicyFetches()
     policy.gate.clear()
     waiting = [asyncio.ensure_future(fetches.resolve(replace(rule, text=str(n)), key)) for n, key in enumerate("aab")]
@@ -29,7 +29,7 @@ async def test_equal_keys_are_fetched_once_at_a_time() -> None:
 
 
 async def test_one_that_waits_can_leave_without_the_others() -> None:
-    rule, fetches = Rule("told", policy := Told()), PolicyFetches()
+    rule, fetches = Rule("stub", policy := Stub()), PolicyFetches()
     policy.gate.clear()
     leaves, stays = (asyncio.ensure_future(fetches.resolve(rule, "a")) for _ in range(2))
     await until(lambda: policy.asked)
@@ -43,16 +43,16 @@ async def test_a_fetch_that_fails_or_never_ends_is_told_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(policy_fetches, "MAX_FETCH_S", 0.02)
-    rule, fetches = Rule("told", policy := Told()), PolicyFetches()
-    await fetches.resolve(rule, b"nobody")
+    rule, fetches = Rule("stub", policy := Stub()), PolicyFetches()
+    await fetches.resolve(rule, b"unavailable")
     policy.gate.clear()
     await fetches.resolve(rule, "late")
-    told = [(record.levelno, record.message, vars(record)["policy"]) for record in caplog.records]
-    assert told == [(logging.ERROR, "policy fetch failed", "told")] * 2
+    logged = [(record.levelno, record.message, vars(record)["policy"]) for record in caplog.records]
+    assert logged == [(logging.ERROR, "policy fetch failed", "stub")] * 2
 
 
 @dataclass
-class Alike(Told):
+class Alike(Stub):
     """As a policy that is written as a dataclass: equal to others of its class, and not hashable."""
 
     def __post_init__(self) -> None:
@@ -61,11 +61,11 @@ class Alike(Told):
 
 async def test_equal_policies_fetch_each_for_itself() -> None:
     policies, fetches = [Alike(), Alike()], PolicyFetches()
-    await asyncio.gather(*(fetches.resolve(Rule("told", policy), "a") for policy in policies))
+    await asyncio.gather(*(fetches.resolve(Rule("stub", policy), "a") for policy in policies))
     assert [policy.known for policy in policies] == [{"a"}, {"a"}]
 
 
-class Stubborn(Told):
+class Stubborn(Stub):
     async def resolve(self, key: object) -> None:
         self.asked.append(key)
         while not self.gate.is_set():
@@ -83,14 +83,14 @@ async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_nobody_for_e
     policy = Stubborn()
     policy.gate.clear()
     async with asyncio.timeout(5):
-        await PolicyFetches().resolve(Rule("told", policy), "a")
+        await PolicyFetches().resolve(Rule("stub", policy), "a")
     policy.gate.set()
 
 
 async def test_a_fetch_that_would_end_the_process_does_not(caplog: pytest.LogCaptureFixture) -> None:
-    class Leaves(Told):
+    class Leaves(Stub):
         async def resolve(self, key: object) -> None:
             raise SystemExit(1)
 
-    await PolicyFetches().resolve(Rule("told", Leaves()), "a")
+    await PolicyFetches().resolve(Rule("stub", Leaves()), "a")
     assert [record.message for record in caplog.records] == ["policy fetch failed"]

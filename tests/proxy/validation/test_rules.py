@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from support.policies import Told
+from support.policies import Stub
 from support.produce_requests import rules
 
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
@@ -15,15 +15,15 @@ from kafka_sidecar.proxy.validation.rules import MisconfiguredError, Mode, Rules
 NO_ID = bytes(16)
 
 
-def rule(name: str, policy: str | None = "told", mode: Mode = "enforce", percent: int = 100) -> TopicRule:
+def rule(name: str, policy: str | None = "stub", mode: Mode = "enforce", percent: int = 100) -> TopicRule:
     return TopicRule(name, policy, mode, percent)
 
 
 def test_of_several_entries_the_first_that_fits_counts() -> None:
-    made, _ = rules(rule("orders-eu", "other"), rule("orders-*", "told"), rule("*", "headers:x"))
+    made, _ = rules(rule("orders-eu", "other"), rule("orders-*", "stub"), rule("*", "headers:x"))
     found = {name: made.of(name, NO_ID) for name in ("orders-eu", "orders-us", "words")}
     assert {name: applied.text for name, applied in found.items() if applied} == {
-        "orders-eu": "other", "orders-us": "told", "words": "headers:x",
+        "orders-eu": "other", "orders-us": "stub", "words": "headers:x",
     }  # fmt: skip
     assert {name: applied.source for name, applied in found.items() if applied} == {
         "orders-eu": "topics: orders-eu", "orders-us": "topics: orders-*", "words": "topics: *",
@@ -49,32 +49,39 @@ def test_a_topic_without_an_entry_without_a_policy_or_off_is_not_looked_at() -> 
 
 def configured(*topics: TopicRule, **texts: str) -> Rules:
     return Rules(
-        PolicyCatalog({"told": PolicySettings("support.policies:Told")}),
+        PolicyCatalog({"stub": PolicySettings("support.policies:Stub")}),
         topics,
         lambda topic, topic_id: texts.get(topic),
     )
 
 
 def test_what_is_set_on_the_topic_wins_over_the_file_and_takes_its_mode_and_share() -> None:
-    made = configured(rule("orders", "told:file", "shadow", 30), orders="told:set", words="told:set")
+    made = configured(rule("orders", "stub:file", "shadow", 30), orders="stub:set", words="stub:set")
     orders, words = made.of("orders", NO_ID), made.of("words", NO_ID)
     assert orders is not None
     assert words is not None
-    assert (orders.text, orders.mode, orders.percent, orders.source) == ("told:set", "shadow", 30, "the topic's config")
-    assert (words.text, words.mode, words.percent) == ("told:set", "enforce", 100)
+    assert (orders.text, orders.mode, orders.percent, orders.source) == (
+        "stub:set",
+        "shadow",
+        30,
+        "the topic's config",
+    )
+    assert (words.text, words.mode, words.percent) == ("stub:set", "enforce", 100)
 
 
 def test_off_in_the_file_wins_over_what_is_set_on_the_topic() -> None:
-    assert configured(rule("orders", None, "off"), orders="told").of("orders", NO_ID) is None
+    assert configured(rule("orders", None, "off"), orders="stub").of("orders", NO_ID) is None
 
 
 def test_a_change_on_the_topic_is_seen_at_once() -> None:
     texts: dict[str, str] = {}
     made = Rules(
-        PolicyCatalog({"told": PolicySettings("support.policies:Told")}), (), lambda topic, topic_id: texts.get(topic)
+        PolicyCatalog({"stub": PolicySettings("support.policies:Stub")}),
+        (),
+        lambda topic, topic_id: texts.get(topic),
     )
     assert made.of("orders", NO_ID) is None
-    texts["orders"] = "told"
+    texts["orders"] = "stub"
     assert made.of("orders", NO_ID) is not None
 
 
@@ -84,8 +91,8 @@ def test_a_change_on_the_topic_is_seen_at_once() -> None:
 def test_a_string_that_nobody_understands_is_an_error_that_says_whether_it_counts(
     mode: Mode, percent: int, enforces: bool
 ) -> None:
-    made, _ = rules(rule("orders", "told:nonsense", mode, percent))
-    with pytest.raises(MisconfiguredError, match="policy told: nonsense means nothing") as error:
+    made, _ = rules(rule("orders", "stub:nonsense", mode, percent))
+    with pytest.raises(MisconfiguredError, match="policy stub: nonsense means nothing") as error:
         made.of("orders", NO_ID)
     assert error.value.enforces is enforces
 
@@ -105,7 +112,7 @@ def test_policies_are_closed_once_nobody_judges_by_them_any_more() -> None:
     del in_use
     gc.collect()
     assert policy.closed == 1
-    assert Told.opened.pop().closed == 1
+    assert Stub.opened.pop().closed == 1
 
 
 def test_the_rules_of_many_topics_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

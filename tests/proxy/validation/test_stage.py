@@ -89,12 +89,12 @@ def test_from_version_8_on_each_bad_record_is_named_with_its_index(version: int)
     if version < FIRST_WITH_RECORD_ERRORS:
         assert not hasattr(orders, "record_errors")
         return
-    told = "orders takes no bad"
-    assert [(one.batch_index, one.batch_index_error_message) for one in orders.record_errors] == [(1, told), (3, told)]
-    told = f"told: {told}"
+    text = "orders takes no bad"
+    assert [(one.batch_index, one.batch_index_error_message) for one in orders.record_errors] == [(1, text), (3, text)]
+    text = f"stub: {text}"
     assert orders.error_message == (
         "One or more records have been rejected due to 2 record errors in total, "
-        f"and only showing the first three errors at most: [{told}, {told}]"
+        f"and only showing the first three errors at most: [{text}, {text}]"
     )
     assert payments.error_message == "other: payments takes no worse"
 
@@ -107,7 +107,7 @@ def test_with_acks_0_what_is_left_goes_on_and_it_is_the_last_request(version: in
         produce_request(version, {"orders": {1: GOOD}}, acks=0),
         "rejected_without_acks",
     )
-    assert "told: orders takes no bad" in step.detail
+    assert "stub: orders takes no bad" in step.detail
 
 
 def test_with_acks_0_and_nothing_left_no_byte_goes_on() -> None:
@@ -126,7 +126,7 @@ def test_a_header_with_any_client_id_stays_as_it_was() -> None:
 
 
 def shadowed(percent: int = 100, mode: str = "shadow") -> Validating:
-    return validating(TopicRule("orders", "told", mode, percent))  # type: ignore[arg-type]
+    return validating(TopicRule("orders", "stub", mode, percent))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [BAD, batch("bug"), b"", b"nonsense", batch("good")[:-1]])
@@ -165,11 +165,11 @@ def test_a_policy_that_fails_refuses_the_batch_with_a_server_error() -> None:
     validation = validating()
     _, step = validation.validated(9, {"orders": {0: batch("good", "bug"), 1: GOOD}})
     assert step == produce_request(9, {"orders": {1: GOOD}})
-    assert validation.stats.failures == {("told", "enforce"): 1}
+    assert validation.stats.failures == {("stub", "enforce"): 1}
     _, step = validation.validated(9, {"orders": {0: batch("bug")}})
     assert isinstance(step, Respond)
     (partition,) = read(9, step.frame).responses[0].partition_responses
-    assert (partition.error_code, partition.error_message) == (UNKNOWN_SERVER_ERROR, "the policy told failed")
+    assert (partition.error_code, partition.error_message) == (UNKNOWN_SERVER_ERROR, "the policy stub failed")
     assert partition.record_errors == ()
 
 
@@ -179,8 +179,8 @@ def test_a_policy_that_fails_lets_pass_where_the_operator_wants_that() -> None:
     assert exchange.request(frame) is frame
 
 
-def test_a_string_that_no_policy_understands_refuses_only_its_topic_and_is_told_once_for_each_partition() -> None:
-    validation = validating(TopicRule("orders", "told:nonsense", "enforce", 100), GUARDED[1])
+def test_an_invalid_string_rejects_only_its_topic_and_is_reported_once_for_each_partition() -> None:
+    validation = validating(TopicRule("orders", "stub:nonsense", "enforce", 100), GUARDED[1])
     _, step = validation.validated(9, {"orders": {0: GOOD, 1: GOOD}, "payments": {0: GOOD}, "free": {0: GOOD}})
     assert step == produce_request(9, {"payments": {0: GOOD}, "free": {0: GOOD}})
     assert validation.stats.rejections == {("orders", "(configuration)", "enforce", "misconfigured"): 2}
@@ -188,20 +188,20 @@ def test_a_string_that_no_policy_understands_refuses_only_its_topic_and_is_told_
     assert isinstance(step, Respond)
     (partition,) = read(9, step.frame).responses[0].partition_responses
     assert partition.error_code == UNKNOWN_SERVER_ERROR
-    assert partition.error_message == "record.validation.policy of orders: policy told: nonsense means nothing"
+    assert partition.error_message == "record.validation.policy of orders: policy stub: nonsense means nothing"
 
 
 @pytest.mark.parametrize("version", VERSIONS[: VERSIONS.index(FIRST_WITH_IDS)])
-def test_what_is_told_of_such_a_string_fits_any_answer(version: int) -> None:
+def test_the_error_of_such_a_string_fits_into_every_response_version(version: int) -> None:
     name = "n" * 32_760
-    validation = Validating(TopicRule("*", "told:nonsense", "enforce", 100), names=[name])
+    validation = Validating(TopicRule("*", "stub:nonsense", "enforce", 100), names=[name])
     _, step = validation.validated(version, {name: {0: GOOD}})
     assert isinstance(step, Respond)
     assert results(version, step.frame) == [(name, 0, UNKNOWN_SERVER_ERROR, -1)]
 
 
 def test_a_string_that_no_policy_understands_refuses_nothing_in_shadow() -> None:
-    validation = validating(TopicRule("orders", "told:nonsense", "shadow", 100))
+    validation = validating(TopicRule("orders", "stub:nonsense", "shadow", 100))
     frame, exchange = produce_request(9, {"orders": {0: GOOD}}), validation.exchange(9)
     assert exchange.request(frame) is frame
     assert validation.stats.rejections == {("orders", "(configuration)", "shadow", "misconfigured"): 1}
@@ -242,7 +242,7 @@ async def test_what_is_no_batch_is_refused_and_the_partitions_beside_it_go_on(ki
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_large_batch_of_no_codec_is_told_at_once(codec: int) -> None:
+def test_a_large_batch_of_an_unknown_codec_is_rejected_at_once(codec: int) -> None:
     records = bytearray(batch("x" * (1 << 20)))
     records[22] = codec
     _, step = validating().validated(9, {"orders": {0: bytes(records)}})
@@ -315,7 +315,7 @@ def test_nothing_that_was_inflated_is_kept_for_what_a_policy_raised(
     assert after == before + kept
 
 
-def test_nothing_of_a_payload_is_in_what_the_client_is_told() -> None:
+def test_error_messages_contain_no_payload() -> None:
     secret = "bad 4111111111111111"
     _, step = validating().validated(9, {"orders": {0: batch(secret)}})
     assert isinstance(step, Respond)

@@ -1,4 +1,4 @@
-"""What is remembered of refusals: bounded, without payloads, and told in few log lines."""
+"""Counters and recent rejected batches: bounded, without payloads, with rate-limited log lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def topic(name: str) -> TopicMetadata:
     return TopicMetadata(name, 0, bytes(16), "json")
 
 
-def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
+def test_rejected_records_are_counted_by_topic_policy_mode_and_reason() -> None:
     seen = ValidationStats(Clock())
     seen.rejected(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
     seen.rejected(ORDERS, [refusal(0)], False, "app")
@@ -41,7 +41,7 @@ def test_refused_records_are_counted_by_topic_policy_mode_and_reason() -> None:
     }  # fmt: skip
 
 
-def test_the_last_refusals_are_kept_with_the_first_record_of_each() -> None:
+def test_the_last_rejected_batches_are_kept_with_the_first_record_of_each() -> None:
     seen = ValidationStats(Clock())
     for number in range(MAX_RECENT + 1):
         seen.rejected(ORDERS, [refusal(number), refusal(number + 1)], True, "app")
@@ -107,7 +107,7 @@ def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pyte
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
-def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
+def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
     level: str, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level)
@@ -122,7 +122,7 @@ def test_what_a_failure_says_may_quote_a_record_and_is_told_to_debug_only(
     assert (secret in written) is is_told
 
 
-def test_what_is_no_batch_is_a_refusal_by_nobodys_policy() -> None:
+def test_invalid_batches_are_counted_without_a_policy() -> None:
     seen = ValidationStats(Clock())
     seen.unreadable(ORDERS, "not a record batch", True)
     seen.misconfigured("orders", 1, "there is no policy", False)

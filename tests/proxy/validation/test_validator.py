@@ -11,7 +11,7 @@ from support.client import FAKE_CLIENT, exchange_of
 from support.driven import Driven
 from support.fake_broker import FakeBroker
 from support.in_process import config, connected, port_of, serving, until
-from support.policies import Told
+from support.policies import Stub
 from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, produce_request, results, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
@@ -27,8 +27,8 @@ from kafka_sidecar.proxy.validation.validator import Validator
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 GUARDED: dict[str, Any] = {
-    "policies": {"told": {"type": "support.policies:Told"}},
-    "topics": [{"name": "orders", "policy": "told"}, {"name": "odd", "policy": "told"}],
+    "policies": {"stub": {"type": "support.policies:Stub"}},
+    "topics": [{"name": "orders", "policy": "stub"}, {"name": "odd", "policy": "stub"}],
 }
 
 
@@ -98,7 +98,7 @@ class Kept:
 
 async def test_nothing_passes_before_the_configs_of_topics_are_known() -> None:
     kept = Kept()
-    kept.texts["free"] = "told"
+    kept.texts["free"] = "stub"
     validator = started(kept, **GUARDED)
     exchange = begun(validator, 9, frame := produce_request(9, {"free": {0: batch("bad")}}))
     assert exchange is not None
@@ -147,7 +147,7 @@ def test_a_string_on_a_topic_that_nobody_understands_is_looked_into() -> None:
     assert begun(validator, 9, produce_request(9, {"free": {0: GOOD}})) is not None
     with pytest.raises(ValueError, match="unknown policy 'nothing'"):
         validator.check("nothing")
-    validator.check("told:x")
+    validator.check("stub:x")
 
 
 def test_rules_that_are_wrong_are_refused_and_the_old_ones_stay() -> None:
@@ -160,11 +160,11 @@ def test_rules_that_are_wrong_are_refused_and_the_old_ones_stay() -> None:
 
 def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> None:
     validator = started()
-    old = Told.opened[-1]
+    old = Stub.opened[-1]
     frame = produce_request(9, {"orders": {0: batch("bad")}})
     exchange = begun(validator, 9, frame)
     assert exchange is not None
-    validator.apply(config("a:1", policies={"told": {"type": "support.policies:Told", "refused": "worse"}}, topics=[]))
+    validator.apply(config("a:1", policies={"stub": {"type": "support.policies:Stub", "refused": "worse"}}, topics=[]))
     assert begun(validator, 9, frame) is None
     gc.collect()
     assert old.closed == 0

@@ -35,7 +35,7 @@ async def test_an_id_that_is_not_known_is_asked_for_and_then_its_topics_rules_ho
     validation = validating()
     validation.hidden = {"orders-2"}
     validation.rules, validation.policy = (
-        Validating(TopicRule("orders-2", "told", "enforce", 100)).rules,
+        Validating(TopicRule("orders-2", "stub", "enforce", 100)).rules,
         validation.policy,
     )
     topics = {"orders-2": {0: BAD, 1: GOOD}}
@@ -104,22 +104,22 @@ async def test_what_a_policy_waits_for_is_fetched_and_the_batch_judged_again() -
     assert validation.policy.asked == [b"a", b"b"]
     assert len(validation.needs) == 2
     assert step == produce_request(9, {"orders": {1: batch("ask a")}})
-    assert validation.stats.rejections == {("orders", "told", "enforce", "bad"): 1}
+    assert validation.stats.rejections == {("orders", "stub", "enforce", "bad"): 1}
 
 
-@pytest.mark.parametrize("key", ["nobody", "in vain"])
+@pytest.mark.parametrize("key", ["unavailable", "in vain"])
 async def test_what_cannot_be_fetched_is_the_policys_failure(key: str) -> None:
     validation = validating()
     _, step = await validation.finished(9, {"orders": {0: batch(f"ask {key}"), 1: GOOD}})
     assert step == produce_request(9, {"orders": {1: GOOD}})
     assert (len(validation.needs), validation.policy.asked) == (1, [key.encode()])
-    assert validation.stats.failures == {("told", "enforce"): 1}
+    assert validation.stats.failures == {("stub", "enforce"): 1}
 
 
 async def test_what_cannot_be_fetched_lets_pass_where_the_operator_wants_that() -> None:
     validation = validating(fail_open=True)
-    _, step = await validation.finished(9, {"orders": {0: batch("ask nobody")}})
-    assert step == produce_request(9, {"orders": {0: batch("ask nobody")}})
+    _, step = await validation.finished(9, {"orders": {0: batch("ask unavailable")}})
+    assert step == produce_request(9, {"orders": {0: batch("ask unavailable")}})
 
 
 @pytest.mark.parametrize(("codec", "large"), list(MIN_OFFLOADED_BYTES.items()))
