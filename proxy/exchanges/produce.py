@@ -228,25 +228,34 @@ class ProduceExchange(Exchange):
         if self._by_id and (unknown := self._unknown_ids(spans)):
             yield TopicNames(unknown)
         edits: list[Edit] = []
-        for admitted in self._admit(frame, spans):
-            yield from self._run_stages(admitted, edits)
+        yield from self._run_stages(self._admit(frame, spans), edits)
+        if spans.acks and not self._rejections:
+            return Forward(splice(frame, edits) if edits else frame, self._mark_sent())
         return (yield from self._close(opened, spans, edits))
 
-    def _run_stages(self, topic: AdmittedTopic, edits: list[Edit]) -> Steps[None]:
-        """Take each batch of a topic through the stages; what changes in the frame is added to ``edits``."""
-        topic_at, partitions, runs, needs_records = topic
-        for at, partition in enumerate(partitions):
-            if needs_records:
-                yield TURN
-            for run in runs:
-                if (steps := run.batch(partition)) is not None:
-                    yield from steps
-            partition.release()
-            if partition.rejection is not None:
-                self._rejections[topic_at, at] = partition.rejection
-            elif partition.new is not None:
-                new, span = records_field(partition.new, self._flexible), partition.span
-                edits.append((span.records_at, span.records_end, new))
+    def _run_stages(self, admitted: Sequence[AdmittedTopic], edits: list[Edit]) -> Steps[None]:
+        """Take each batch through the stages; what changes in the frame is added to ``edits``."""
+        for topic_at, partitions, runs, needs_records in admitted:
+            for at, partition in enumerate(partitions):
+                if needs_records:
+                    yield TURN
+                for run in runs:
+                    if (steps := run.batch(partition)) is not None:
+                        yield from steps
+                partition.release()
+                if partition.rejection is not None:
+                    self._rejections[topic_at, at] = partition.rejection
+                elif partition.new is not None:
+                    new, span = records_field(partition.new, self._flexible), partition.span
+                    edits.append((span.records_at, span.records_end, new))
+
+    def _mark_sent(self) -> bool:
+        """Whether the response has to be looked into."""
+        wants_response = bool(self._rejections)
+        for run in self._runs:
+            run.sent()
+            wants_response = wants_response or run.wants_response
+        return wants_response
 
     def response(self, frame: bytes) -> Steps[bytes]:
         try:
@@ -274,9 +283,13 @@ class ProduceExchange(Exchange):
         for topic_at, topic in enumerate(spans.topics):
             key = topic.key
             name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
-            found = [run.admit(name, topic_id, topic) for run in self._runs]
-            runs = [run for run in found if run is not None and not isinstance(run, PartitionRejection)]
-            rejection = next((one for one in found if isinstance(one, PartitionRejection)), None)
+            runs: list[TopicRun] = []
+            rejection: PartitionRejection | None = None
+            for found in [run.admit(name, topic_id, topic) for run in self._runs]:
+                if isinstance(found, PartitionRejection):
+                    rejection = rejection or found
+                elif found is not None:
+                    runs.append(found)
             if rejection is not None:
                 self._reject(topic_at, topic, rejection)
             if runs:
@@ -296,24 +309,18 @@ class ProduceExchange(Exchange):
         self._rejections |= {(at, index): rejection for index in range(len(topic.partitions))}
 
     def _close(self, opened: OpenRequest, spans: ProduceSpans, edits: list[Edit]) -> Steps[Outcome]:
-        """Decide what goes to the broker, and report what became of records that it does not answer for."""
-        frame = opened.frame
-        if self._rejections:
-            removed = edits_without(spans, self._version, self._rejections.keys())
-            frame = splice(frame, sorted(removed + edits, key=_start)) if removed is not None else b""
-        elif edits:
-            frame = splice(frame, edits)
-        for run in self._runs:
-            run.sent()
+        """Decide about a request of which something is rejected, or to which no response comes (acks=0)."""
+        removed = edits_without(spans, self._version, self._rejections.keys())
+        frame = splice(opened.frame, sorted(removed + edits, key=_start)) if removed is not None else b""
+        wants_response = self._mark_sent()
         if not spans.acks:
             return (yield from self._close_unanswered(frame, spans))
-        if self._rejections:
-            self._rejected = name_rejected(spans, self._rejections)
-        if not frame:
-            response, results = build_response(self._rejected, self._version, opened.correlation_id)
-            yield from self._answered(results)
-            return Respond(response)
-        return Forward(frame, bool(self._rejections) or any(run.wants_response for run in self._runs))
+        self._rejected = name_rejected(spans, self._rejections)
+        if frame:
+            return Forward(frame, wants_response)
+        response, results = build_response(self._rejected, self._version, opened.correlation_id)
+        yield from self._answered(results)
+        return Respond(response)
 
     def _close_unanswered(self, frame: bytes, spans: ProduceSpans) -> Steps[Outcome]:
         """With acks=0 nothing can be rejected but by ending the connection, as a broker does."""

@@ -35,6 +35,7 @@ UNKNOWN_TOPIC = PartitionRejection(
 )  # clients look it up again
 
 Verdict = list[Rejection] | PolicyFailedError | InvalidBatch  # InvalidBatch: the records cannot be read
+ACCEPTED: Verdict = []
 GivenUp = frozenset[tuple[str, object]]
 
 
@@ -128,7 +129,7 @@ class ValidationRun(StageRun):
 class TopicValidation(TopicRun):
     """The policies of one topic of a request."""
 
-    __slots__ = ("_applied", "_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
+    __slots__ = ("_applied", "_inline_limit", "_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
 
     def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied, limit: int) -> None:
         self._run = run
@@ -137,6 +138,7 @@ class TopicValidation(TopicRun):
         self._applied = applied
         self._plan = applied.plan
         self._limit = limit
+        self._inline_limit = limit if limit < MAX_INLINE_BYTES else MAX_INLINE_BYTES
         self.needs_records: bool = applied.plan.needs_records
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
@@ -152,7 +154,10 @@ class TopicValidation(TopicRun):
             return None
         verdict: Verdict | ResolveRequired | None = None
         if not (self.needs_records and takes_long(batch, self._plan.records_at_once)):
-            verdict = self._ask(partition, topic, min(self._limit, MAX_INLINE_BYTES))
+            verdict = self._ask(partition, topic, self._inline_limit)
+            if verdict == ACCEPTED:
+                self._run.count(batch.header.count, self.needs_records)
+                return None
         if verdict is None or isinstance(verdict, ResolveRequired):
             return self._ask_on(partition, topic, verdict)
         self._settle(partition, topic, verdict)
@@ -170,7 +175,7 @@ class TopicValidation(TopicRun):
                     partition.release()  # rather inflated again than kept as long as a policy may wait
                 yield PolicyFetch(verdict.rule, verdict.key)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
-            limit = self._limit if in_thread else min(self._limit, MAX_INLINE_BYTES)
+            limit = self._limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
             verdict = (yield Work(ask)) if in_thread else ask()
             in_thread = in_thread or verdict is None
