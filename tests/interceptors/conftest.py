@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
-from kafka_sidecar.interceptors.contract import Context, RecordBatch
+from kafka_sidecar.interceptors.contract import Context, Interceptor, RecordBatch
+from kafka_sidecar.interceptors.guard import Guard, Limits
+from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
 NOW = 1_700_000_000_000  # ms
@@ -88,5 +90,16 @@ def sent(a_batch: Callable[..., Records], context: Callable[..., Context]) -> Ca
     def of(interceptor: Any, *records: dict[str, Any], **about: Any) -> list[list[Any]]:
         left = interceptor.on_send_batch(RecordBatch("orders", 3, a_batch(*records), context(**about)))
         return [[(header.key, header.value) for header in record.headers] for record in left]
+
+    return of
+
+
+@pytest.fixture
+def chain(told: Any) -> Callable[..., Producers]:
+    """The chain of these producer interceptors."""
+
+    def of(*interceptors: Interceptor, limits: Limits = Limits(failures=0)) -> Producers:  # noqa: B008 - frozen
+        guards = [Guard(str(at), one, one.hints(), told, limits=limits) for at, one in enumerate(interceptors)]
+        return Producers(tuple(guards))
 
     return of

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.producer_interceptors import SilentReport
 
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import (
@@ -245,13 +246,9 @@ def test_a_chain_leaves_what_those_that_do_not_fail_make_of_it(first: Any, steps
     guards = []
     for place, number, failing in steps:
         edit = without(place) if number is None else also(place, OffsetAndMetadata(number))
-        guards.append(Guard("it", Edits(fails if failing else edit), Hints(), _Silent(), limits=Limits(failures=0)))
+        guards.append(
+            Guard("it", Edits(fails if failing else edit), Hints(), SilentReport(), limits=Limits(failures=0))
+        )
         if not failing:
             expected = dict(edit(Offsets(expected, Context(lambda: 0))))
     assert Committers(tuple(guards)).pre_commit(Offsets(first, Context(lambda: 0))) == expected
-
-
-class _Silent:
-    def failed(self, *told: object) -> None: ...
-    def slow(self, *told: object) -> None: ...
-    def disabled(self, *told: object) -> None: ...
