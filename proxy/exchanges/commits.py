@@ -253,7 +253,7 @@ class CommitExchange(Exchange):
         return api.response_topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
     def _code_of(self, codes: Codes, key: TopicKey, partition: int) -> int:
-        """The broker's error code, or success for what was left out."""
+        """The broker's error code, or success for removed offsets."""
         place = TopicPartition(self._names.get(key, ""), partition)
         if place not in self._asked or place in self._sent:
             return codes.get((key, partition), ErrorCode.UNKNOWN_SERVER_ERROR)

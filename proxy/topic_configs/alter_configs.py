@@ -1,5 +1,5 @@
-"""CreateTopics, AlterConfigs and IncrementalAlterConfigs: the sidecar's own configs are taken out of the request, and
-stored once the broker has agreed to the rest.
+"""CreateTopics, AlterConfigs and IncrementalAlterConfigs: the sidecar's own configs are removed from the request, and
+stored once the broker has accepted the rest.
 
 A topic of which only own configs are set still goes to the broker, with nothing to change: so the broker decides who
 may alter it and whether it exists. If it answers with an error, nothing is stored.

@@ -25,7 +25,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The own configs of one topic; those that are not set are left out."""
+    """The own configs of one topic; those that are not set are omitted."""
 
     topic: str
     topic_id: bytes

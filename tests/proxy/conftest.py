@@ -1,4 +1,4 @@
-"""How asynchronous tests of the proxy are run: on both event loops."""
+"""Asynchronous tests of the proxy run on both event loops."""
 
 from __future__ import annotations
 

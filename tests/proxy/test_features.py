@@ -45,7 +45,7 @@ from kafka_sidecar.proxy.validation.stage import ValidationRun
 
 
 @each_produce
-def test_a_produce_for_one_topic_that_nobody_wants_is_not_taken_in_hand(version: int) -> None:
+def test_no_exchange_begins_for_a_produce_without_a_policy_or_interceptor(version: int) -> None:
     made = started()
     assert begun(made, ApiKey.PRODUCE, version, produce_request(version, {"free": {0: GOOD, 1: GOOD}})) is None
     for topics in ({"orders": {0: GOOD}}, {"free": {0: GOOD}, "orders": {0: GOOD}}):
@@ -95,7 +95,7 @@ def test_on_a_connection_just_the_requests_with_a_wanted_topic_are_changed_howev
     assert [metadata.offset for metadata, _ in adds.acknowledged] == [3] * count
 
 
-def test_the_bytes_of_a_request_that_nobody_wants_are_the_very_chunk_and_leave_as_they_come() -> None:
+def test_a_request_without_a_policy_or_interceptor_is_the_same_chunk_and_forwarded_as_it_arrives() -> None:
     made = started()
     talk = Dialogue(exchange=made.exchange)
     frame = produce_request(9, {"free": {0: batch("x" * 5000)}})
@@ -104,7 +104,7 @@ def test_the_bytes_of_a_request_that_nobody_wants_are_the_very_chunk_and_leave_a
     assert not talk.session._request_driver.is_busy
 
 
-def test_no_records_are_kept_to_know_requests_again_that_nobody_wants() -> None:
+def test_no_records_are_kept_to_recognise_requests_without_a_policy_or_interceptor() -> None:
     made = started()
     talk = Dialogue(exchange=made.exchange)
     frame = produce_request(9, {"free": {0: batch("x" * 5000)}, "other": {0: batch("y" * 5000)}})
@@ -113,7 +113,7 @@ def test_no_records_are_kept_to_know_requests_again_that_nobody_wants() -> None:
     assert sum(len(head) for _, head, _ in talk.session._memo._known.values()) < 200
 
 
-def test_the_bytes_of_a_response_that_nobody_wants_are_the_very_chunk() -> None:
+def test_a_response_without_an_interceptor_is_the_same_chunk() -> None:
     made = started()
     talk = Dialogue(exchange=made.exchange)
     talk.client(fetching(12, "free"))
@@ -149,7 +149,7 @@ def test_principals_are_read_where_interceptors_are_shown_them() -> None:
     assert begun(features, ApiKey.SASL_AUTHENTICATE, 2, frame) is None
 
 
-def test_without_an_interceptor_of_its_kind_nothing_is_taken_in_hand() -> None:
+def test_without_an_interceptor_of_its_kind_no_exchange_begins() -> None:
     made = started({"type": "support.interception:Listens"})
     assert begun(made, ApiKey.FETCH, 12, fetching(12, "orders")) is None
     assert begun(made, ApiKey.FETCH, 3, request(ApiKey.FETCH, 3, 1)) is None

@@ -31,7 +31,7 @@ from kafka_sidecar.proxy.relay.exchange import RouteError
 
 
 @each_fetch
-def test_a_fetch_of_topics_that_nobody_wants_is_not_taken_in_hand(version: int) -> None:
+def test_no_exchange_begins_for_a_fetch_of_topics_without_an_interceptor(version: int) -> None:
     made = started()
     for _ in range(2):
         for names, wanted in ((("free",), False), (("free", "other"), False), (("free", "orders"), True)):
@@ -48,7 +48,7 @@ def test_a_fetch_that_is_too_old_to_be_read_is_refused(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-def test_a_fetch_of_an_id_that_is_not_known_is_taken_in_hand(version: int) -> None:
+def test_an_exchange_begins_for_a_fetch_of_an_unknown_id(version: int) -> None:
     assert begun(started(), ApiKey.FETCH, version, fetching(version, "who")) is not None
 
 
@@ -62,7 +62,7 @@ def asked_in_turn(
 
 
 @with_sessions
-def test_a_session_without_a_wanted_topic_is_not_taken_in_hand_until_it_wants_one(version: int) -> None:
+def test_an_exchange_begins_once_a_fetch_session_has_a_topic_with_an_interceptor(version: int) -> None:
     turns = [
         (0, ("free",)),
         (1, ()),

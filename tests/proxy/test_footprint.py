@@ -1,4 +1,4 @@
-"""What a running sidecar takes from its machine: memory and descriptors, measured from outside."""
+"""The memory and descriptors of a running sidecar, measured from outside."""
 
 from __future__ import annotations
 

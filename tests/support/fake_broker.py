@@ -1,4 +1,4 @@
-"""A broker that does what a test tells it to: one function per API, which can delay, stall, refuse or close midway.
+"""A scripted broker: one function per API, which can delay, stall, refuse or close midway.
 
 broker = FakeBroker(1)
 await broker.start()

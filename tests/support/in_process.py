@@ -83,7 +83,7 @@ async def connected(port: int) -> AsyncIterator[Client]:
 
 
 def config(*brokers: FakeBroker | str, listen: int = 0, **settings: Any) -> Config:
-    """Settings for these brokers; ``listen`` and the ports of nodes behind it are free ones."""
+    """Settings for these brokers; ``listen`` and the ports of nodes are free ones."""
     port = listen or free_ports(1 + NODE_PORTS)[0]
     servers = [broker if isinstance(broker, str) else broker.address for broker in brokers]
     nodes = {"ports": NODE_PORTS} | settings.pop("nodes", {})
@@ -111,7 +111,7 @@ async def serving(*brokers: FakeBroker | str, **settings: Any) -> AsyncIterator[
 
 
 async def until_refused(port: int) -> None:
-    """Wait until nobody listens at a port any more; a loop closes its listeners a little later than it is told to."""
+    """Wait until a port is closed; a loop closes its listeners a little after `close`."""
     async with asyncio.timeout(LIMIT_S):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Interceptors that do what records tell them and write down what they see, and what is around them in a sidecar."""
+"""Interceptors scripted by the values of records, which record their calls, and the services that they need."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kafka's messages built and read by kio, which shares no code with the codec: what the tests judge the proxy by.
+"""Kafka's messages built and read by kio, which shares no code with the codec: the reference of the tests.
 
-Values are given by Kafka's field names; a struct may be a plain mapping, and what is left out is zero, empty or null.
+Values are given by Kafka's field names; a struct may be a plain mapping, and missing fields are zero, empty or null.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def request(key: int, version: int, /, **values: Any) -> Any:
-    """A request of kio's; fields that the version does not have are left out."""
+    """A request of kio's; fields that the version does not have are omitted."""
     return _struct(load_request_schema(key, version), values)
 
 
 def response(key: int, version: int, /, **values: Any) -> Any:
-    """A response of kio's; fields that the version does not have are left out."""
+    """A response of kio's; fields that the version does not have are omitted."""
     return _struct(load_response_schema(key, version), values)
 
 

@@ -51,7 +51,7 @@ class Page:
         return [title for found, title in self.headings if found == level]
 
     def anchors(self) -> set[str]:
-        """What can stand behind # in a link to this page."""
+        """The anchors of this page: the parts after # in links."""
         return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for _, title in self.headings}
 
     def section(self, title: str) -> str:

@@ -1,4 +1,4 @@
-"""Writes java.jsonl anew: batches that Kafka's own classes made, and what those classes read in them.
+"""Writes java.jsonl: batches that Kafka's own classes wrote, and what those classes read in them.
 
 usage: python tests/golden/batches/make.py    (needs a JDK and `make kafka`)
 """

@@ -37,7 +37,7 @@ each_version = pytest.mark.parametrize(("key", "version"), VERSIONS)
 
 
 @each_version
-def test_an_added_offset_is_sent_and_left_out_of_the_response(key: int, version: int) -> None:
+def test_an_added_offset_is_sent_and_omitted_from_the_response(key: int, version: int) -> None:
     intercepting, interceptor = intercept(more("payments", 7, 70))
     exchange = begin_commit(intercepting, key, version)
     step = exchange.request(commit_request(key, version, THREE))

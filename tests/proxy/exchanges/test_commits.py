@@ -1,4 +1,4 @@
-"""Commits: what the coordinator gets, what the client gets, which hooks run. kio is the judge."""
+"""Commits: what the coordinator gets, what the client gets, which hooks run. kio is the reference."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ def test_a_changed_offset_is_sent_and_all_others_stay_as_they_were(key: int, ver
 
 
 @each_version
-def test_an_offset_that_is_left_out_is_not_sent_and_answered_with_success_in_the_clients_order(
-    key: int, version: int
-) -> None:
+def test_a_removed_offset_is_not_sent_and_gets_success_in_the_clients_order(key: int, version: int) -> None:
     intercepting, interceptor = intercept(without(("orders", 0)))
     exchange = begin_commit(intercepting, key, version)
     out = exchange.request(commit_request(key, version, THREE))
@@ -97,7 +95,7 @@ def test_an_offset_that_is_left_out_is_not_sent_and_answered_with_success_in_the
 
 
 @each_version
-def test_a_topic_of_which_all_offsets_are_left_out_is_not_sent(key: int, version: int) -> None:
+def test_a_topic_of_which_all_offsets_are_removed_is_not_sent(key: int, version: int) -> None:
     intercepting, _ = intercept(without(("orders", 0), ("orders", 1)))
     exchange = begin_commit(intercepting, key, version)
     assert exchange.request(commit_request(key, version, THREE)) == commit_request(

@@ -1,4 +1,4 @@
-"""Fetch responses: what is spliced into them, in every version. kio is the judge."""
+"""Fetch responses: what is spliced into them, in every version. kio is the reference."""
 
 from __future__ import annotations
 

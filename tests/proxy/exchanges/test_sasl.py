@@ -1,4 +1,4 @@
-"""The name of a client, from the moment the broker has accepted it. kio is the judge."""
+"""The name of a client, from the moment the broker has accepted it. kio is the reference."""
 
 from __future__ import annotations
 

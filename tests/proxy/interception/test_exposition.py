@@ -1,4 +1,4 @@
-"""The figures about interception on /metrics: all of them, whatever an interceptor gives as its own."""
+"""The metrics of interception: all of them, whatever an interceptor adds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The records of one partition after `on_consume`: a consumer sees what is left of what it would have seen, and goes on
-where it would have gone on. Kafka's CompletedFetch, written a second time, is the judge."""
+"""The records of one partition after `on_consume`: a consumer gets the remaining records, at the same positions as
+without the interceptor. The reference is Kafka's CompletedFetch, ported to Python."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def logs(draw: st.DrawFn) -> Log:
             began.setdefault(producer, offset)
         parts.append(records(*values, base=offset, codec=draw(st.sampled_from([0, 3])), **more))
         offset += len(values) + draw(st.integers(0, 2))
-    aborted += [(producer, first) for producer, first in began.items() if draw(st.booleans())]  # goes on behind it
+    aborted += [(producer, first) for producer, first in began.items() if draw(st.booleans())]  # continues after it
     tail = draw(st.sampled_from([b"", bytes(7), records("never", base=offset)[:-1]]))
     return Log(b"".join(parts) + tail, tuple(draw(st.permutations(aborted))))
 
@@ -158,7 +158,7 @@ def test_a_consumer_sees_what_interceptors_leave_and_goes_on_where_it_would_have
 
 @FEWER
 @given(logs(), st.booleans())
-def test_without_markers_hidden_records_at_the_end_are_left_out_and_the_next_offset_is_known(
+def test_without_markers_hidden_records_at_the_end_are_removed_and_the_next_offset_is_known(
     log: Log, committed: bool
 ) -> None:
     aborted = log.aborted if committed else None
@@ -265,7 +265,7 @@ def test_a_commit_marker_does_not_end_an_aborted_transaction() -> None:
     assert intercepting.interceptors[0].seen == []  # as Kafka's: only an ABORT marker ends it
 
 
-def test_one_marker_stands_for_all_hidden_batches_at_the_end() -> None:
+def test_one_marker_replaces_all_hidden_batches_at_the_end() -> None:
     data = b"".join(records("drop", base=at) for at in range(15))
     left = consume(Intercepting("Reads"), data + records("cut off", base=15)[:-3])
     assert left.following == 15

@@ -44,7 +44,7 @@ def confirm(exchange: Driven, step: Step, ids: Mapping[str, bytes] | None = NO_I
 
 
 @pytest.mark.parametrize("version", [4, 5, 10])
-def test_hidden_records_at_the_end_are_left_out_and_the_next_request_is_for_those_that_follow(version: int) -> None:
+def test_hidden_records_at_the_end_are_removed_and_the_next_request_is_for_the_following_ones(version: int) -> None:
     intercepting = intercept()
     exchange = begin_fetch(intercepting, version, KAFKA_GO)
     frame = fetch_request(version, {"orders": {0: 5, 1: 7}, "free": {0: 5}})

@@ -70,7 +70,7 @@ def test_a_batch_that_cannot_be_looked_into_is_withheld_and_those_before_it_are_
     assert left.withheld
 
 
-def test_aborted_records_are_left_out_though_no_client_shows_them(masking: Masking) -> None:
+def test_aborted_records_are_removed_though_no_client_delivers_them(masking: Masking) -> None:
     aborted = build_batch(
         [NewRecord(b"secret")], attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0, base_offset=1
     )

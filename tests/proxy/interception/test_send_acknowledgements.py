@@ -82,7 +82,7 @@ def test_where_the_broker_sets_the_time_that_is_the_time_of_all_records(version:
 
 @each_version
 @pytest.mark.parametrize(("code", "retriable"), [(3, True), (10, False), (87, False), (-1, False), (19, True)])
-def test_an_error_of_the_broker_is_told_with_its_code_and_nothing_is_known_of_the_record(
+def test_a_brokers_error_is_acknowledged_with_its_code_and_no_metadata(
     version: int, code: int, retriable: bool
 ) -> None:
     interception = Intercepting("Adds")
@@ -110,7 +110,7 @@ def test_what_was_written_before_is_a_success(base: int) -> None:
 
 
 @each_version
-def test_with_acks_0_it_is_told_at_once_and_no_offset_is_known(version: int) -> None:
+def test_with_acks_0_it_is_acknowledged_at_once_without_an_offset(version: int) -> None:
     interception = Intercepting("Adds", "Listens")
     exchange = interception.produce(version)
     out = exchange.request(produce_request(version, {"orders": {0: batch("a", "b")}}, acks=0))
@@ -125,7 +125,7 @@ def test_with_acks_0_it_is_told_at_once_and_no_offset_is_known(version: int) -> 
 
 
 @each_version
-def test_what_is_refused_as_a_whole_is_told_when_it_is_answered_here(version: int) -> None:
+def test_a_request_rejected_as_a_whole_is_acknowledged_with_its_local_response(version: int) -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
     (adds,) = interception.interceptors
     exchange = interception.produce(version, validation)
@@ -140,7 +140,7 @@ def test_what_is_refused_as_a_whole_is_told_when_it_is_answered_here(version: in
 
 
 @each_version
-def test_what_is_refused_with_acks_0_is_told_and_the_rest_goes_on_as_the_last_request(version: int) -> None:
+def test_with_acks_0_rejected_records_are_acknowledged_and_the_rest_is_the_last_request(version: int) -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
     (adds,) = interception.interceptors
     exchange = interception.produce(version, validation)
@@ -154,7 +154,7 @@ def test_what_is_refused_with_acks_0_is_told_and_the_rest_goes_on_as_the_last_re
     assert "orders takes no bad" in str(adds.acknowledged[0][1])
 
 
-def test_with_acks_0_and_nothing_left_no_byte_goes_on_and_all_is_told() -> None:
+def test_with_acks_0_and_no_records_left_nothing_is_forwarded_and_all_are_acknowledged() -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
     step = interception.produce(validating=validation).request(
         produce_request(9, {"orders": {0: batch("bad")}}, acks=0)
@@ -165,7 +165,7 @@ def test_with_acks_0_and_nothing_left_no_byte_goes_on_and_all_is_told() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "sent"])
-def test_a_connection_that_is_lost_is_told_once_for_every_record(when: str) -> None:
+def test_a_lost_connection_is_acknowledged_once_for_every_record(when: str) -> None:
     interception = Intercepting("Adds", "Listens")
     exchange = interception.produce()
     if when == "before":
@@ -178,7 +178,7 @@ def test_a_connection_that_is_lost_is_told_once_for_every_record(when: str) -> N
         assert errors(one.acknowledged) == [("the broker has closed", -1, False)] * 3
 
 
-def test_after_the_answer_nothing_more_is_told() -> None:
+def test_after_the_response_nothing_more_is_acknowledged() -> None:
     interception = Intercepting("Adds")
     exchange = interception.produce()
     exchange.request(produce_request(9, {"orders": {0: batch("a")}}))
@@ -187,7 +187,7 @@ def test_after_the_answer_nothing_more_is_told() -> None:
     assert offsets(interception.interceptors[0].acknowledged) == [1]
 
 
-def test_a_partition_that_the_answer_does_not_name_is_told_too() -> None:
+def test_a_partition_missing_from_the_response_is_acknowledged_too() -> None:
     interception = Intercepting("Adds")
     exchange = interception.produce()
     exchange.request(produce_request(9, {"orders": {0: batch("a"), 1: batch("b")}}))
@@ -197,10 +197,10 @@ def test_a_partition_that_the_answer_does_not_name_is_told_too() -> None:
     assert str(acknowledged[0]) == "the response does not name the partition"
 
 
-@pytest.mark.parametrize("judged", [False, True])
-def test_an_answer_that_cannot_be_read_is_told_as_an_error(judged: bool) -> None:
+@pytest.mark.parametrize("validated", [False, True])
+def test_an_unreadable_response_is_acknowledged_as_an_error(validated: bool) -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
-    exchange = interception.produce(validating=validation if judged else None)
+    exchange = interception.produce(validating=validation if validated else None)
     exchange.request(produce_request(9, {"orders": {0: batch("a"), 1: batch("bad")}}))
     with pytest.raises(CodecError):
         exchange.response(produce_response(9, {"orders": {0: 1}})[:-3])
@@ -213,7 +213,7 @@ def test_an_answer_that_cannot_be_read_is_told_as_an_error(judged: bool) -> None
 
 @FEWER
 @given(st.lists(st.tuples(st.sampled_from(["send", "answer", "lost"]), st.integers(0, 9)), max_size=30), st.data())
-def test_however_requests_answers_and_endings_follow_each_other_each_record_is_told_once(
+def test_each_record_is_acknowledged_once_in_any_order_of_requests_responses_and_endings(
     events: list[Event], data: st.DataObject
 ) -> None:
     interception, validation = Intercepting("Adds", "Listens"), Validating(*GUARDED, names=("orders",))
@@ -293,7 +293,7 @@ async def test_what_a_thread_reports_is_not_lost_with_the_connection(monkeypatch
     assert [error for _, error in adds.acknowledged] == [None] * 4
 
 
-async def test_few_acknowledgements_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_acknowledgements_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_stage, "MAX_INLINE_ACKNOWLEDGEMENTS", 3)
     interception = Intercepting("Adds")
     (adds,) = interception.interceptors

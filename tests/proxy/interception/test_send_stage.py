@@ -77,7 +77,7 @@ def test_the_broker_gets_what_the_interceptors_have_made_of_the_records_and_all_
 
 
 @each_version
-def test_a_request_that_no_interceptor_changes_is_the_very_same_bytes(version: int) -> None:
+def test_a_request_that_no_interceptor_changes_is_the_same_object(version: int) -> None:
     interception = Intercepting("Adds")
     frame = produce_request(version, {"orders": {0: batch("keep")}, "free": {0: batch("a")}})
     exchange = interception.produce(version)
@@ -92,7 +92,7 @@ def test_without_a_wanted_topic_no_response_is_wanted() -> None:
     assert not exchange.wants_response
 
 
-def test_policies_judge_what_the_client_sent_and_interceptors_see_what_they_let_pass() -> None:
+def test_policies_validate_the_clients_records_and_interceptors_see_the_accepted_ones() -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
     (adds,) = interception.interceptors
     exchange = interception.produce(validating=validation)
@@ -158,7 +158,7 @@ def test_a_header_that_announces_two_thousand_million_records_costs_nothing(acks
     assert len(interception.interceptors[0].acknowledged) < 100
 
 
-def test_a_batch_whose_header_is_all_that_was_read_is_told_of_by_its_count_however_small_it_is() -> None:
+def test_a_batch_with_only_its_header_read_is_acknowledged_by_its_count_however_small_it_is() -> None:
     interception = Intercepting("Listens")
     for ending in ("acks", "lost", "error"):
         exchange = interception.produce()

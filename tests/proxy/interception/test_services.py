@@ -7,7 +7,7 @@ from support.client import FakeClient
 from support.interception import NOW, Intercepting
 
 
-def test_interceptors_are_told_who_it_is() -> None:
+def test_the_context_names_the_client() -> None:
     services = Intercepting().services
     client = FakeClient(3, "app", "librdkafka 2.13", "User:alice")
     context = services.context(client, 9, group_id="g", member_id="m", group_instance_id="i", transactional_id="t")

@@ -42,9 +42,9 @@ def test_one_line_for_each_interceptor_hook_and_kind_of_failure_is_written_a_min
     assert {line["message"] for line in lines(caplog)} == {"interceptor failed"}
 
 
-@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
+@pytest.mark.parametrize(("level", "is_logged"), [("INFO", False), ("DEBUG", True)])
 def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
-    level: str, is_told: bool, caplog: pytest.LogCaptureFixture
+    level: str, is_logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level)
     secret = "4111" * 4
@@ -55,10 +55,10 @@ def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
     written = JsonLines().format(caplog.records[0])
     assert "ValueError" in written
     assert "test_stats.py" in written
-    assert (secret in written) is is_told
+    assert (secret in written) is is_logged
 
 
-def test_calls_that_are_slow_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_calls_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     seen = InterceptionStats(Clock())
     for _ in range(3):
         seen.slow("mine", "on_send", 0.1234567)
@@ -76,7 +76,7 @@ def test_a_disabled_interceptor_is_always_logged(caplog: pytest.LogCaptureFixtur
     ] * 2
 
 
-def test_batches_that_are_left_alone_are_counted_and_told_once_a_minute_for_each_reason(
+def test_skipped_batches_are_counted_and_logged_once_a_minute_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     seen = InterceptionStats(Clock())

@@ -72,7 +72,7 @@ def test_a_frame_whose_edit_changes_nothing_leaves_as_the_same_object() -> None:
     assert Frames(Reader().begin, HEADER).feed(chunk) is chunk
 
 
-def test_an_incomplete_header_is_held_back_until_it_can_be_judged() -> None:
+def test_an_incomplete_header_is_buffered_until_it_can_be_checked() -> None:
     reader = Reader()
     data = frame(0, b"body")
     assert reader.frames.feed(data[:5]) == b""

@@ -78,7 +78,7 @@ def test_a_line_too_short_for_a_request_is_called_by_its_name_once_the_client_ha
     assert dialogue.cause == "not_kafka"
 
 
-def test_a_client_that_leaves_without_a_word_is_not_called_anything() -> None:
+def test_a_client_that_disconnects_silently_is_not_diagnosed() -> None:
     dialogue = Dialogue()
     dialogue.session.client_ended()
     dialogue.session.broker_ended()
@@ -148,7 +148,7 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_session() -> Non
     assert dialogue.to_client == b""
 
 
-def test_a_client_cannot_pile_up_answers_of_the_sidecars_own_behind_one_of_the_brokers() -> None:
+def test_queued_local_responses_after_one_of_the_broker_are_bounded() -> None:
     too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
     size = Dialogue().client(GOOD + too_new).session.due
     dialogue = Dialogue().client(GOOD + too_new * -(-MAX_QUEUED_LOCAL_BYTES // size))

@@ -189,7 +189,7 @@ async def test_reading_goes_on_only_when_every_reason_to_pause_is_gone(wire: Wir
 
 
 @pytest.mark.parametrize(("leaver", "cause"), [("client", "client_closed"), ("broker", "broker_closed")])
-async def test_when_one_side_leaves_the_other_is_closed_and_the_end_told_once(
+async def test_when_one_side_disconnects_the_other_is_closed_and_the_end_reported_once(
     wire: Wire, leaver: str, cause: str
 ) -> None:
     broker = wire.broker_comes()
@@ -201,7 +201,7 @@ async def test_when_one_side_leaves_the_other_is_closed_and_the_end_told_once(
     assert wire.causes == [cause]
 
 
-async def test_the_reason_for_a_lost_connection_is_told(wire: Wire) -> None:
+async def test_the_reason_for_a_lost_connection_is_reported(wire: Wire) -> None:
     wire.broker_comes().lose(ConnectionResetError(104, "Connection reset by peer"))
     wire.client.lose()
     assert wire.observer.endings == [
@@ -220,7 +220,9 @@ async def test_a_session_that_wants_to_end_ends_both_sides_and_nothing_more_pass
     assert wire.causes == ["unsupported_api"]
 
 
-async def test_a_session_that_ends_in_its_first_bytes_is_told_though_they_came_before_the_broker(wire: Wire) -> None:
+async def test_a_session_that_ends_in_bytes_from_before_the_broker_is_reported(
+    wire: Wire,
+) -> None:
     wire.client_says(b"GET / HTTP/1.1\r\n\r\n")
     broker = wire.broker_comes()
     assert broker.written == []
@@ -237,7 +239,7 @@ async def test_a_client_that_leaves_while_the_broker_is_dialled_ends_the_diallin
     assert wire.causes == ["client_closed"]
 
 
-async def test_a_broker_that_comes_too_late_is_closed_and_the_end_told_once(wire: Wire) -> None:
+async def test_a_broker_that_connects_too_late_is_closed_and_the_end_reported_once(wire: Wire) -> None:
     """The dial may have made its connection just before it was cancelled."""
     wire.client.lose()
     broker = wire.broker_comes()

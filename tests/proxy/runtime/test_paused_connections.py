@@ -1,4 +1,4 @@
-"""A direction that stands still: its peer is not read, the other direction goes on, and no task is left behind."""
+"""A paused direction: its peer is not read, the other direction continues, and no task is leaked."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ async def test_with_acks_0_what_is_left_reaches_the_broker_and_the_connection_en
         assert HEARTBEAT not in [sent.frame for sent in broker.requests]
 
 
-async def test_what_is_sent_before_there_is_a_broker_is_judged_too() -> None:
+async def test_requests_sent_before_the_broker_is_connected_are_validated_too() -> None:
     async with guarded() as (broker, server, _, policy):
         policy.gate.set()
         for _ in range(20):

@@ -81,7 +81,7 @@ async def test_nothing_of_aiokafka_itself_changes() -> None:
 
 
 def test_aiokafka_still_connects_where_it_is_changed() -> None:
-    """With another release it may connect elsewhere: then the address would be ignored without a word."""
+    """With another release it may connect elsewhere: then the address would be ignored silently."""
     calling = {
         name
         for name, method in vars(AIOKafkaClient).items()

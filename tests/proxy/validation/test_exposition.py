@@ -1,4 +1,4 @@
-"""The figures about validation on /metrics."""
+"""The metrics of validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies wait for is fetched once for all that wait, and not for ever."""
+"""Fetches of policies: once for all that wait, with a time limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_one_that_waits_can_leave_without_the_others() -> None:
     assert policy.known == {"a"}
 
 
-async def test_a_fetch_that_fails_or_never_ends_is_told_and_raises_nothing(
+async def test_a_fetch_that_fails_or_never_ends_is_logged_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(policy_fetches, "MAX_FETCH_S", 0.02)

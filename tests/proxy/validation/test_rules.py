@@ -103,7 +103,7 @@ def test_rules_are_empty_where_no_topic_can_have_a_policy() -> None:
     assert not configured().are_empty
 
 
-def test_policies_are_closed_once_nobody_judges_by_them_any_more() -> None:
+def test_policies_are_closed_once_they_are_no_longer_used() -> None:
     made, policy = rules()
     in_use = made
     del made

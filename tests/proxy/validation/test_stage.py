@@ -1,4 +1,4 @@
-"""The way of a Produce request: what the broker gets, what the client gets, in every version. kio is the validation."""
+"""A validated Produce request: what the broker gets, what the client gets, in every version. kio is the reference."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_policy_that_fails_refuses_the_batch_with_a_server_error() -> None:
     assert partition.record_errors == ()
 
 
-def test_a_policy_that_fails_lets_pass_where_the_operator_wants_that() -> None:
+def test_a_policy_that_fails_open_accepts_the_records() -> None:
     validation = validating(fail_open=True)
     frame, exchange = produce_request(9, {"orders": {0: batch("good", "bug")}}), validation.exchange(9)
     assert exchange.request(frame) is frame
@@ -250,7 +250,7 @@ def test_a_large_batch_of_an_unknown_codec_is_rejected_at_once(codec: int) -> No
 
 
 @given(st.binary(max_size=300), st.sampled_from(VERSIONS))
-def test_any_bytes_behind_a_header_raise_codec_errors_only(body: bytes, version: int) -> None:
+def test_any_bytes_after_a_header_raise_codec_errors_only(body: bytes, version: int) -> None:
     head = produce_request(version, {})[4:17] + (b"\0" if version >= 9 else b"")
     frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
     _endure(validating(), version, frame)

@@ -93,7 +93,7 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
     assert (last["detail"], last["client_id"], last["rejected_records"]) == ("ends too early", "app", 1)
 
 
-def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_policy_is_counted_and_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     seen = ValidationStats(Clock())
     for enforced in (True, True, False):
         seen.failed(ORDERS, PolicyFailedError("json", RuntimeError("a bug")), enforced)
@@ -106,9 +106,9 @@ def test_a_policy_that_fails_is_counted_and_told_with_its_traceback(caplog: pyte
     assert lines(caplog)[0]["exc_info"][0] is RuntimeError
 
 
-@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
+@pytest.mark.parametrize(("level", "is_logged"), [("INFO", False), ("DEBUG", True)])
 def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
-    level: str, is_told: bool, caplog: pytest.LogCaptureFixture
+    level: str, is_logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(level)
     secret = "4111" * 4
@@ -119,7 +119,7 @@ def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
     written = JsonLines().format(caplog.records[0])
     assert "ValueError" in written
     assert "test_stats.py" in written
-    assert (secret in written) is is_told
+    assert (secret in written) is is_logged
 
 
 def test_invalid_batches_are_counted_without_a_policy() -> None:

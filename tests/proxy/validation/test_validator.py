@@ -1,4 +1,4 @@
-"""Which Produce requests have to be judged at all, and by which rules."""
+"""Which Produce requests are validated, and by which rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def begun(validator: Validator, version: int, frame: bytes, end: int | None = No
 
 
 @each_version
-def test_a_request_for_one_topic_without_a_policy_is_not_taken_in_hand(version: int) -> None:
+def test_no_exchange_begins_for_a_request_of_one_topic_without_a_policy(version: int) -> None:
     validator = started()
     assert begun(validator, version, produce_request(version, {"free": {0: GOOD, 1: GOOD}})) is None
     assert begun(validator, version, produce_request(version, {"orders": {0: GOOD}})) is not None
@@ -55,7 +55,7 @@ def test_a_request_for_one_topic_without_a_policy_is_not_taken_in_hand(version: 
 
 
 @each_version
-def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
+def test_an_exchange_begins_if_the_topics_are_not_known_yet(version: int) -> None:
     validator, frame = started(), produce_request(version, {"free": {0: GOOD}})
     here = produce_request(version, {}).index(b"tx") + 8  # what a session waits for: up to the acks
     taken = [at for at in range(here, len(frame)) if begun(validator, version, frame, at) is not None]
@@ -63,12 +63,12 @@ def test_what_cannot_be_told_yet_is_taken_in_hand(version: int) -> None:
     assert len(taken) < 40
 
 
-def test_an_id_that_is_not_known_is_taken_in_hand() -> None:
+def test_an_exchange_begins_for_an_unknown_id() -> None:
     assert begun(started(), FIRST_WITH_IDS, produce_request(FIRST_WITH_IDS, {"who": {0: GOOD}})) is not None
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_versions_of_old_clients_are_told_why_they_are_not_served_where_records_are_validated(version: int) -> None:
+def test_old_versions_end_with_the_reason_if_records_are_validated(version: int) -> None:
     frame = b"\0\0\0\x1d\0\0" + version.to_bytes(2, "big") + bytes(4) + b"\0\0" + b"\0\1" + bytes(4)
     frame += b"\0\0\0\1\0\6orders\0\0\0\0"
     exchange = begun(started(), version, (len(frame) - 4).to_bytes(4, "big") + frame[4:])
@@ -158,7 +158,7 @@ def test_rules_that_are_wrong_are_refused_and_the_old_ones_stay() -> None:
     assert validator.rules is before
 
 
-def test_a_request_that_has_begun_is_judged_by_the_rules_of_its_beginning() -> None:
+def test_a_request_that_has_begun_is_validated_by_the_rules_at_its_beginning() -> None:
     validator = started()
     old = Stub.opened[-1]
     frame = produce_request(9, {"orders": {0: batch("bad")}})

@@ -98,7 +98,7 @@ def test_what_is_needed_is_said_as_plain_values() -> None:
     assert exchange.answer() == produce_request(FIRST_WITH_IDS, topics)
 
 
-async def test_what_a_policy_waits_for_is_fetched_and_the_batch_judged_again() -> None:
+async def test_what_a_policy_waits_for_is_fetched_and_the_batch_validated_again() -> None:
     validation = validating()
     _, step = await validation.finished(9, {"orders": {0: batch("ask a", "bad", "ask b"), 1: batch("ask a")}})
     assert validation.policy.asked == [b"a", b"b"]
@@ -116,14 +116,14 @@ async def test_what_cannot_be_fetched_is_the_policys_failure(key: str) -> None:
     assert validation.stats.failures == {("stub", "enforce"): 1}
 
 
-async def test_what_cannot_be_fetched_lets_pass_where_the_operator_wants_that() -> None:
+async def test_a_failed_fetch_accepts_the_records_if_the_policy_fails_open() -> None:
     validation = validating(fail_open=True)
     _, step = await validation.finished(9, {"orders": {0: batch("ask unavailable")}})
     assert step == produce_request(9, {"orders": {0: batch("ask unavailable")}})
 
 
 @pytest.mark.parametrize(("codec", "large"), list(MIN_OFFLOADED_BYTES.items()))
-async def test_large_batches_are_judged_in_a_thread(codec: int, large: int) -> None:
+async def test_large_batches_are_validated_in_a_thread(codec: int, large: int) -> None:
     validation = validating(limit=100 << 20)
     for size, elsewhere in ((large // 2, False), (large * 3 // 2, True)):
         records = batch("good", b64encode(Random(1).randbytes(size)).decode()[:size], "bad", codec=codec)
@@ -133,7 +133,7 @@ async def test_large_batches_are_judged_in_a_thread(codec: int, large: int) -> N
         assert (threading.get_ident() not in validation.policy.threads) is elsewhere
 
 
-async def test_a_small_batch_that_inflates_to_much_is_judged_in_a_thread() -> None:
+async def test_a_small_batch_that_inflates_to_much_is_validated_in_a_thread() -> None:
     validation = validating(limit=100 << 20)
     _, step = validation.validated(9, {"orders": {0: batch("x" * (MAX_INLINE_BYTES - 100), codec=4)}})
     assert isinstance(step, bytes)
@@ -144,7 +144,7 @@ async def test_a_small_batch_that_inflates_to_much_is_judged_in_a_thread() -> No
 
 
 @pytest.mark.parametrize(("records", "waits"), [(1000, 0), (1001, 1)])
-async def test_many_records_for_a_policy_that_judges_one_by_one_are_judged_in_a_thread(
+async def test_many_records_for_a_policy_that_validates_one_by_one_are_validated_in_a_thread(
     records: int, waits: int
 ) -> None:
     validation = validating()
@@ -160,7 +160,7 @@ async def test_other_connections_may_have_a_turn_before_each_batch() -> None:
     assert [exchange.request(frame), exchange.answer(), exchange.answer()] == [TURN, TURN, frame]
 
 
-async def test_a_large_batch_of_which_only_the_header_is_needed_is_judged_at_once() -> None:
+async def test_a_large_batch_of_which_only_the_header_is_needed_is_validated_at_once() -> None:
     validation = validating(TopicRule("orders", "headers:never", "enforce", 100))
     _, step = validation.validated(9, {"orders": {0: batch("x" * (2 << 20))}})
     assert isinstance(step, Respond)
