@@ -1,4 +1,4 @@
-"""Producer interceptors that edit what a test says, or remember what they are notified of."""
+"""Producer interceptors that edit records as a test needs, or record their notifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Edit = Callable[[ProducerRecord], Any]
 
 
 class Edits(ProducerInterceptor):
-    """Does with each record what it is told to, and remembers the values that it saw."""
+    """Edits each record with ``edit``, and records the values that it saw."""
 
     def __init__(self, edit: Edit = lambda record: record) -> None:
         self.edit, self.seen = edit, list[bytes | None]()
