@@ -1,7 +1,7 @@
-"""What well-formed JSON may hold all the same that readers do not agree about: a key twice, numbers too big.
+"""Contents of well-formed JSON that parsers treat differently: duplicate keys, numbers beyond a double.
 
-Both questions are for texts that `syntax.fault` has passed. They cost some twenty times what it does, because they
-read keys and numbers.
+Both functions are for texts in which `syntax.find_fault` has found none. They take about twenty times as long, because
+they parse keys and numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from math import isinf
 from typing import Any
 
-_EXACT = 2**53 - 1  # the largest integer that a double, and so every reader, keeps (RFC 8259 section 6)
+_EXACT = 2**53 - 1  # the largest integer that every parser keeps (RFC 8259 section 6)
 
 
 class _DuplicateKeyError(Exception):
@@ -26,7 +26,7 @@ _KEYS = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str
 
 
 def has_duplicate_key(text: bytes) -> bool:
-    """Whether an object has a key twice, however it is escaped. Readers keep the last, the first or refuse."""
+    """Whether an object has a duplicate key, however it is escaped. Parsers keep the last, the first, or fail."""
     try:
         _KEYS.decode(text.decode())
     except _DuplicateKeyError:
@@ -35,7 +35,7 @@ def has_duplicate_key(text: bytes) -> bool:
 
 
 def has_big_number(text: bytes) -> bool:
-    """Whether there is a number that readers with doubles cannot keep.
+    """Whether there is a number that a double cannot hold.
 
     An integer, written without fraction and exponent, beyond 2**53 - 1; or any number that is infinite as a double.
     """

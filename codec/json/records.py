@@ -1,4 +1,4 @@
-"""Which records of a batch are not JSON: `syntax` over all of them in one call, without a value cut out.
+"""Finds the records of a batch that are not JSON, in one call and without copying values.
 
 This file runs as it is and compiled (records.pxd holds the C types).
 """
@@ -22,10 +22,10 @@ else:
 def find_not_json(
     records: Records, of_key: bool, max_depth: int, nulls: bool = True, max_results: int = sys.maxsize
 ) -> list[tuple[int, str | None]]:
-    """The indexes of the records whose value, or key, is not one well-formed JSON text.
+    """The indexes of the records whose value, or key, is not one well-formed JSON text, at most ``max_results``.
 
-    Each with the reason as `syntax.fault` tells it, or None where the value, or key, is null, if ``nulls`` are
-    wanted too. Of the first ``max_results``.
+    Each has the reason as from `syntax.find_fault`, or None if the value, or key, is null; these are included only with
+    ``nulls``.
     """
     found: list[tuple[int, str | None]] = []
     record = records._cursor()

@@ -61,13 +61,13 @@ cdef Py_ssize_t _after_key(const unsigned char* data, Py_ssize_t at, Py_ssize_t 
 cdef Py_ssize_t _after_string(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 @cython.locals(byte=int, known=bint, unit=Py_ssize_t, low=Py_ssize_t)
 cdef Py_ssize_t _after_escape(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-@cython.locals(byte=int, unit=Py_ssize_t, place=Py_ssize_t)
+@cython.locals(byte=int, unit=Py_ssize_t, index=Py_ssize_t)
 cdef Py_ssize_t _code_unit(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-@cython.locals(lead=int, size=int, second=int, lowest=int, highest=int, place=Py_ssize_t)
+@cython.locals(lead=int, size=int, second=int, lowest=int, highest=int, index=Py_ssize_t)
 cdef Py_ssize_t _after_character(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t _after_scalar(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, int byte) noexcept nogil
-@cython.locals(place=Py_ssize_t)
+@cython.locals(index=Py_ssize_t)
 cdef Py_ssize_t _after_word(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, const unsigned char* word, int size) noexcept nogil
 @cython.locals(start=Py_ssize_t, first=Py_ssize_t)
 cdef Py_ssize_t _after_number(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t _no_number(Py_ssize_t start, Py_ssize_t first, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t _bad_number(Py_ssize_t start, Py_ssize_t first, Py_ssize_t end) noexcept nogil

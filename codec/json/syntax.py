@@ -1,16 +1,16 @@
-"""Whether bytes are one well-formed JSON text, found without building a single object.
+"""Checks that bytes are one well-formed JSON text, without creating any object.
 
-Readers of JSON disagree at the edges, so this is the definition here: the grammar of RFC 8259, and
+JSON parsers disagree on edge cases. Here the definition is the grammar of RFC 8259, and
 
-* UTF-8 only and strictly: no overlong forms, no surrogates, nothing above U+10FFFF. A byte order mark is refused.
-* An escaped surrogate must be one of a pair: half of one (``\\ud800``) is no character, and many readers refuse it.
-* NaN and Infinity are no numbers. What is a number may have any size and precision (`contents.big_number`).
-* A key may stand twice in an object (`contents.duplicate_key`).
-* Whitespace is space, tab, line feed and carriage return. An empty text is refused.
-* Arrays and objects may be nested as deep as the caller says, at most `MAX_NESTING`.
+* UTF-8 only and strictly: no overlong forms, no surrogates, nothing above U+10FFFF. A byte order mark is rejected.
+* An escaped surrogate must be part of a pair: a lone one (``\\ud800``) is not a character, and many parsers reject it.
+* NaN and Infinity are rejected. Numbers may have any size and precision (`contents.has_big_number`).
+* Duplicate keys are accepted (`contents.has_duplicate_key`).
+* Whitespace is space, tab, line feed and carriage return. An empty text is rejected.
+* Arrays and objects may be nested up to the depth that the caller gives, at most `MAX_NESTING`.
 
-This file runs as it is and compiled: syntax.pxd holds the C types, and in C what the first lines here define.
-Positions that come back negative are failures: ``-(16 * position + reason)``.
+This file runs as it is and compiled: syntax.pxd holds the C types, and C versions of the first functions.
+A negative position is a failure: ``-(16 * position + reason)``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if not cython.compiled:
     _DIGITS = re.compile(rb"[0-9]*")
 
     def after_plain(data: bytes, at: int, end: int) -> int:
-        """Where the run of ASCII ends that stands for itself in a string."""
+        """The end of a run of ASCII characters that need no escape in a string."""
         return _PLAIN.match(data, at, end).end()  # type: ignore[union-attr]
 
     def after_digits(data: bytes, at: int, end: int) -> int:
@@ -44,8 +44,8 @@ _REASONS = (
     "empty",
     "ends too early",
     "unexpected character",
-    "a number that is none",
-    "a word that is not true, false or null",
+    "invalid number",
+    "expected true, false or null",
     "deeper than {max_depth}",
     "text after the end",
     "control character in a string",
@@ -58,18 +58,18 @@ _REASONS = (
 def find_fault(data: bytes, start: int, end: int, max_depth: int) -> str | None:
     """Why ``data[start:end]`` is not one well-formed JSON text, or None if it is.
 
-    The reason quotes nothing; its position counts bytes from ``start``: ``"bad escape at byte 17"``.
+    The reason quotes no contents; its position counts bytes from ``start``: ``"bad escape at byte 17"``.
 
     Raises:
-        ValueError: the range is not within the data, or ``max_depth`` not within 0 and `MAX_NESTING`.
+        ValueError: the range is outside the data, or ``max_depth`` outside 0 to `MAX_NESTING`.
     """
     if not (0 <= start <= end <= len(data) and 0 <= max_depth <= MAX_NESTING):
-        raise ValueError(f"no range of {len(data)} bytes, or no depth up to {MAX_NESTING}: {start}, {end}, {max_depth}")
+        raise ValueError(f"invalid range {start} to {end} of {len(data)} bytes, or depth {max_depth} of {MAX_NESTING}")
     return describe(scan(data, start, end, max_depth), start, max_depth)
 
 
 def describe(found: int, start: int, max_depth: int) -> str | None:
-    """The words for what `scan` found, None for 0."""
+    """The text for a failure code of `scan`, None for 0."""
     if found == 0:
         return None
     return f"{_REASONS[-found % 16].format(max_depth=max_depth)} at byte {-found // 16 - start}"
@@ -78,7 +78,7 @@ def describe(found: int, start: int, max_depth: int) -> str | None:
 def scan(data: bytes, start: int, end: int, max_depth: int) -> int:  # noqa: C901 - one loop: C keeps it in registers
     """`find_fault` for C callers: 0, or a failure code for `describe`. The range must be within the data."""
     if not cython.compiled:
-        closers = bytearray(_MAX_NESTING)  # of the arrays and objects that are open
+        closers = bytearray(_MAX_NESTING)  # of the open arrays and objects
     depth = 0
     at = _after_space(data, start, end)
     if at == end:
@@ -100,7 +100,7 @@ def scan(data: bytes, start: int, end: int, max_depth: int) -> int:  # noqa: C90
                 continue
         else:
             at = _after_scalar(data, at, end, byte)
-        while at >= 0:  # behind a value
+        while at >= 0:  # after a value
             at = _after_space(data, at, end)
             if at == end or depth == 0:
                 return _ended(at, end, depth)
@@ -130,7 +130,7 @@ def _after_space(data: bytes, at: int, end: int) -> int:
 
 
 def _after_comma(data: bytes, at: int, end: int, byte: int, closer: int) -> int:
-    """To where the next value of what ends with this closer must be."""
+    """The position where the next value of the array or object with this closer must be."""
     if byte != 0x2C:  # ,
         return _failed(_UNEXPECTED, at)
     at = _after_space(data, at + 1, end)
@@ -138,7 +138,7 @@ def _after_comma(data: bytes, at: int, end: int, byte: int, closer: int) -> int:
 
 
 def _after_key(data: bytes, at: int, end: int) -> int:
-    """From where a key must be to where its value must be."""
+    """From the position of a key to that of its value."""
     if at == end:
         return _failed(_ENDS_EARLY, at)
     if data[at] != 0x22:
@@ -155,7 +155,7 @@ def _after_key(data: bytes, at: int, end: int) -> int:
 
 
 def _after_string(data: bytes, at: int, end: int) -> int:
-    """From behind the opening quote to behind the closing one."""
+    """From the position after the opening quote to that after the closing one."""
     while True:
         at = after_plain(data, at, end)
         if at == end:
@@ -193,12 +193,12 @@ def _after_escape(data: bytes, at: int, end: int) -> int:
 
 
 def _code_unit(data: bytes, at: int, end: int) -> int:
-    r"""What the four digits of a ``\uXXXX`` at ``at`` say."""
+    r"""The value of the four digits of the ``\uXXXX`` at ``at``."""
     if end - at < 6:
         return _failed(_ENDS_EARLY, end)
     unit = 0
-    for place in range(at + 2, at + 6):
-        byte = data[place]
+    for index in range(at + 2, at + 6):
+        byte = data[index]
         if 0x30 <= byte <= 0x39:
             unit = unit * 16 + byte - 0x30
         elif 0x41 <= (byte & 0xDF) <= 0x46:  # A to F, a to f
@@ -209,7 +209,7 @@ def _code_unit(data: bytes, at: int, end: int) -> int:
 
 
 def _after_character(data: bytes, at: int, end: int) -> int:
-    """Behind one character of two to four bytes (RFC 3629 section 4)."""
+    """The position after one character of two to four bytes (RFC 3629 section 4)."""
     lead = data[at]
     if lead < 0xC2 or lead > 0xF4:
         return _failed(_NOT_UTF8, at)
@@ -221,14 +221,14 @@ def _after_character(data: bytes, at: int, end: int) -> int:
     highest = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
     if second < lowest or second > highest:
         return _failed(_NOT_UTF8, at)
-    for place in range(at + 2, at + size):
-        if data[place] & 0xC0 != 0x80:
+    for index in range(at + 2, at + size):
+        if data[index] & 0xC0 != 0x80:
             return _failed(_NOT_UTF8, at)
     return at + size
 
 
 def _after_scalar(data: bytes, at: int, end: int, byte: int) -> int:
-    """Behind a number, true, false or null that begins with this byte."""
+    """The position after a number, true, false or null that begins with this byte."""
     if byte == 0x2D or 0x30 <= byte <= 0x39:  # - 0 9
         return _after_number(data, at, end)
     if byte == 0x74:
@@ -241,10 +241,10 @@ def _after_scalar(data: bytes, at: int, end: int, byte: int) -> int:
 
 
 def _after_word(data: bytes, at: int, end: int, word: bytes, size: int) -> int:
-    for place in range(size):
-        if at + place == end:
+    for index in range(size):
+        if at + index == end:
             return _failed(_ENDS_EARLY, end)
-        if data[at + place] != word[place]:
+        if data[at + index] != word[index]:
             return _failed(_BAD_WORD, at)
     return at + size
 
@@ -254,21 +254,21 @@ def _after_number(data: bytes, at: int, end: int) -> int:
     first = at + 1 if data[at] == 0x2D else at
     at = after_digits(data, first, end)
     if at == first or (data[first] == 0x30 and at - first > 1):
-        return _no_number(start, first, end)
+        return _bad_number(start, first, end)
     if at < end and data[at] == 0x2E:  # .
         first = at + 1
         at = after_digits(data, first, end)
         if at == first:
-            return _no_number(start, first, end)
+            return _bad_number(start, first, end)
     if at < end and (data[at] | 0x20) == 0x65:  # e E
         first = at + 1
         if first < end and (data[first] == 0x2B or data[first] == 0x2D):  # + -
             first += 1
         at = after_digits(data, first, end)
         if at == first:
-            return _no_number(start, first, end)
+            return _bad_number(start, first, end)
     return at
 
 
-def _no_number(start: int, first: int, end: int) -> int:
+def _bad_number(start: int, first: int, end: int) -> int:
     return _failed(_ENDS_EARLY, end) if first == end else _failed(_BAD_NUMBER, start)

@@ -1,7 +1,7 @@
-"""Record batch v2 (KIP-98), all of it: cut a records field into batches, walk one lazily, change it, build one.
+"""Record batch v2 (KIP-98): split a records field into batches, read one lazily, edit it, build one.
 
-A batch is looked into no deeper than it is asked: its header costs nothing but 61 bytes, its records are inflated and
-walked once, and a record's key, value and headers are cut out when somebody reads them.
+Nothing is read before it is needed: a header takes 61 bytes, records are decompressed and checked once, and a record's
+key, value and headers are copied when they are read.
 """
 
 from kafka_sidecar.codec.records.batch import Batch, batches

@@ -1,4 +1,4 @@
-"""A records field cut into batches.
+"""A records field split into batches.
 
 This file runs as it is and compiled (batch.pxd holds the C types).
 """
@@ -45,7 +45,7 @@ _LENGTH_FROM, _MAGIC, _HEADER_SIZE = LENGTH_FROM, NEWEST_MAGIC, BATCH_HEADER_SIZ
 
 
 class Batch:
-    """One batch, unopened. Of those older than magic 2 only ``data``, ``magic`` and `crc_is_right` are to be had."""
+    """One batch, not decompressed. Batches older than magic 2 have only ``data``, ``magic`` and `crc_is_right`."""
 
     __slots__ = ("_header", "data", "magic")
 
@@ -61,21 +61,21 @@ class Batch:
             CodecError: the batch is older than magic 2.
         """
         if self._header is None:
-            raise CodecError(f"a batch of magic {self.magic} is not looked into")
+            raise CodecError(f"unsupported magic {self.magic} of a record batch, expected {NEWEST_MAGIC}")
         return self._header
 
     def crc_is_right(self) -> bool:
-        """Whether the checksum, CRC-32C from the attributes on (before magic 2: CRC-32), fits the bytes."""
+        """Whether the checksum is right: CRC-32C from the attributes on, before magic 2 CRC-32."""
         if self._header is None:
             return zlib.crc32(self.data[OLD_CRC_AT + 4 :]) == int.from_bytes(self.data[OLD_CRC_AT:][:4], "big")
         return crc32c(self.data[ATTRIBUTES_AT:]) == self._header.crc
 
     def records(self, limit: int = MAX_RECORDS_BYTES) -> Records:
-        """Inflate the records and check every length in them. The checksum is not looked at.
+        """Decompress the records and check every length in them. The checksum is not checked.
 
         Raises:
-            BatchTooLargeError: they are more than ``limit`` bytes.
-            CodecError: what is there is not what the header announces, or the batch is older than magic 2.
+            BatchTooLargeError: they have more than ``limit`` bytes.
+            CodecError: they are not what the header announces, or the batch is older than magic 2.
         """
         header = self._header or self.header
         attributes = header.attributes
@@ -90,12 +90,11 @@ class Batch:
 def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Batch]:
     """The batches of a records field, in order.
 
-    A broker cuts what it sends at the size that a Fetch asked for: with ``may_end_early`` a last batch that is not
-    all there is left out.
+    A broker truncates a Fetch response at the requested size: ``may_end_early`` ignores an incomplete last batch.
 
     Raises:
-        CodecError: a length cannot be, or there is no such format.
-        TruncatedError: the last batch is not all there.
+        CodecError: an invalid length or magic.
+        TruncatedError: the last batch is incomplete.
     """
     view = memoryview(data)
     found = []
@@ -103,12 +102,12 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
     while at < end:
         header = header_at(view, at)
         if header is not None:
-            magic, size, smallest = _MAGIC, _LENGTH_FROM + header.length, _HEADER_SIZE
+            magic, size, min_size = _MAGIC, _LENGTH_FROM + header.length, _HEADER_SIZE
         else:
             magic, size = _measure(view, at, end)
-            smallest = MIN_BATCH_BYTES[magic]
-        if size < smallest:
-            raise CodecError(f"a batch of magic {magic} has {size} bytes, at least {smallest} are needed")
+            min_size = MIN_BATCH_BYTES[magic]
+        if size < min_size:
+            raise CodecError(f"a batch of magic {magic} has {size} bytes, expected at least {min_size}")
         if size > end - at:
             if may_end_early:
                 break
@@ -119,7 +118,7 @@ def batches(data: bytes | memoryview, *, may_end_early: bool = False) -> list[Ba
 
 
 def _batch(data: memoryview, magic: int, header: BatchHeader | None) -> Batch:
-    """A batch, made without the detour by ``__init__``."""
+    """A batch, created without a constructor, which would take longer than reading the header."""
     batch = Batch.__new__(Batch)
     batch.data = data
     batch.magic = magic
@@ -128,10 +127,10 @@ def _batch(data: memoryview, magic: int, header: BatchHeader | None) -> Batch:
 
 
 def _measure(view: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Magic and bytes of a batch that is older or cut off; more bytes than there are where the magic is."""
+    """Magic and size of an old or incomplete batch. Without the byte of the magic, the size is that of a header."""
     if end - at <= MAGIC_AT:
         return NEWEST_MAGIC, BATCH_HEADER_SIZE
     magic = view[at + MAGIC_AT]
     if magic not in MIN_BATCH_BYTES:
-        raise CodecError(f"a record batch has magic {magic}")
+        raise CodecError(f"unknown magic {magic} of a record batch")
     return magic, LENGTH_FROM + LENGTH.unpack_from(view, at + LENGTH_AT)[0]

@@ -1,4 +1,4 @@
-"""What a batch says about itself before it is opened: the 61 bytes before its records.
+"""The 61 bytes of a batch before its records.
 
 This file runs as it is and compiled (batch_header.pxd holds the C types).
 """
@@ -18,7 +18,7 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
 
 # baseOffset: int64
-# batchLength: int32          counted from here
+# batchLength: int32          of all that follows
 # partitionLeaderEpoch: int32
 # magic: int8
 # crc: uint32                 of all that follows
@@ -29,11 +29,11 @@ if cython.compiled:
 # producerId: int64
 # producerEpoch: int16
 # baseSequence: int32
-# records: int32 count, then the records, compressed as one where they are
+# records: int32 count, then the records, all compressed together if they are
 HEADER = struct.Struct(">qiibIhiqqqhii")
 BATCH_HEADER_SIZE = HEADER.size  # bytes
 LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT = 8, 16, 17, 21, 57
-LENGTH_FROM = 12  # batchLength counts what comes after itself
+LENGTH_FROM = 12  # batchLength counts the bytes after itself
 NEWEST_MAGIC = 2
 CODEC_BITS = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
@@ -65,12 +65,12 @@ class BatchHeader:
 
     @property
     def codec(self) -> int:
-        """0 to 4 as in `Codec`; more is no codec."""
+        """0 to 4 as in `Codec`; 5 to 7 are invalid."""
         return self.attributes & CODEC_BITS
 
     @property
     def has_log_append_time(self) -> bool:
-        """The broker has set the time of all records: it is ``max_timestamp`` (KIP-32)."""
+        """Whether the broker has set the timestamp of all records, to ``max_timestamp`` (KIP-32)."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -79,7 +79,7 @@ class BatchHeader:
 
     @property
     def is_control(self) -> bool:
-        """Holds a transaction's or the broker's own mark, not records of an application."""
+        """Whether it holds a control record, such as the marker of a transaction, not records of an application."""
         return bool(self.attributes & CONTROL)
 
     def fields(self) -> dict[str, int]:
@@ -103,15 +103,15 @@ class BatchHeader:
 
 
 def header_at(view: memoryview, at: int) -> BatchHeader | None:
-    """The header of the batch at ``at``; None where it is older than magic 2, or not all here.
+    """The header of the batch at ``at``; None if the batch is older than magic 2, or its header is incomplete.
 
     Raises:
-        BufferError: the view is not one of contiguous bytes.
+        BufferError: the view is not contiguous, or not of bytes.
     """
     if cython.compiled:
         buffer = PyMemoryView_GET_BUFFER(view)
         if buffer.itemsize != 1 or not PyBuffer_IsContiguous(buffer, b"C"):
-            raise BufferError("batches are read from contiguous bytes")
+            raise BufferError("expected contiguous bytes")
         if at < 0 or at > buffer.len - _SIZE:
             return None
         data = cython.cast(cython.pointer(cython.uchar), buffer.buf) + at
@@ -147,7 +147,7 @@ if cython.compiled:
         return header
 
     def _integer(data: Any, size: int) -> int:
-        """A signed integer; those of an unsigned field lose no bits by it."""
+        """A signed integer; an unsigned field keeps its bits."""
         value: int = data[0]
         if value > 127:
             value -= 256

@@ -1,7 +1,7 @@
-"""The one pass over the records of a batch that everything else trusts: every length is checked.
+"""Checks every length in the records of a batch, once, so that other code need not.
 
-This file runs as it is and compiled (check.pxd holds the C types). It reads a varint's first byte where it stands,
-because a call for each would double the time of the uncompiled walk.
+This file runs as it is and compiled (check.pxd holds the C types). The first byte of each varint is read inline: a call
+for each would double the time of the uncompiled code.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kafka_sidecar.codec.errors import CodecError, TruncatedError
 #   keyLength: varint, key      UTF-8
 #   valueLength: varint, value  -1: null
 #
-# A varint is zigzag coded: here "raw" is what it was before that is undone, so an odd one is negative, 1 is -1.
+# Varints are zigzag encoded: "raw" is the value before decoding, so an odd one is negative, and 1 is -1.
 NULL = 1
 MIN_RECORD_BYTES = 7  # seven fields of one byte
 
 
 def check(data: bytes, count: int) -> None:
-    """See that ``data`` is exactly ``count`` records and that all lengths in it fit.
+    """Check that ``data`` is exactly ``count`` well-formed records.
 
     Raises:
-        CodecError: they do not.
+        CodecError: it is not.
     """
     at = 0
     if count < 0 or count > len(data) // MIN_RECORD_BYTES:
-        raise CodecError(f"{count} records announced in {len(data)} bytes")
+        raise CodecError(f"invalid number of records {count} for {len(data)} bytes")
     try:
         for index in range(count):
             at = _record_end(data, at, index)
@@ -42,9 +42,9 @@ def check(data: bytes, count: int) -> None:
 
 
 def _record_end(data: bytes, at: int, index: int) -> int:
-    """Where the record at ``at`` ends; IndexError where the data do before it.
+    """The end of the record at ``at``; IndexError if the data end before it.
 
-    A position only grows: if the last one is where the record ends, all fields lay inside.
+    Positions only grow: if the last one is the end of the record, all fields are inside it.
     """
     raw = data[at]
     at += 1
@@ -68,7 +68,7 @@ def _record_end(data: bytes, at: int, index: int) -> int:
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1 and raw != NULL:
-            raise _bad(index, "its key or value has no length that can be")
+            raise _bad(index, "invalid length of its key or value")
         at += raw >> 1
     raw = data[at]
     at += 1
@@ -79,25 +79,25 @@ def _record_end(data: bytes, at: int, index: int) -> int:
 
 
 def _headers_end(data: bytes, at: int, raw: int, index: int) -> int:
-    """Where the headers end; ``raw`` is the first byte of their count, ``at`` the position after it."""
+    """The end of the headers; ``raw`` is the first byte of their count, ``at`` the position after it."""
     if raw > 127:
         raw, at = _longer(data, at, raw)
     if raw & 1:
-        raise _bad(index, "it has no number of headers that can be")
+        raise _bad(index, "invalid number of headers")
     for _ in range(raw >> 1):
         raw = data[at]
         at += 1
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1:
-            raise _bad(index, "the key of a header has no length that can be")
+            raise _bad(index, "invalid length of the key of a header")
         at += raw >> 1
         raw = data[at]
         at += 1
         if raw > 127:
             raw, at = _longer(data, at, raw)
         if raw & 1 and raw != NULL:
-            raise _bad(index, "the value of a header has no length that can be")
+            raise _bad(index, "invalid length of the value of a header")
         at += raw >> 1
     return at
 
@@ -109,7 +109,7 @@ def _bad(index: int, what: str) -> CodecError:
 def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
     """The rest of a varint after its ``first`` byte: its raw value and the position after it.
 
-    One that does not fit 32 bits is -1, a length that no place allows: an exception would have to be asked for
+    -1 if it does not fit 32 bits, which is an invalid length everywhere. An exception would have to be checked for
     after each call in C.
     """
     raw = first & 127

@@ -1,7 +1,7 @@
-"""The four ways in which record batches are compressed, each with a limit on what comes out.
+"""The four compression codecs of record batches, with a limit on decompressed bytes.
 
-What Java's client and broker read is read here: several gzip members and zstd frames behind each other, snappy with
-and without the framing of snappy-java (Xerial), lz4 frames with independent and with linked blocks.
+Everything that Java's client and broker can read is supported: several gzip members or zstd frames in sequence, snappy
+with and without the framing of snappy-java (Xerial), lz4 frames with independent and with linked blocks.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 XERIAL_BLOCK = 32 << 10
 LZ4_BLOCK = lz4.frame.BLOCKSIZE_MAX64KB
 ZSTD_LEVEL = 3
-ZSTD_BLOCK = 128 << 10  # a zstd block holds no more than that
+ZSTD_BLOCK = 128 << 10  # maximum size of a decompressed zstd block
 ZSTD_CHECKSUM_FLAG = 4
 ZSTD_RLE, ZSTD_RESERVED = 1, 3  # block types
 CHUNK = 1 << 20
 
 
 class BatchTooLargeError(CodecError):
-    """What a batch holds is larger than the limit."""
+    """The decompressed records are larger than the limit."""
 
 
 class DecompressionError(CodecError):
-    """What is there was not made by the codec that the batch names, or is not all there."""
+    """The records were not compressed with the codec that the batch names, or are truncated."""
 
 
 class Codec(IntEnum):
@@ -54,41 +54,41 @@ class Codec(IntEnum):
 
 
 def decompress(codec: int, data: memoryview, limit: int) -> bytes:
-    """What ``data`` inflates to.
+    """The decompressed ``data``.
 
     Raises:
-        BatchTooLargeError: that is more than ``limit`` bytes; no more than those were ever held.
-        DecompressionError: the bytes are not of this codec, or there is no such codec.
+        BatchTooLargeError: the result has more than ``limit`` bytes; decompression stops there.
+        DecompressionError: the data was not compressed with this codec, or the codec is unknown.
     """
-    decompress = _DECOMPRESS.get(codec)
-    if decompress is None:
-        raise DecompressionError(f"there is no compression codec {codec}")
+    function = _DECOMPRESS.get(codec)
+    if function is None:
+        raise DecompressionError(f"unknown compression codec {codec}")
     try:
-        return decompress(data, limit)
+        return function(data, limit)
     except _LIBRARY_ERRORS as error:
         raise DecompressionError(f"the batch cannot be decompressed as {Codec(codec).name.lower()}") from error
 
 
 def compress(codec: int, data: bytes, like: bytes | memoryview = b"") -> bytes:
-    """``data`` as Java's client would compress it.
+    """The compressed ``data``, as Java's client compresses it.
 
     Args:
-        like: what it takes the place of, compressed with the same codec: raw snappy stays raw, because some clients
-            write and read nothing else.
+        like: the compressed data that the result replaces. Raw snappy stays raw, because some clients write and read
+            only that.
 
     Raises:
-        CodecError: there is no such codec.
+        CodecError: the codec is unknown.
     """
     function = _COMPRESS.get(codec)
     if function is None:
-        raise CodecError(f"there is no compression codec {codec}")
+        raise CodecError(f"unknown compression codec {codec}")
     if function is _compress_snappy and like and like[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return bytes(cramjam.snappy.compress_raw(data))
     return function(data)
 
 
 def too_large_error(limit: int) -> BatchTooLargeError:
-    return BatchTooLargeError(f"the batch holds more than {limit} bytes")
+    return BatchTooLargeError(f"the batch has more than {limit} bytes when decompressed")
 
 
 def _copy(data: memoryview, limit: int) -> bytes:
@@ -118,7 +118,7 @@ def _decompress_lz4(data: memoryview, limit: int) -> bytes:
         context = _LZ4_CONTEXTS.pop()
     except IndexError:
         context = lz4.frame.create_decompression_context()
-    # The library allocates what it is allowed to fill: start near what records come to, go on in chunks.
+    # The library allocates the maximum length: begin with an estimate, continue in chunks.
     part, used, is_end = lz4.frame.decompress_chunk(context, data, max_length=min(4 * len(data) + 4096, limit + 1))
     parts, total = [part], len(part)
     while not is_end and total <= limit:
@@ -133,7 +133,7 @@ def _decompress_lz4(data: memoryview, limit: int) -> bytes:
         raise too_large_error(limit)
     if used < len(data):
         raise DecompressionError(f"{len(data) - used} bytes follow the lz4 frame")
-    _LZ4_CONTEXTS.append(context)  # not where anything was raised: it would go on inside that frame
+    _LZ4_CONTEXTS.append(context)  # not after an exception: the context would continue inside that frame
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -149,8 +149,8 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
-    """magic (8 bytes), version, compatible version, then int32 length and raw snappy, and so on; a stream may start
-    anew where a block could."""
+    """magic (8 bytes), version, compatible version, then blocks: int32 length, raw snappy. A new stream may begin in
+    place of a block."""
     at = 0
     while at < len(data):
         if data[at : at + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
@@ -167,7 +167,7 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _snappy_block(data: memoryview, left: int, limit: int) -> Any:
-    # The block says how long it will be, and the library believes it: look first.
+    # The library allocates the size that the block announces: check it first.
     size = cramjam.snappy.decompress_raw_len(data)
     if size > left:
         raise too_large_error(limit)
@@ -187,8 +187,7 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
-    """Each frame, and how many bytes it can hold at most (RFC 8878): its blocks are walked, so it is known to be
-    whole."""
+    """Each frame, and the maximum of its decompressed bytes (RFC 8878). Its blocks are walked, so it is complete."""
     at = 0
     while at < len(data) or not at:
         start = at
@@ -259,7 +258,7 @@ def _compress_snappy(data: bytes) -> bytes:
 
 
 def _compress_lz4(data: bytes) -> bytes:
-    # Java reads independent blocks only.
+    # Java reads only independent blocks.
     frame: bytes = lz4.frame.compress(data, block_size=LZ4_BLOCK, block_linked=False, store_size=False)
     return frame
 

@@ -8,7 +8,7 @@ cdef extern from "Python.h":
 
 cdef Py_ssize_t NULL, MAX_LENGTH_BYTES, MAX_LENGTHS_BYTES
 
-@cython.locals(size=Py_ssize_t, room=bytes)
+@cython.locals(size=Py_ssize_t, out=bytes)
 cdef Records _edit_headers(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)
 
 @cython.locals(size=Py_ssize_t)
@@ -20,20 +20,20 @@ cdef Py_ssize_t _size(value) except -1
     first=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t,
 )
 cdef Py_ssize_t _write_records(
-    bytes room, Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit
+    bytes out, Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit
 ) except -1
 
 @cython.locals(begin=Py_ssize_t, raw=Py_ssize_t, size=Py_ssize_t, left=Py_ssize_t, _=Py_ssize_t)
 cdef (Py_ssize_t, Py_ssize_t) _put_others(
-    bytes room, Py_ssize_t to, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, list without
+    bytes out, Py_ssize_t to, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, list without
 ) noexcept
 
 @cython.locals(name=bytes)
 cdef bint _is_among(list names, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
 
-cdef Py_ssize_t _put_header(bytes room, Py_ssize_t at, bytes key, bytes value) except -1
-cdef Py_ssize_t _put_varint(bytes room, Py_ssize_t at, Py_ssize_t raw) noexcept
-cdef Py_ssize_t _put_byte(bytes room, Py_ssize_t at, unsigned char byte) noexcept
-cdef Py_ssize_t _put(bytes room, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end) noexcept
-cdef bytes _room(Py_ssize_t size)
-cdef bytes _cut_off(bytes room, Py_ssize_t size)
+cdef Py_ssize_t _put_header(bytes out, Py_ssize_t at, bytes key, bytes value) except -1
+cdef Py_ssize_t _put_varint(bytes out, Py_ssize_t at, Py_ssize_t raw) noexcept
+cdef Py_ssize_t _put_byte(bytes out, Py_ssize_t at, unsigned char byte) noexcept
+cdef Py_ssize_t _put(bytes out, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end) noexcept
+cdef bytes _allocate(Py_ssize_t size)
+cdef bytes _truncate(bytes out, Py_ssize_t size)

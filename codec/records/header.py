@@ -33,7 +33,7 @@ class Header:
 
 
 def header_of(key: bytes, value: bytes | None) -> Header:
-    """A header, made without the detour by ``__init__``."""
+    """A header, created without the constructor."""
     header = Header.__new__(Header)
     header.key_bytes = key
     header.value = value

@@ -27,5 +27,5 @@ cdef (Py_ssize_t, Py_ssize_t) uvarint(bytes data, Py_ssize_t at) noexcept
 @cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, shift=int)
 cdef (long long, Py_ssize_t) varlong(bytes data, Py_ssize_t at) noexcept
 cdef Py_ssize_t _smaller(Py_ssize_t one, Py_ssize_t other) noexcept
-cdef bytes _cut(bytes data, Py_ssize_t start, Py_ssize_t end)
+cdef bytes _slice(bytes data, Py_ssize_t start, Py_ssize_t end)
 cdef bint matches_at(bytes name, bytes data, Py_ssize_t at) noexcept

@@ -1,8 +1,8 @@
 # cython: boundscheck=False
-"""One record, cut out of the inflated batch when somebody asks.
+"""One record of a decompressed batch, read lazily.
 
 This file runs as it is and compiled (record.pxd holds the C types): keep to integers, bytes and plain loops. The
-layout is in check.py. Whatever is read here has passed there, which is why bounds are not checked a second time.
+layout is in check.py. All records read here have been checked there, so bounds are not checked again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NULL = 1  # -1, zigzag coded
 
 
 class Record:
-    """One record, read only; what is not asked for is not cut out. `Records` makes these."""
+    """One record, read only. Its parts are copied when they are read. Created by `Records`."""
 
     __slots__ = (
         "_append_time", "_base_timestamp", "_begin", "_data", "_end", "_headers_at", "_index", "_key_at", "_key_size",
@@ -38,12 +38,12 @@ class Record:
 
     @property
     def index(self) -> int:
-        """Its place in the batch, from 0; KIP-467 tells clients about bad records by it."""
+        """The index in the batch, from 0; KIP-467 reports invalid records by it."""
         return self._index
 
     @property
     def attributes(self) -> int:
-        """Unused by Kafka so far."""
+        """Not used by Kafka so far."""
         return self._data[self._start]
 
     @property
@@ -54,15 +54,15 @@ class Record:
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970: the client's, or the broker's where the topic has log append time."""
+        """Milliseconds since 1970: the client's, or the broker's if the topic has log append time."""
         if self._append_time is not None:
             return self._append_time
         time = self._base_timestamp + self.timestamp_delta
-        return (time + 2**63) % 2**64 - 2**63  # consumers add in 64 bits: see what they see
+        return (time + 2**63) % 2**64 - 2**63  # overflows as it does in consumers, which add in 64 bits
 
     @property
     def offset_delta(self) -> int:
-        """The distance from the batch's base offset; those between may be gone (compaction)."""
+        """The difference to the batch's base offset; offsets in between may be missing (compaction)."""
         _, at = varlong(self._data, self._start + 1)
         value, _ = varlong(self._data, at)
         return value
@@ -76,14 +76,14 @@ class Record:
     @property
     def key(self) -> bytes | None:
         self._read()
-        return None if self._key_size < 0 else _cut(self._data, self._key_at, self._key_at + self._key_size)
+        return None if self._key_size < 0 else _slice(self._data, self._key_at, self._key_at + self._key_size)
 
     def key_prefix(self, size: int) -> bytes | None:
-        """The first ``size`` bytes of the key, or as many as there are; -1: all."""
+        """The first ``size`` bytes of the key, or all if it is shorter; -1: all."""
         self._read()
         if self._key_size < 0:
             return None
-        return _cut(self._data, self._key_at, self._key_at + _smaller(size, self._key_size))
+        return _slice(self._data, self._key_at, self._key_at + _smaller(size, self._key_size))
 
     @property
     def value_size(self) -> int:
@@ -94,18 +94,18 @@ class Record:
     @property
     def value(self) -> bytes | None:
         self._read()
-        return None if self._value_size < 0 else _cut(self._data, self._value_at, self._value_at + self._value_size)
+        return None if self._value_size < 0 else _slice(self._data, self._value_at, self._value_at + self._value_size)
 
     def value_prefix(self, size: int) -> bytes | None:
-        """The first ``size`` bytes of the value, or as many as there are; -1: all."""
+        """The first ``size`` bytes of the value, or all if it is shorter; -1: all."""
         self._read()
         if self._value_size < 0:
             return None
-        return _cut(self._data, self._value_at, self._value_at + _smaller(size, self._value_size))
+        return _slice(self._data, self._value_at, self._value_at + _smaller(size, self._value_size))
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """In the order in which they were added; one name may be there several times."""
+        """In the order in which they were added; a name may occur several times."""
         self._read()
         data = self._data
         raw, at = uvarint(data, self._headers_at)
@@ -113,25 +113,25 @@ class Record:
         for _ in range(raw >> 1):
             raw, at = uvarint(data, at)
             end = at + (raw >> 1)
-            key = _cut(data, at, end)
+            key = _slice(data, at, end)
             raw, at = uvarint(data, end)
             end = at + (raw >> 1)
-            found.append(header_of(key, None if raw == NULL else _cut(data, at, end)))
+            found.append(header_of(key, None if raw == NULL else _slice(data, at, end)))
             at = end
         return tuple(found)
 
     def header(self, name: str | bytes) -> Header | None:
-        """The last header of that name (KIP-82 ``lastHeader``), None where there is none."""
+        """The last header of that name (KIP-82 ``lastHeader``), None if there is none."""
         key: bytes = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
         at = self._find(key)
         if at < 0:
             return None
         raw, at = uvarint(self._data, at)
-        return header_of(key, None if raw == NULL else _cut(self._data, at, at + (raw >> 1)))
+        return header_of(key, None if raw == NULL else _slice(self._data, at, at + (raw >> 1)))
 
     def edges(self) -> tuple[int, int, int, int, int, int]:
-        """Where in the payload its length is, its attributes, the key's length, the value's length, the number of
-        headers, and where it ends. For those who change it and keep the rest byte for byte."""
+        """Positions in the payload of: its length, its attributes, the key's length, the value's length, the number of
+        headers, its end. For edits that keep all other bytes."""
         self._read()
         _, at = varlong(self._data, self._start + 1)
         _, keys_at = varlong(self._data, at)
@@ -139,7 +139,7 @@ class Record:
         return self._begin, self._start, keys_at, values_at, self._headers_at, self._end
 
     def _advance(self) -> None:
-        """Become the record behind this one."""
+        """Move to the next record."""
         self._begin = self._end
         raw, at = uvarint(self._data, self._begin)
         self._index += 1
@@ -148,7 +148,7 @@ class Record:
         self._headers_at = 0
 
     def _copy(self) -> Record:
-        """A record to give away, unread."""
+        """A copy for the caller, with nothing read yet."""
         record = Record.__new__(Record)
         record._append_time = self._append_time
         record._base_timestamp = self._base_timestamp
@@ -161,7 +161,7 @@ class Record:
         return record
 
     def _read(self) -> None:
-        """Find key, value and headers."""
+        """Find the positions of key, value and headers."""
         if self._headers_at:
             return
         data = self._data
@@ -180,7 +180,7 @@ class Record:
         self._headers_at = at + (raw >> 1)
 
     def _find(self, name: bytes) -> int:
-        """Where the value's length of the last header of that name is; -1: nowhere."""
+        """The position of the value's length of the last header of that name; -1: there is none."""
         self._read()
         data = self._data
         count, at = uvarint(data, self._headers_at)
@@ -199,7 +199,7 @@ class Record:
 
 
 def find_missing_header(data: bytes, count: int, name: bytes, max_results: int) -> list[int]:
-    """The indexes of the first ``max_results`` records among ``count`` that have no header of that name."""
+    """The indexes of the records without a header of that name, at most ``max_results`` of them."""
     found = []
     size = len(name)
     end = 0
@@ -231,7 +231,7 @@ def find_missing_header(data: bytes, count: int, name: bytes, max_results: int) 
 
 
 def uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint before its zigzag coding is undone, and the position after it."""
+    """A varint before zigzag decoding, and the position after it."""
     raw = data[at]
     at += 1
     if raw < 128:
@@ -248,7 +248,7 @@ def uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varlong(data: bytes, at: int) -> tuple[int, int]:
-    """A varlong's value and the position after it."""
+    """The value of a varlong, and the position after it."""
     raw = 0
     shift = 0
     byte = data[at]
@@ -262,7 +262,7 @@ def varlong(data: bytes, at: int) -> tuple[int, int]:
 
 
 def matches_at(name: bytes, data: bytes, at: int) -> bool:
-    """Whether ``name`` is at this place, where there are bytes enough."""
+    """Whether ``name`` is at this position; the data must have enough bytes after it."""
     if cython.compiled:
         one, other = cython.cast(cython.p_char, data) + at, cython.cast(cython.p_char, name)
         return bool(memcmp(one, other, len(name)) == 0)
@@ -270,11 +270,11 @@ def matches_at(name: bytes, data: bytes, at: int) -> bool:
 
 
 def _smaller(one: int, other: int) -> int:
-    """The smaller size, where a negative ``one`` means no limit."""
+    """The smaller size; a negative ``one`` means no limit."""
     return other if one < 0 or one > other else one
 
 
-def _cut(data: bytes, start: int, end: int) -> bytes:
-    if cython.compiled:  # a slice would make three objects to get one
+def _slice(data: bytes, start: int, end: int) -> bytes:
+    if cython.compiled:  # a slice would create three objects
         return PyBytes_FromStringAndSize(cython.cast(cython.p_char, data) + start, end - start)  # type: ignore[no-any-return]
     return data[start:end]

@@ -16,7 +16,7 @@ cdef class Records:
     @cython.locals(records=Records)
     cpdef Records _rewritten(self, bytes payload, Py_ssize_t count)
     @cython.locals(record=Record)
-    cdef _found_starts(self)
+    cdef _find_starts(self)
     @cython.locals(
         record=Record, base=cython.longlong, delta=cython.longlong, index=Py_ssize_t, _=Py_ssize_t, found=c_array
     )

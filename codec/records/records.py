@@ -1,4 +1,4 @@
-"""The records of one batch, and the loops over them that judge a whole batch in one call.
+"""The records of one batch, and loops over them that check a whole batch in one call.
 
 This file runs as it is and compiled (records.pxd holds the C types).
 """
@@ -23,10 +23,10 @@ else:
 
 
 class Records:
-    """The records of one batch, inflated and known to be well formed.
+    """The records of one batch, decompressed and checked.
 
     Raises:
-        CodecError: a length in ``payload`` cannot be, or there are not exactly ``count`` records.
+        CodecError: a length in ``payload`` is invalid, or it has not exactly ``count`` records.
     """
 
     __slots__ = ("_append_time", "_base_timestamp", "_count", "_starts", "payload")
@@ -52,9 +52,9 @@ class Records:
         if index < 0:
             index += self._count
         if not 0 <= index < self._count:
-            raise IndexError("no record has that index")
+            raise IndexError("record index out of range")
         if self._starts is None:
-            self._starts = self._found_starts()
+            self._starts = self._find_starts()
         record = self._cursor()
         record._index = index - 1
         record._end = self._starts[index]
@@ -62,7 +62,7 @@ class Records:
         return record
 
     def with_payload(self, payload: bytes, count: int = -1) -> Records:
-        """These records after an edit: others, or fewer, of the same batch; itself where nothing has changed."""
+        """The same batch's records after an edit, which may have dropped some; itself if nothing has changed."""
         if count < 0:
             count = self._count
         if payload is self.payload and count == self._count:
@@ -99,8 +99,8 @@ class Records:
     def larger_than(
         self, key: int = -1, value: int = -1, record: int = -1, max_results: int = sys.maxsize
     ) -> list[tuple[int, str]]:
-        """The indexes of the records that are over a limit, each with the first one it is over: ``"key"``,
-        ``"value"`` or ``"record"`` (key, value and headers as they are written). Limits are bytes; -1: none."""
+        """The indexes of the records that exceed a limit, each with the first limit that it exceeds: ``"key"``,
+        ``"value"`` or ``"record"`` (key, value and headers, encoded). Limits are in bytes; -1: none."""
         found = []
         one = self._cursor()
         for index in range(self._count):
@@ -117,7 +117,7 @@ class Records:
         return found
 
     def timestamps(self) -> array[int]:
-        """What `Record.timestamp` is, of all: ms since 1970."""
+        """The timestamps of all records, ms since 1970."""
         if self._append_time is not None:
             return array("q", (self._append_time,)) * self._count
         found = _zeros(self._count)
@@ -141,7 +141,7 @@ class Records:
         return keys, values
 
     def _cursor(self) -> Record:
-        """A record before the first."""
+        """A record positioned before the first one."""
         record = Record.__new__(Record)
         record._append_time = self._append_time
         record._base_timestamp = self._base_timestamp
@@ -150,7 +150,7 @@ class Records:
         record._end = 0
         return record
 
-    def _found_starts(self) -> array[int]:
+    def _find_starts(self) -> array[int]:
         starts = array("q")
         record = self._cursor()
         for _ in range(self._count):

@@ -1,4 +1,4 @@
-"""Batches written: one changed record by record, with all else as it was, and one from nothing."""
+"""Writes batches: edits records of one and keeps all other bytes, or builds a new one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
 
 
 class Keep(Enum):
-    """The one value that stands for "as it was", where None is a value."""
+    """The type of `KEEP`, which means "unchanged" where None is a value."""
 
     KEEP = "keep"
 
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to be written; without an ``offset_delta`` it is its place in the batch."""
+    """A record to write. The default of ``offset_delta`` is its index in the batch."""
 
     value: bytes | None
     key: bytes | None = None
@@ -64,10 +64,9 @@ class NewRecord:
 
 
 def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None]]) -> Records:
-    """The records with some of them changed, or left out (None): what is left out is a gap, as after compaction.
+    """The records with some of them changed, or dropped (None), which leaves a gap in the offsets, as compaction does.
 
-    ``changes`` come in the order of the records, and are not kept: they may be made on the way. Where there are none
-    these are the very records that came in.
+    ``changes`` are in the order of the records and may be a generator. Without any, the result is ``records`` itself.
     """
     payload, copied, left = records.payload, 0, len(records)
     parts: list[bytes] = []
@@ -87,9 +86,9 @@ def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None
 
 
 def reseal(batch: Batch, records: Records) -> bytes:
-    """The batch with these records in place of its own; everything else in its header stays.
+    """The batch with other records; length, count and checksum are updated, the rest of the header is kept.
 
-    Its last offset stays too where its last record is gone: consumers go on behind it (KAFKA-5443).
+    Also the last offset is kept if the last record is dropped: consumers continue after it (KAFKA-5443).
     """
     header = bytearray(batch.data[:BATCH_HEADER_SIZE])
     INT32.pack_into(header, COUNT_AT, len(records))
@@ -97,8 +96,8 @@ def reseal(batch: Batch, records: Records) -> bytes:
 
 
 def build_commit_marker(like: Batch, base_offset: int) -> bytes:
-    """A control batch without a transaction that stands for the offsets from ``base_offset`` to the last one of
-    ``like``, of which a consumer is shown nothing. Every client skips it and goes on behind it.
+    """A control batch, not of any transaction, for the offsets from ``base_offset`` to the last one of ``like``, all of
+    whose records are dropped. Every client skips it and continues after it.
     """
     header = like.header
     last = header.base_offset + header.last_offset_delta - base_offset
@@ -126,14 +125,14 @@ def build_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """A batch as a producer makes it. What is None follows from the records; ``attributes`` are the flags without
-    the codec, times are ms since 1970.
+    """A new batch. Defaults of None are computed from the records; ``attributes`` are the flags without the codec.
+    Times are ms since 1970.
 
     >>> build_batch([NewRecord(b"v")]).hex(" ", 8)[-25:]
     '00000001 0e00000001027600'
 
     Raises:
-        CodecError: there is no such codec.
+        CodecError: unknown codec.
     """
     new = list(records)
     deltas = [index if record.offset_delta is None else record.offset_delta for index, record in enumerate(new)]
@@ -150,11 +149,10 @@ def build_batch(
 
 
 def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
-    """Header and records as a batch: compressed as the header says and those ``before`` were, with the right length and
-    checksum."""
+    """Header and records as a batch: compressed as the header says and as ``before`` was, with length and checksum."""
     records = compress(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
     INT32.pack_into(header, LENGTH_AT, BATCH_HEADER_SIZE - LENGTH_FROM + len(records))
-    crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps: together they would have to be copied twice
+    crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps, which saves a copy
     UINT32.pack_into(header, CRC_AT, crc)
     return b"".join((header, records))
 

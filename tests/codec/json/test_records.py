@@ -35,7 +35,7 @@ def test_each_bad_value_is_told_with_its_index_its_reason_and_its_place_in_the_v
 
 def test_keys_are_looked_at_instead_where_that_is_asked_for() -> None:
     records = records_of(NewRecord(b"no", key=b"1"), NewRecord(b"1", key=b"no"), NewRecord(b"1"))
-    assert find_not_json(records, True, DEPTH) == [(1, "a word that is not true, false or null at byte 0"), (2, None)]
+    assert find_not_json(records, True, DEPTH) == [(1, "expected true, false or null at byte 0"), (2, None)]
 
 
 def test_a_value_is_not_completed_by_what_stands_behind_it() -> None:

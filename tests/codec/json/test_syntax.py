@@ -91,7 +91,7 @@ REFUSED = {
     "unexpected character at byte 5": [b'{"a" 1}', b'{"a":}', b'{"a":,}', b'{"a"::1}'],
     "unexpected character at byte 6": [b'{"a":1]', b'{"a":1:2}'],
     "unexpected character at byte 7": [b'{"a":1,}', b'{"a":1 "b":2}', b'{"a":1,2}', b'{"a":1,,}'],
-    "a number that is none at byte 0": [
+    "invalid number at byte 0": [
         b"-a",
         b"01",
         b"-01",
@@ -103,8 +103,8 @@ REFUSED = {
         b"-.5",
         b"-NaN",
     ],
-    "a number that is none at byte 1": [b"[-Infinity]", b"[1.]", b"[1e]", b"[-]", b"[012]"],
-    "a word that is not true, false or null at byte 0": [b"trUe", b"nul1", b"falsy", b"nan", b"fals ", b"nil"],
+    "invalid number at byte 1": [b"[-Infinity]", b"[1.]", b"[1e]", b"[-]", b"[012]"],
+    "expected true, false or null at byte 0": [b"trUe", b"nul1", b"falsy", b"nan", b"fals ", b"nil"],
     "text after the end at byte 1": [b"1\0", b"0x1", b"1_000", b"1,", b"1// no", b"0b1", b"1a"],
     "text after the end at byte 2": [b"1 1", b"{}{}", b"[]]", b'""""'],
     "text after the end at byte 4": [b"truee", b"null,"],

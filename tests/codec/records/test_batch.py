@@ -81,7 +81,7 @@ def test_records_larger_than_the_limit_are_refused() -> None:
 def test_a_codec_that_does_not_exist_is_refused(codec: int) -> None:
     (batch,) = batches(patched(ONE, 22, bytes((codec,))))
 
-    with pytest.raises(CodecError, match=f"no compression codec {codec}"):
+    with pytest.raises(CodecError, match=f"unknown compression codec {codec}"):
         batch.records()
 
 

@@ -41,14 +41,14 @@ def record(**changed: str) -> bytes:
         ({"timestamp_delta": "80" * 10 + "00"}, "64 bits"),
         ({"offset_delta": "8080808010"}, "32 bits"),
         ({"offset_delta": "808080808000"}, "32 bits"),
-        ({"key": "03"}, "key or value has no length"),  # -2
-        ({"value": "ffffffff0f"}, "key or value has no length"),
+        ({"key": "03"}, "invalid length of its key or value"),  # -2
+        ({"value": "ffffffff0f"}, "invalid length of its key or value"),
         ({"value": "feffffff0f"}, "end inside"),
-        ({"value": "808080808001"}, "key or value has no length"),
-        ({"headers": "01"}, "no number of headers"),
+        ({"value": "808080808001"}, "invalid length of its key or value"),
+        ({"headers": "01"}, "invalid number of headers"),
         ({"headers": "feffffff0f"}, "end inside"),  # 2^31 - 1 headers
-        ({"headers": "020100"}, "key of a header has no length"),
-        ({"headers": "020003"}, "value of a header has no length"),
+        ({"headers": "020100"}, "invalid length of the key of a header"),
+        ({"headers": "020003"}, "invalid length of the value of a header"),
         ({"headers": "0200"}, "end inside"),
     ],
     ids=str,

@@ -207,7 +207,7 @@ def test_a_new_headers_null_is_not_empty() -> None:
 
 @pytest.mark.parametrize("values", [[], [b"1"], [b"1", b"2", b"3"]])
 def test_there_is_one_value_for_each_record(values: list[bytes]) -> None:
-    with pytest.raises(CodecError, match=f"{len(values)} values of a header for 2 records"):
+    with pytest.raises(CodecError, match=f"{len(values)} header values for 2 records"):
         with_header_each(records_of([NewRecord(b"v")] * 2), b"a", values)
 
 
