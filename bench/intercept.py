@@ -48,8 +48,11 @@ class Reads(ConsumerInterceptor):
         return records
 """
 ADDED = "{type: add_header, topics: [%s], headers: {tenant: acme}}"
-OTHERS = (ADDED % "other-*", "{type: latency, topics: [other-*]}",
-          "{type: mask_fields, topics: [other-*], fields: [$.a]}")  # fmt: skip
+OTHERS = (
+    ADDED % "other-*",
+    "{type: latency, topics: [other-*]}",
+    "{type: mask_fields, topics: [other-*], fields: [$.a]}",
+)
 
 
 def settings(*entries: str) -> str:

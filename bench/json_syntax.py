@@ -122,18 +122,24 @@ def main() -> None:
     chance = random.Random(1)
     values = {size: [value(size, chance) for _ in range(max(16, VALUES_BYTES // size))] for size in SIZES}
     idle = {size: cpu_ns(len, values[size], seconds / 5) for size in SIZES}  # the loop and a call
-    print_table("one value", {
-        name: {size: max(1.0, cpu_ns(reader, values[size], seconds) - idle[size]) for size in SIZES}
-        for name, reader in readers()
-    })  # fmt: skip
+    print_table(
+        "one value",
+        {
+            name: {size: max(1.0, cpu_ns(reader, values[size], seconds) - idle[size]) for size in SIZES}
+            for name, reader in readers()
+        },
+    )
     held = {size: records_of(values[size]) for size in SIZES}
     checks: dict[str, Callable[[Records], object]] = {name: each_value(reader) for name, reader in readers()}
     if compiled.is_compiled(syntax.__name__):
         checks = {"json_syntax, all in one call": lambda records: find_not_json(records, False, DEPTH), **checks}
-    print_table("a record of a batch", {
-        name: {size: cpu_ns(check, held[size], seconds) * len(held[size]) / len(values[size]) for size in SIZES}
-        for name, check in checks.items()
-    })  # fmt: skip
+    print_table(
+        "a record of a batch",
+        {
+            name: {size: cpu_ns(check, held[size], seconds) * len(held[size]) / len(values[size]) for size in SIZES}
+            for name, check in checks.items()
+        },
+    )
 
 
 if __name__ == "__main__":

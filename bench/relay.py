@@ -55,8 +55,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
-    parser.add_argument("--profile", type=Path, metavar="FILE",
-                        help="instead: load kafka-sidecar under cProfile and write the profile")  # fmt: skip
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="instead: load kafka-sidecar under cProfile and write the profile"
+    )
     versions.add_arguments(parser)
     return parser.parse_args()
 

@@ -44,9 +44,13 @@ class Payments:
     def __init__(self, bootstrap_servers: str) -> None:
         self.results: dict[str, Counter[str]] = {kind: Counter() for kind, _, _ in KINDS}
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap_servers, "client.id": "demo-payments", "enable.idempotence": True,
-             "batch.num.messages": 1}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": "demo-payments",
+                "enable.idempotence": True,
+                "batch.num.messages": 1,
+            }
+        )
 
     def send(self) -> None:
         for _ in range(BATCHES):

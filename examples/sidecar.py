@@ -73,8 +73,10 @@ class Sidecar:
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*guard, sys.executable, "-m", "kafka_sidecar.proxy", "run", *flags],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
 
     def __enter__(self) -> Sidecar:
         return self

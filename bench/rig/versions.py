@@ -19,8 +19,12 @@ Renamed = Sequence[tuple[str, str]]  # settings: (name today, name in the other 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--before", type=_program, metavar="PROGRAM",
-                        help="compare with another version: the kafka-sidecar of its checkout")  # fmt: skip
+    parser.add_argument(
+        "--before",
+        type=_program,
+        metavar="PROGRAM",
+        help="compare with another version: the kafka-sidecar of its checkout",
+    )
     parser.add_argument("--renamed", nargs=2, action="append", default=[], metavar=("NEW", "OLD"),
                         help="a word of the configuration that the other version spells OLD; repeatable")  # fmt: skip
 

@@ -43,15 +43,22 @@ def test_every_step_is_measured_per_record() -> None:
 def test_ratios_are_taken_within_a_repetition() -> None:
     workload = bench.Workload(Codec.LZ4, 1000, 1 << 20, target=1.15, edit_target=1.25)
     runs = {
-        bench.ALONE: [100.0, 200.0, 400.0], bench.WHOLE: [110.0, 220.0, 500.0],
-        bench.WALK: [20.0, 20.0, 40.0], bench.POLICY: [130.0, 121.0, 130.0],
-        bench.PACKED: [1000.0, 2000.0, 1000.0], bench.EDITED: [1300.0, 2600.0, 1100.0],
-    }  # fmt: skip
+        bench.ALONE: [100.0, 200.0, 400.0],
+        bench.WHOLE: [110.0, 220.0, 500.0],
+        bench.WALK: [20.0, 20.0, 40.0],
+        bench.POLICY: [130.0, 121.0, 130.0],
+        bench.PACKED: [1000.0, 2000.0, 1000.0],
+        bench.EDITED: [1300.0, 2600.0, 1100.0],
+    }
 
     row = bench.row(workload, runs)
 
     assert row.cells == {
-        bench.ALONE: "200", bench.WHOLE: "220 (1.10x) met", bench.WALK: "20", bench.POLICY: "130 (+101) MISSED",
-        bench.PACKED: "1000", bench.EDITED: "1300 (1.30x) MISSED",
-    }  # fmt: skip
+        bench.ALONE: "200",
+        bench.WHOLE: "220 (1.10x) met",
+        bench.WALK: "20",
+        bench.POLICY: "130 (+101) MISSED",
+        bench.PACKED: "1000",
+        bench.EDITED: "1300 (1.30x) MISSED",
+    }
     assert (row.measure, row.target) == ("1 KB, lz4, batches of 1 MB", "<= 1.15x, policy <= +100 ns, header <= 1.25x")

@@ -127,8 +127,12 @@ def test_unsent_bytes_of_a_full_socket_are_sent_later_in_order() -> None:
     pieces = [b"abc", b"defg", b"h"]
 
     assert [b"".join(unsent(pieces, sent)) for sent in (0, 2, 3, 5, 8)] == [
-        b"abcdefgh", b"cdefgh", b"defgh", b"fgh", b"",
-    ]  # fmt: skip
+        b"abcdefgh",
+        b"cdefgh",
+        b"defgh",
+        b"fgh",
+        b"",
+    ]
 
 
 def test_the_broker_detects_a_lost_request(driver: Driver) -> None:

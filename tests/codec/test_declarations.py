@@ -19,9 +19,12 @@ MESSAGES = [
     "Produce", "SaslAuthenticate", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
 ]  # fmt: skip
 ONLY_THE_RESPONSE = {  # because it names brokers
-    "DescribeClusterRequest", "DescribeQuorumRequest", "FindCoordinatorRequest", "ShareAcknowledgeRequest",
+    "DescribeClusterRequest",
+    "DescribeQuorumRequest",
+    "FindCoordinatorRequest",
+    "ShareAcknowledgeRequest",
     "ShareFetchRequest",
-}  # fmt: skip
+}
 # The two names that say what they are without the class's name in them.
 RENAMED = {"request_api_key": "api_key", "request_api_version": "api_version"}
 EMPTY = {"string": "", "bytes": b"", "records": b"", "bool": False, "float64": 0.0, "uuid": bytes(16), "array": ()}

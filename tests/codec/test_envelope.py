@@ -24,7 +24,7 @@ from kafka_sidecar.codec.envelope import (
     response_body_at,
     splice,
     without,
-)  # fmt: skip
+)
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import decode, encode, field_reader, replace_fields

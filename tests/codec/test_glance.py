@@ -125,7 +125,11 @@ def test_any_bytes_after_a_header_are_read_or_not_but_never_raise(body: bytes, v
 
 def fetching(version: int, topics: Sequence[str], epoch: int = -1, forgotten: Sequence[str] = ()) -> bytes:
     request: dict[str, Any] = {
-        "replica_id": -1, "max_bytes": 1 << 20, "session_id": 99, "session_epoch": epoch, "rack_id": "here",
+        "replica_id": -1,
+        "max_bytes": 1 << 20,
+        "session_id": 99,
+        "session_epoch": epoch,
+        "rack_id": "here",
         "topics": [
             {"topic": name, "topic_id": topic_id(name), "partitions": [{"partition": 0, "fetch_offset": 5}] * at}
             for at, name in enumerate(topics)
@@ -133,7 +137,7 @@ def fetching(version: int, topics: Sequence[str], epoch: int = -1, forgotten: Se
         "forgotten_topics_data": [
             {"topic": name, "topic_id": topic_id(name), "partitions": [0, 3]} for name in forgotten
         ],
-    }  # fmt: skip
+    }
     return oracle.request_frame(oracle.request(ApiKey.FETCH, version, **request), 7)
 
 

@@ -17,9 +17,11 @@ from kafka_sidecar.codec.message import Struct, decode, encode, skipper
 ROUNDS = 12
 # Newer than kio 0.6.5. A kio that has them fails the last test here.
 UNKNOWN_TO_KIO = {
-    ("ApiVersionsRequest", 5), ("ApiVersionsResponse", 5),
-    ("TxnOffsetCommitRequest", 6), ("TxnOffsetCommitResponse", 6),
-}  # fmt: skip
+    ("ApiVersionsRequest", 5),
+    ("ApiVersionsResponse", 5),
+    ("TxnOffsetCommitRequest", 6),
+    ("TxnOffsetCommitResponse", 6),
+}
 UNKNOWN = [(cls, version) for cls, version in pairs() if (cls.__name__, version) in UNKNOWN_TO_KIO]
 PAIRS = [pair for pair in pairs() if pair not in UNKNOWN]
 

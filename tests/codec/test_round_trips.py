@@ -20,7 +20,7 @@ from kafka_sidecar.codec.message import (
     skipper,
     span,
     write_tags,
-)  # fmt: skip
+)
 
 ROUNDS = 5
 STRUCTS = pytest.mark.parametrize(

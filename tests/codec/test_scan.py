@@ -28,7 +28,7 @@ from kafka_sidecar.codec.scan import (
     aborted_transactions,
     scan_fetch,
     scan_produce,
-)  # fmt: skip
+)
 
 Scan = Callable[[bytes, int, int], Any]
 SCANS: dict[type[Struct], Scan] = {ProduceRequest: scan_produce, FetchResponse: scan_fetch}

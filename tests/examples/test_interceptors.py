@@ -87,8 +87,10 @@ def test_on_send_adds_the_owner_to_every_record(example: Example) -> None:
     records = read(with_consumer, 3)
     with_consumer.close()
     assert [(record.value(), list(record.headers() or ())[-1]) for record in records] == [
-        (b"one", ("tenant", b"acme")), (b"two", ("tenant", b"acme")), (b"other", ("tenant", b"globex")),
-    ]  # fmt: skip
+        (b"one", ("tenant", b"acme")),
+        (b"two", ("tenant", b"acme")),
+        (b"other", ("tenant", b"globex")),
+    ]
     assert all(len(record.headers() or []) == 2 for record in records)
 
 
@@ -101,8 +103,9 @@ def test_on_consume_removes_other_tenants_records_and_the_position_advances(exam
     consumer = example.consumer("shop-reader")
     records = read(consumer, 2)
     assert [(record.value(), record.headers()) for record in records] == [
-        (b"one", [("tenant", b"acme")]), (b"two", [("tenant", b"acme")]),
-    ]  # fmt: skip
+        (b"one", [("tenant", b"acme")]),
+        (b"two", [("tenant", b"acme")]),
+    ]
     end = time.monotonic() + LIMIT_S
     while consumer.position([TopicPartition("orders", 0)])[0].offset < 3 and time.monotonic() < end:
         assert read(consumer, 0) == []

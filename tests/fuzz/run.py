@@ -35,7 +35,7 @@ from kafka_sidecar.codec.message import (
     reader,
     skipper,
     span,
-)  # fmt: skip
+)
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.scan import scan_fetch, scan_produce
@@ -128,10 +128,11 @@ def fuzz(seconds: float, source: Random) -> int:
     sound = [sample_batch(source) for _ in range(BATCHES)]
     corpus = [encode(sample(source, *target), target[1]) for target in targets for _ in range(SAMPLES_PER_VERSION)]
     general: list[tuple[str, Decoder]] = [
-        ("request header", decode_request_header), ("read_tags", read_tags),
+        ("request header", decode_request_header),
+        ("read_tags", read_tags),
         ("glances", glance),
         ("open_request", lambda data, at: open_request(data[at:])),
-    ]  # fmt: skip
+    ]
     calls = 0
     end = time.monotonic() + seconds
     tracemalloc.start()

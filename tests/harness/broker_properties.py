@@ -26,9 +26,7 @@ def listener(name: str, port: int) -> str:
 
 def properties(version: str, node_id: int, ports: Ports, voters: dict[int, Ports], data: Path) -> dict[str, object]:
     """The configuration of one node; it is a controller, too, if it is one of the voters."""
-    brokers = [
-        listener(SIDECAR, ports.sidecar), listener(DIRECT, ports.direct), listener(INTERNAL, ports.internal)
-    ]  # fmt: skip
+    brokers = [listener(SIDECAR, ports.sidecar), listener(DIRECT, ports.direct), listener(INTERNAL, ports.internal)]
     is_controller = node_id in voters
     replicas = min(3, len(voters))
     return {

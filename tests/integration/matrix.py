@@ -130,9 +130,9 @@ _KAFKA_PYTHON = (
     ("Admin: metadata quorum", kafka_python.admin_quorum),
 )
 
-CORE_ON_ONE_NODE = frozenset({
-    "console producer and consumer", "transactional producer", "classic consumer group", "share consumer"
-})  # fmt: skip
+CORE_ON_ONE_NODE = frozenset(
+    {"console producer and consumer", "transactional producer", "classic consumer group", "share consumer"}
+)
 
 
 def _tool(version: str, run: Callable[[java_tools.Tools], None]) -> Callable[[Target], None]:

@@ -31,10 +31,14 @@ def cluster() -> Iterator[Cluster]:
 def producer(bootstrap: str, password: str) -> Producer:
     return Producer(
         {
-            "bootstrap.servers": bootstrap, "logger": SILENT, "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN", "sasl.username": "app", "sasl.password": password,
+            "bootstrap.servers": bootstrap,
+            "logger": SILENT,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "app",
+            "sasl.password": password,
         }
-    )  # fmt: skip
+    )
 
 
 def send(producer: Producer, number: int) -> None:

@@ -12,8 +12,12 @@ def test_labels_are_told_apart_until_there_are_enough() -> None:
     ):
         series.of(labels).append(number)
     assert series.values == {
-        ("a", "1"): [0, 6], ("a", "2"): [1], ("a", OTHER): [2], ("b", OTHER): [3], (OTHER, OTHER): [4, 5],
-    }  # fmt: skip
+        ("a", "1"): [0, 6],
+        ("a", "2"): [1],
+        ("a", OTHER): [2],
+        ("b", OTHER): [3],
+        (OTHER, OTHER): [4, 5],
+    }
 
 
 def test_however_many_labels_come_there_are_few_series() -> None:

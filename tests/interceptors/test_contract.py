@@ -67,5 +67,6 @@ def test_only_records_that_are_to_blame_have_the_error_of_the_batch() -> None:
     assert every.of(0) is every
     error = SendError("bad records", 87, bad_records={1: "no key"})
     assert [(str(one), one.code) for one in map(error.of, range(2))] == [
-        ("other records of its batch were rejected", -1), ("no key", 87)
-    ]  # fmt: skip
+        ("other records of its batch were rejected", -1),
+        ("no key", 87),
+    ]

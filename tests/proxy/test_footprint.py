@@ -27,10 +27,13 @@ METADATA = oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 8)
 FETCH = oracle.request_frame(oracle.request(ApiKey.FETCH, 17), 9)
 FETCHED = oracle.response_frame(
     oracle.response(
-        ApiKey.FETCH, 17, responses=[{"partitions": [{"records": bytes(50 * MB)}]}],
+        ApiKey.FETCH,
+        17,
+        responses=[{"partitions": [{"records": bytes(50 * MB)}]}],
         node_endpoints=[{"node_id": 1, "host": "broker-1.internal", "port": 9092}],
-    ), 9,
-)  # fmt: skip
+    ),
+    9,
+)
 
 
 @asynccontextmanager

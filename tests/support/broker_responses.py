@@ -26,12 +26,14 @@ NODES = [broker(7, rack="eu-west-1a"), broker(8), broker(12)]
 
 _LEADER = {"leader_id": 7, "leader_epoch": 4}
 _METADATA_TOPIC = {
-    "name": "orders", "topic_id": TOPIC_ID, "topic_authorized_operations": 8,
+    "name": "orders",
+    "topic_id": TOPIC_ID,
+    "topic_authorized_operations": 8,
     "partitions": [
         {"partition_index": n, "leader_id": 7, "leader_epoch": 3, "replica_nodes": [7, 8], "isr_nodes": [7]}
         for n in range(3)
     ],
-}  # fmt: skip
+}
 _PRODUCED = {
     "name": "orders", "topic_id": TOPIC_ID,
     "partition_responses": [

@@ -18,9 +18,13 @@ PAYLOAD = BATCH[61:]
 
 # What follows a record's length, field by field; each test puts something else in the place of one.
 GOOD = {
-    "attributes": "00", "timestamp_delta": "02", "offset_delta": "00", "key": "026b", "value": "0276",
+    "attributes": "00",
+    "timestamp_delta": "02",
+    "offset_delta": "00",
+    "key": "026b",
+    "value": "0276",
     "headers": "00",
-}  # fmt: skip
+}
 
 
 def record(**changed: str) -> bytes:

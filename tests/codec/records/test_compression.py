@@ -50,16 +50,18 @@ WRITTEN_BY_OTHERS = {
     "snappy, raw": (Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(b"one, two"))),
     "snappy, small blocks": (Codec.SNAPPY, XERIAL_HEADER + snappy_blocks(b"one", b", ", b"", b"two")),
     "snappy, two streams": (
-        Codec.SNAPPY, XERIAL_HEADER + snappy_blocks(b"one, ") + XERIAL_HEADER + snappy_blocks(b"two"),
+        Codec.SNAPPY,
+        XERIAL_HEADER + snappy_blocks(b"one, ") + XERIAL_HEADER + snappy_blocks(b"two"),
     ),
     "lz4, linked blocks": (Codec.LZ4, lz4.frame.compress(b"one, two", block_linked=True)),
     "lz4, with its size and checksums": (
-        Codec.LZ4, lz4.frame.compress(b"one, two", store_size=True, content_checksum=True, block_checksum=True),
+        Codec.LZ4,
+        lz4.frame.compress(b"one, two", store_size=True, content_checksum=True, block_checksum=True),
     ),
     "zstd, without its size": (Codec.ZSTD, zstd(b"one, two", write_content_size=False)),
     "zstd, with a checksum": (Codec.ZSTD, zstd(b"one, two", write_checksum=True)),
     "zstd, two frames": (Codec.ZSTD, zstd(b"one, ", write_content_size=False) + zstd(b"two")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("codec", "data"), WRITTEN_BY_OTHERS.values(), ids=WRITTEN_BY_OTHERS)

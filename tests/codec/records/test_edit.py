@@ -134,8 +134,11 @@ RAW = some.builds(
     lambda key, value, longer, headers: Written(
         b"\x07" + number(-5, longer) + number(9, longer) + sized(key, longer) + sized(value, longer), headers, longer
     ),
-    VALUES, VALUES, LONGER, some.lists(RAW_HEADERS, max_size=5).map(tuple),
-)  # fmt: skip
+    VALUES,
+    VALUES,
+    LONGER,
+    some.lists(RAW_HEADERS, max_size=5).map(tuple),
+)
 
 
 @given(before=some.lists(RAW, max_size=4), key=KEYS, value=VALUES)

@@ -34,8 +34,11 @@ def test_records_can_be_gone_through_twice_at_a_time() -> None:
     records = records_of(NewRecord(b"a"), NewRecord(b"b"))
 
     assert [(one.value, two.value) for one in records for two in records] == [
-        (b"a", b"a"), (b"a", b"b"), (b"b", b"a"), (b"b", b"b"),
-    ]  # fmt: skip
+        (b"a", b"a"),
+        (b"a", b"b"),
+        (b"b", b"a"),
+        (b"b", b"b"),
+    ]
 
 
 def test_the_first_limit_that_a_record_is_over_is_named() -> None:

@@ -20,7 +20,7 @@ from kafka_sidecar.codec.message import (
     replace_fields,
     skipper,
     span,
-)  # fmt: skip
+)
 from kafka_sidecar.codec.schema.fields import (
     array,
     binary,
@@ -36,7 +36,7 @@ from kafka_sidecar.codec.schema.fields import (
     uint16,
     uint32,
     uuid,
-)  # fmt: skip
+)
 
 ID = bytes(range(16))
 
@@ -128,8 +128,11 @@ def test_null_is_kept_apart_from_empty() -> None:
         for value in (nothing, empty):
             found, _ = decode(Everything, encode(value, version), version)
             assert (found.key, found.records, found.names, found.maybe) == (
-                value.key, value.records, value.names, value.maybe,
-            )  # fmt: skip
+                value.key,
+                value.records,
+                value.names,
+                value.maybe,
+            )
     assert decode(Everything, encode(empty, 2), 2)[0].spare == Leader()
     assert decode(Everything, encode(nothing, 2), 2)[0].spare is None
 

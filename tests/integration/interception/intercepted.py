@@ -53,9 +53,10 @@ class Intercepted(Front):
         """The events of one hook, in order."""
         all_of_them = map(json.loads, self.events_file.read_text().splitlines()) if self.events_file.exists() else ()
         return [
-            event for event in all_of_them
+            event
+            for event in all_of_them
             if event["hook"] == hook and all(event.get(key) == value for key, value in about.items())
-        ]  # fmt: skip
+        ]
 
     def committed(self, group: str) -> dict[Partition, tuple[int, str]]:
         """Offset and metadata of each partition, asked of the broker directly."""
@@ -78,10 +79,14 @@ class Intercepted(Front):
 
     def ends(self, *partitions: Partition) -> dict[Partition, int]:
         """The log ends, asked of the broker directly."""
-        consumer = Consumer({
-            "bootstrap.servers": self.cluster.direct, "group.id": "checks", "logger": SILENT,
-            "isolation.level": "read_uncommitted",  # else it gets the start of the first open transaction
-        })  # fmt: skip
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.direct,
+                "group.id": "checks",
+                "logger": SILENT,
+                "isolation.level": "read_uncommitted",  # else it gets the start of the first open transaction
+            }
+        )
         try:
             return {one: consumer.get_watermark_offsets(TopicPartition(*one), LIMIT_S)[1] for one in partitions}
         finally:

@@ -35,9 +35,11 @@ def readers(java_hosts: Mapping[str, ToolHost]) -> Mapping[str, Reader]:
 def java(hosts: Mapping[str, ToolHost], version: str = NEWEST) -> Reader:
     def run(bootstrap: str, topics: Sequence[str], group: str, how: How) -> Read:
         settings: dict[str, str | int] = {
-            "isolation.level": how.isolation, "group.protocol": how.protocol,
-            "max.partition.fetch.bytes": how.fetch_bytes, "max.poll.records": 50,
-        }  # fmt: skip
+            "isolation.level": how.isolation,
+            "group.protocol": how.protocol,
+            "max.partition.fetch.bytes": how.fetch_bytes,
+            "max.poll.records": 50,
+        }
         if how.transactional_id:
             settings["transactional.id"] = how.transactional_id
         arguments = [f"{key}={value}" for key, value in settings.items()]
@@ -102,8 +104,9 @@ def librdkafka(
             assert one.offset in (read.positions[one.topic, one.partition], -1001), one
         offsets = [TopicPartition(*place, offset, OWN) for place, offset in read.positions.items()]
         if how.transactional_id:
-            producer = Producer({"bootstrap.servers": bootstrap, "logger": logger,
-                                 "transactional.id": how.transactional_id})  # fmt: skip
+            producer = Producer(
+                {"bootstrap.servers": bootstrap, "logger": logger, "transactional.id": how.transactional_id}
+            )
             producer.init_transactions(LIMIT_S)
             producer.begin_transaction()
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), LIMIT_S)
@@ -137,9 +140,10 @@ async def _aiokafka(bootstrap: str, topics: Sequence[str], group: str, how: How)
         read.positions = {(place.topic, place.partition): offset for place, offset in at.items()}
         if how.transactional_id:
             offsets = {place: AiokafkaOffset(offset, OWN) for place, offset in at.items()}
-            async with AIOKafkaProducer(
-                bootstrap_servers=bootstrap, transactional_id=how.transactional_id
-            ) as producer, producer.transaction():  # fmt: skip
+            async with (
+                AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=how.transactional_id) as producer,
+                producer.transaction(),
+            ):
                 await producer.send_offsets_to_transaction(offsets, group)
         else:
             await consumer.commit()

@@ -27,9 +27,13 @@ Codes = list[tuple[Partition, int]]
 
 
 def commit(
-    bootstrap: str, version: int, group: str, places: Mapping[str, Mapping[int, int]], who: Mapping[str, Any],
+    bootstrap: str,
+    version: int,
+    group: str,
+    places: Mapping[str, Mapping[int, int]],
+    who: Mapping[str, Any],
     key: ApiKey = ApiKey.OFFSET_COMMIT,
-) -> Codes:  # fmt: skip
+) -> Codes:
     """Commit offsets; the code for each partition, in the order of the answer."""
     with Wire(bootstrap) as wire:
         ids = wire.ids(places)
@@ -45,10 +49,13 @@ def commit(
         said = wire.ask(key, version, group_id=group, topics=topics, **who)
     names = {topic_id: topic for topic, topic_id in ids.items()}
     return [
-        ((names[topic.topic_id.bytes] if version >= FIRST_WITH_IDS else topic.name, one.partition_index),
-         int(one.error_code))
-        for topic in said.topics for one in topic.partitions
-    ]  # fmt: skip
+        (
+            (names[topic.topic_id.bytes] if version >= FIRST_WITH_IDS else topic.name, one.partition_index),
+            int(one.error_code),
+        )
+        for topic in said.topics
+        for one in topic.partitions
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +83,13 @@ def test_the_client_is_answered_what_it_has_asked_for(
     group = f"requests-{version}"
     places = {others: {3: 7}, filtered: {1: 8, 0: 9, 3: 10}, generating: {2: 11}, annotated: {0: 12, 99: 13}}
     committed = {
-        (others, 3): (7, "m"), (filtered, 0): (9, "m"), (generating, 2): (11, "m"), (generating, 3): (1, "made"),
-        ("generate-requests-other", 0): (2, "made too"), (annotated, 0): (12, "m+ключ"),
-    }  # fmt: skip
+        (others, 3): (7, "m"),
+        (filtered, 0): (9, "m"),
+        (generating, 2): (11, "m"),
+        (generating, 3): (1, "made"),
+        ("generate-requests-other", 0): (2, "made too"),
+        (annotated, 0): (12, "m+ключ"),
+    }
 
     codes = commit(intercepted.sidecar.bootstrap, version, group, places, ALONE)
 

@@ -80,9 +80,10 @@ def test_offsets_are_removed_changed_and_added(
         "overflow": _all(overflowing, as_it_was),
     }
     expected = {
-        place: offset for offsets in (*by_interceptor.values(), _all(others, as_it_was))
+        place: offset
+        for offsets in (*by_interceptor.values(), _all(others, as_it_was))
         for place, offset in offsets.items()
-    }  # fmt: skip
+    }
     # A transaction's end reaches the group a little later.
     eventually(lambda: intercepted.committed(group), lambda found: found == expected, "the commit")
     for does, offsets in by_interceptor.items():

@@ -139,9 +139,13 @@ def transactions(intercepted: Intercepted) -> tuple[str, list[Seen], list[Seen]]
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("client", READERS)
 def test_transactions_are_seen_as_their_ends_say(
-    intercepted: Intercepted, readers: Mapping[str, Reader], transactions: tuple[str, list[Seen], list[Seen]],
-    client: str, isolation: Isolation, fetch_bytes: int,
-) -> None:  # fmt: skip
+    intercepted: Intercepted,
+    readers: Mapping[str, Reader],
+    transactions: tuple[str, list[Seen], list[Seen]],
+    client: str,
+    isolation: Isolation,
+    fetch_bytes: int,
+) -> None:
     topic, everything, committed = transactions
     group = f"{client}-{isolation}-{fetch_bytes}"
 

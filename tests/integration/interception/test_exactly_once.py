@@ -47,9 +47,8 @@ class Cell:
 
 
 CELLS = tuple(
-    Cell(client, kind, outage)
-    for client in CLIENTS for kind in ("idempotent", "transactional") for outage in OUTAGES
-)  # fmt: skip
+    Cell(client, kind, outage) for client in CLIENTS for kind in ("idempotent", "transactional") for outage in OUTAGES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,9 @@ def no_forgotten_sockets() -> Iterator[None]:
 
 def end_of(bootstrap: str, topic: str) -> Callable[[], int]:
     """Asks how many records there are."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "checks", "logger": SILENT,
-                         "isolation.level": "read_uncommitted"})  # fmt: skip
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "checks", "logger": SILENT, "isolation.level": "read_uncommitted"}
+    )
     return lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), LIMIT_S)[1]
 
 

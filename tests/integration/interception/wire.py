@@ -59,9 +59,13 @@ class FetchWire(Wire):
         """One Fetch of partition 0, without a session."""
         topic_id = self.ids([topic])[topic] if version >= FIRST_WITH_IDS else None
         partition = {
-            "partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes, "current_leader_epoch": -1,
-            "last_fetched_epoch": -1, "log_start_offset": -1,
-        }  # fmt: skip
+            "partition": 0,
+            "fetch_offset": offset,
+            "partition_max_bytes": max_bytes,
+            "current_leader_epoch": -1,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+        }
         said = self.ask(
             ApiKey.FETCH, version, replica_id=-1, max_wait=datetime.timedelta(milliseconds=max_wait_ms), min_bytes=1,
             max_bytes=50 << 20, session_epoch=-1, rack_id="",

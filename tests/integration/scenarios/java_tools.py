@@ -21,10 +21,14 @@ MOVED = {
     "AclCommand": ("kafka.admin.AclCommand", f"{TOOLS}.AclCommand"),
 }
 PLACES = {
-    "ConfigCommand": "kafka.admin", "ConsoleConsumer": f"{TOOLS}.consumer", "ConsoleShareConsumer": f"{TOOLS}.consumer",
-    "ConsumerGroupCommand": f"{TOOLS}.consumer.group", "ShareGroupCommand": f"{TOOLS}.consumer.group",
-    "ReassignPartitionsCommand": f"{TOOLS}.reassign", "StreamsGroupCommand": f"{TOOLS}.streams",
-}  # fmt: skip
+    "ConfigCommand": "kafka.admin",
+    "ConsoleConsumer": f"{TOOLS}.consumer",
+    "ConsoleShareConsumer": f"{TOOLS}.consumer",
+    "ConsumerGroupCommand": f"{TOOLS}.consumer.group",
+    "ShareGroupCommand": f"{TOOLS}.consumer.group",
+    "ReassignPartitionsCommand": f"{TOOLS}.reassign",
+    "StreamsGroupCommand": f"{TOOLS}.streams",
+}
 
 
 class Tools:
@@ -80,7 +84,7 @@ def console_share(tools: Tools) -> None:
     tools.run("ConsoleProducer", "--topic", topic, stdin="".join(f"{number}\n" for number in range(20)))
     printed = tools.run(
         "ConsoleShareConsumer", "--topic", topic, "--group", group, "--max-messages", 20, "--timeout-ms", 10000
-    )  # fmt: skip
+    )
     assert sorted(map(int, printed.split())) == list(range(20))
 
 

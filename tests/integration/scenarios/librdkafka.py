@@ -24,9 +24,13 @@ def producer(target: Target, **settings: object) -> Producer:
 
 def consumer(target: Target, group: str, **settings: object) -> Consumer:
     config = {
-        "bootstrap.servers": target.bootstrap, "logger": SILENT, "group.id": target.named(group),
-        "auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 50,
-    }  # fmt: skip
+        "bootstrap.servers": target.bootstrap,
+        "logger": SILENT,
+        "group.id": target.named(group),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 50,
+    }
     return Consumer({**config, **_dotted(settings)})
 
 

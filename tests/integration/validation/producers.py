@@ -43,15 +43,19 @@ def clients(java_hosts: Mapping[str, ToolHost]) -> Mapping[str, Client]:
 def java(hosts: Mapping[str, ToolHost]) -> Client:
     def run(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence[Wave]) -> Outcome:
         settings = {
-            "compression.type": codec, "enable.idempotence": str(kind != "plain").lower(), "linger.ms": LINGER_MS,
-            "batch.size": BATCH_BYTES, "max.in.flight.requests.per.connection": IN_FLIGHT,
-        }  # fmt: skip
+            "compression.type": codec,
+            "enable.idempotence": str(kind != "plain").lower(),
+            "linger.ms": LINGER_MS,
+            "batch.size": BATCH_BYTES,
+            "max.in.flight.requests.per.connection": IN_FLIGHT,
+        }
         if kind == "transactional":
             settings["transactional.id"] = topic
         lines = [
             f"{'good' if sent.is_good else 'bad'} {sent.value}\n" if sent else "\n"
-            for wave in waves for sent in (*wave, None)
-        ]  # fmt: skip
+            for wave in waves
+            for sent in (*wave, None)
+        ]
         arguments = [f"{key}={value}" for key, value in settings.items()]
         out = hosts[NEWEST].run("RefusedRecords", bootstrap, topic, *arguments, stdin="".join(lines))
         outcome = Outcome()
@@ -107,10 +111,14 @@ def _ended(producer: Producer) -> str:
 def kafka_python(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence[Wave]) -> Outcome:
     settings: dict[str, Any] = {"transactional_id": topic} if kind == "transactional" else {}
     producer = KafkaProducer(
-        bootstrap_servers=bootstrap.split(","), compression_type=None if codec == "none" else codec,
-        linger_ms=LINGER_MS, batch_size=BATCH_BYTES, max_in_flight_requests_per_connection=IN_FLIGHT,
-        enable_idempotence=kind != "plain", **settings,
-    )  # fmt: skip
+        bootstrap_servers=bootstrap.split(","),
+        compression_type=None if codec == "none" else codec,
+        linger_ms=LINGER_MS,
+        batch_size=BATCH_BYTES,
+        max_in_flight_requests_per_connection=IN_FLIGHT,
+        enable_idempotence=kind != "plain",
+        **settings,
+    )
     outcome = Outcome()
     try:
         if kind == "transactional":
@@ -151,9 +159,13 @@ def aiokafka(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence
         settings: dict[str, Any] = {"transactional_id": topic} if kind == "transactional" else {}
         outcome = Outcome()
         async with AIOKafkaProducer(
-            bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=LINGER_MS,
-            max_batch_size=BATCH_BYTES, enable_idempotence=kind != "plain", **settings,
-        ) as producer:  # fmt: skip
+            bootstrap_servers=bootstrap,
+            compression_type=None if codec == "none" else codec,
+            linger_ms=LINGER_MS,
+            max_batch_size=BATCH_BYTES,
+            enable_idempotence=kind != "plain",
+            **settings,
+        ) as producer:
             for wave in waves:
                 outcome.ends.append(await _sent(producer, topic, kind, wave, outcome))
         return outcome
@@ -165,9 +177,11 @@ async def _sent(producer: AIOKafkaProducer, topic: str, kind: Kind, wave: Wave, 
     if kind == "transactional":
         await producer.begin_transaction()
     futures = [
-        await producer.send(topic, sent.value.encode(), KEY if sent.is_good else None, 0,
-                            headers=HEADERS if sent.is_good else None) for sent in wave
-    ]  # fmt: skip
+        await producer.send(
+            topic, sent.value.encode(), KEY if sent.is_good else None, 0, headers=HEADERS if sent.is_good else None
+        )
+        for sent in wave
+    ]
     end = ""
     for sent, said in zip(wave, await asyncio.gather(*futures, return_exceptions=True), strict=True):
         is_error = isinstance(said, BaseException)

@@ -52,8 +52,12 @@ def test_three_partitions_are_stored_where_a_fourth_is_refused_and_one_answer_sa
         again = wire.produce(version, {topic: {0: good(VALUES)}})
     assert [*answers] == [(topic, 0), (topic, 1), (topic, 2), (topic, 3), (other, 0)]
     assert [(answer.code, answer.base_offset) for answer in answers.values()] == [
-        (0, 0), (0, 0), (INVALID_RECORD, -1), (0, 0), (0, 0)
-    ]  # fmt: skip
+        (0, 0),
+        (0, 0),
+        (INVALID_RECORD, -1),
+        (0, 0),
+        (0, 0),
+    ]
     if version >= FIRST_WITH_RECORD_ERRORS:
         said = answers[topic, 2]
         assert said == Answer(INVALID_RECORD, -1, ((4, required(topic)),), f"require_header: {required(topic)}")

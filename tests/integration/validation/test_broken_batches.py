@@ -125,9 +125,8 @@ CASES = (
     Case("snappy with a bad varint", of(bytes(cramjam.snappy.compress_raw(b"\xff" * 12)), attributes=SNAPPY)),
     Case("a time too long ago", lambda: good(VALUES, time_ms=now() - 2 * HOUR_MS), RECENT),
     Case("a time too far ahead", lambda: good(VALUES, time_ms=now() + 2 * HOUR_MS), RECENT),
-    Case("one time too far ahead",
-         lambda: batch(R(0, b"a") + R(1, b"b", timestamp_delta=9 * HOUR_MS), 2), RECENT),
-)  # fmt: skip
+    Case("one time too far ahead", lambda: batch(R(0, b"a") + R(1, b"b", timestamp_delta=9 * HOUR_MS), 2), RECENT),
+)
 
 
 def answered(bootstrap: str, topic: str, data: bytes) -> Answer | None:

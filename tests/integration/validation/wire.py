@@ -47,10 +47,12 @@ class Wire:
         ids = self.ids(topics) if version >= FIRST_WITH_IDS else {}
         data = [
             {
-                "name": name, "topic_id": ids.get(name),
+                "name": name,
+                "topic_id": ids.get(name),
                 "partition_data": [{"index": index, "records": records} for index, records in partitions.items()],
-            } for name, partitions in topics.items()
-        ]  # fmt: skip
+            }
+            for name, partitions in topics.items()
+        ]
         said = self.ask(ApiKey.PRODUCE, version, acks=acks, timeout=TIMEOUT, topic_data=data)
         names = {uuid.UUID(bytes=topic_id): name for name, topic_id in ids.items()}
         return {

@@ -31,8 +31,10 @@ def test_each_sees_what_the_one_before_it_has_left(
     names = ["_t", "tenant", "secret", "app", "traceparent"]
     assert [[header.key for header in record.headers] for record in left] == [["a", *names], names]
     assert [(header.key, header.value) for header in left[1].headers][1:4] == [
-        ("tenant", b"acme"), ("secret", b"ours"), ("app", b"app"),
-    ]  # fmt: skip
+        ("tenant", b"acme"),
+        ("secret", b"ours"),
+        ("app", b"app"),
+    ]
     assert [(record.key, record.value, record.timestamp) for record in left] == [
         (record.key, record.value, record.timestamp) for record in given
     ]

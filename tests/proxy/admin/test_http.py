@@ -95,8 +95,9 @@ async def test_a_draining_sidecar_is_live_but_not_ready() -> None:
 
 async def test_the_last_rejected_batches_are_listed_newest_first_without_payloads() -> None:
     guarded: dict[str, Any] = {
-        "policies": {"stub": {"type": "support.policies:Stub"}}, "topics": [{"name": "orders", "policy": "stub"}],
-    }  # fmt: skip
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+        "topics": [{"name": "orders", "policy": "stub"}],
+    }
     async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
         async with connected(port_of(server)) as client:
             await client.ask(produce_request(9, {"orders": {3: batch("bad 4111")}}))

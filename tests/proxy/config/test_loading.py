@@ -174,10 +174,13 @@ def test_a_variable_without_a_setting_is_named(name: str) -> None:
 
 
 FLAGS = {
-    "bootstrap_servers": "--bootstrap-servers", "listen": "--listen", "admin.listen": "--admin",
-    "nodes.advertised_host": "--advertised-host", "connections.source_address": "--broker-source-address",
+    "bootstrap_servers": "--bootstrap-servers",
+    "listen": "--listen",
+    "admin.listen": "--admin",
+    "nodes.advertised_host": "--advertised-host",
+    "connections.source_address": "--broker-source-address",
     "log.level": "--log-level",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("key", FLAGS)

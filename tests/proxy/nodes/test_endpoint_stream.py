@@ -60,10 +60,14 @@ def partition(random: Random, index: int, size: int) -> dict[str, Any]:
     ]
     moved = {"error_code": 6, "current_leader": {"leader_id": 10, "leader_epoch": 9}} if not size else {}
     return {
-        "partition_index": index, "high_watermark": 2**40, "records": random.randbytes(size), **moved,
-        "aborted_transactions": random.choice((aborted, None)), "diverging_epoch": {"epoch": random.randint(-1, 9)},
+        "partition_index": index,
+        "high_watermark": 2**40,
+        "records": random.randbytes(size),
+        **moved,
+        "aborted_transactions": random.choice((aborted, None)),
+        "diverging_epoch": {"epoch": random.randint(-1, 9)},
         "acquired_records": acquired,
-    }  # fmt: skip
+    }
 
 
 def without_padding(pair: Pair, sent: Any, got: bytes) -> bytes:

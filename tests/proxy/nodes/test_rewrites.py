@@ -27,7 +27,7 @@ all_pairs = pytest.mark.parametrize("pair", PAIRS, ids=name)
 naming_pairs = pytest.mark.parametrize("pair", NAMING, ids=name)
 flexible_pairs = pytest.mark.parametrize(
     "pair", [(k, v) for k, v in NAMING if type(named(k, v)).__flexible__], ids=name
-)  # fmt: skip
+)
 
 
 def relayed(pair: Pair, frame: bytes, cuts: list[int] | None = None, host: str = HOST) -> Dialogue:

@@ -64,9 +64,11 @@ def test_a_line_has_timestamp_level_logger_and_message() -> None:
     record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "retried %s", ("twice",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLines().format(record)) == {
-        "timestamp": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "kafka_sidecar.proxy.server",
+        "timestamp": "2023-11-14T22:13:20.250Z",
+        "level": "warning",
+        "logger": "kafka_sidecar.proxy.server",
         "message": "retried twice",
-    }  # fmt: skip
+    }
 
 
 def test_keys_without_a_value_are_omitted() -> None:

@@ -55,9 +55,13 @@ class Chosen(EventWriter, ConsumerInterceptor):
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         for record in records:
             self.log_event(
-                hook="on_consume", topic=record.topic, partition=record.partition, offset=record.offset,
-                client=record.context.client_id, version=record.context.api_version,
-            )  # fmt: skip
+                hook="on_consume",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                client=record.context.client_id,
+                version=record.context.api_version,
+            )
         return [self._done(record) for record in records if not (record.value or b"").startswith(b"drop")]
 
     def _done(self, record: ConsumerRecord) -> ConsumerRecord:
@@ -79,9 +83,13 @@ class Commits(EventWriter, ConsumerInterceptor):
         context = offsets.context
         committed = sorted((*place, one.offset, one.metadata) for place, one in offsets.items())
         self.log_event(
-            hook="on_commit", group=context.group_id, version=context.api_version, offsets=committed,
-            transactional_id=context.transactional_id, does=self.settings["does"],
-        )  # fmt: skip
+            hook="on_commit",
+            group=context.group_id,
+            version=context.api_version,
+            offsets=committed,
+            transactional_id=context.transactional_id,
+            does=self.settings["does"],
+        )
 
     def _filter(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
         return {place: one for place, one in offsets.items() if place.partition % 2 == 0}
