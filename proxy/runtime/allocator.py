@@ -21,13 +21,13 @@ def configure_allocator() -> None:
     """Release the garbage of start-up, and set the limits, if the C library is glibc."""
     gc.collect()
     gc.freeze()
-    give_back()
+    release_unused_memory()
     if (libc := _glibc()) is not None:
         libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
         libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
-def give_back() -> None:
+def release_unused_memory() -> None:
     """Return all unused pages to the system: glibc would keep those between used ones."""
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)

@@ -118,7 +118,7 @@ class TopicConfigs:
             topic_id = id_of(key)
             entry = None if value is None else entry_of(topic_id, value)
         except (ValueError, RecursionError) as error:
-            # The entry that was known before, if any, stays in force.
+            # The previous entry, if any, stays applied.
             self.unreadable += 1
             log.error("topic config unreadable", extra={"detail": str(error)})
             return

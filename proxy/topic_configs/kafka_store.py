@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 POLL_MS = 1000  # aiokafka returns at once when there is something to read
 FRESH_S = 10.0  # a broker answers a fetch within two seconds, even with nothing
 WRITE_LIMIT_S = 8.0
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 5.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.25, 5.0
 
 
 class Log(Protocol):
@@ -114,10 +114,10 @@ class KafkaStore:
             except Exception as error:
                 self._failure = repr(error)
                 log.error("topic config reader crashed: this is a bug", exc_info=error)
-            if time.monotonic() - began > LONGEST_RETRY_S:
+            if time.monotonic() - began > MAX_RETRY_S:
                 pause = FIRST_RETRY_S
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_RETRY_S)
+            pause = min(2 * pause, MAX_RETRY_S)
 
     async def _read(self, clients: Clients, reader: Reader) -> None:
         """Read from the beginning and on and on; ends with one of ``clients.failures``."""

@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, takes_lon
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results, summarize
 from kafka_sidecar.proxy.relay.exchange import Need, Steps, Work
-from kafka_sidecar.proxy.runtime.allocator import give_back
+from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 
 E = TypeVar("E", bound=BaseException)
@@ -194,7 +194,7 @@ class TopicValidation(TopicRun):
         except CodecError as error:
             too_large = isinstance(_bare(error), BatchTooLargeError)
             if too_large:
-                give_back()
+                release_unused_memory()
             if too_large and limit != self._limit:
                 return None
             batch = partition.valid_batch

@@ -29,7 +29,7 @@ from kafka_sidecar.codec.records import (
 )
 
 CASES = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
-LONGEST_SHOWN = 100  # bytes; as in Kafka4BatchJudge.java
+MAX_SHOWN_BYTES = 100  # bytes; as in Kafka4BatchJudge.java
 TIME = 1_700_000_000_000
 
 
@@ -56,7 +56,7 @@ def described_record(base_offset: int, record: Record) -> list[Any]:
 
 
 def shown(data: bytes | None) -> str | None:
-    if data is None or len(data) <= LONGEST_SHOWN:
+    if data is None or len(data) <= MAX_SHOWN_BYTES:
         return None if data is None else data.hex()
     return f"{len(data)} bytes, SHA-256 {sha256(data).hexdigest()}"
 

@@ -112,7 +112,7 @@ async def _a_moment() -> None:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_store, "FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr(kafka_store, "LONGEST_RETRY_S", 0.02)
+    monkeypatch.setattr(kafka_store, "MAX_RETRY_S", 0.02)
     monkeypatch.setattr(kafka_store, "WRITE_LIMIT_S", 0.1)
 
 
