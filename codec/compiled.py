@@ -22,6 +22,8 @@ MODULES = (
     "kafka_sidecar.codec.records.check",
     "kafka_sidecar.codec.records.edit",
     "kafka_sidecar.codec.records.header",
+    "kafka_sidecar.codec.records.lz4_blocks",
+    "kafka_sidecar.codec.records.output_buffer",
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.records",
     "kafka_sidecar.codec.scan",

@@ -16,6 +16,7 @@ import lz4.frame
 import zstandard
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records.lz4_blocks import decompress_blocks
 
 gzip_library: Any
 try:
@@ -114,6 +115,11 @@ def _decompress_gzip(data: memoryview, limit: int) -> bytes:
 
 
 def _decompress_lz4(data: memoryview, limit: int) -> bytes:
+    payload = decompress_blocks(data, limit)
+    return payload if payload is not None else _decompress_lz4_frame(data, limit)
+
+
+def _decompress_lz4_frame(data: memoryview, limit: int) -> bytes:
     try:
         context = _LZ4_CONTEXTS.pop()
     except IndexError:

@@ -3,9 +3,6 @@ cimport cython
 from kafka_sidecar.codec.records.record cimport Record
 from kafka_sidecar.codec.records.records cimport Records
 
-cdef extern from "Python.h":
-    void Py_SET_SIZE(object, Py_ssize_t)
-
 cdef Py_ssize_t NULL, MAX_LENGTH_BYTES, MAX_LENGTHS_BYTES
 
 @cython.locals(size=Py_ssize_t, out=bytes)
@@ -35,5 +32,3 @@ cdef Py_ssize_t _put_header(bytes out, Py_ssize_t at, bytes key, bytes value) ex
 cdef Py_ssize_t _put_varint(bytes out, Py_ssize_t at, Py_ssize_t raw) noexcept
 cdef Py_ssize_t _put_byte(bytes out, Py_ssize_t at, unsigned char byte) noexcept
 cdef Py_ssize_t _put(bytes out, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end) noexcept
-cdef bytes _allocate(Py_ssize_t size)
-cdef bytes _truncate(bytes out, Py_ssize_t size)

@@ -22,10 +22,11 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
+    from kafka_sidecar.codec.records.output_buffer import allocate, truncate
     from kafka_sidecar.codec.records.record import matches_at, uvarint
     from kafka_sidecar.codec.records.records import Records
 else:
-    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.kafka_sidecar.codec.records.output_buffer import allocate, truncate  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.records.record import matches_at, uvarint  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.records.records import Records  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcpy
@@ -86,9 +87,9 @@ def _edit_headers(
     size = _max_size(records, key, value, values)
     if size > limit:
         size = _write_records(None, records, without, key, value, values, only_if_absent, limit)
-    out = _allocate(size)
+    out = allocate(size)
     size = _write_records(out, records, without, key, value, values, only_if_absent, limit)
-    return records._rewritten(_truncate(out, size), records._count) if size else records
+    return records._rewritten(truncate(out, size), records._count) if size else records
 
 
 def _max_size(
@@ -211,19 +212,3 @@ def _put(out: bytearray | None, at: int, data: bytes, start: int, end: int) -> i
         else:
             out[at : at + end - start] = data[start:end]
     return at + end - start
-
-
-def _allocate(size: int) -> bytearray:
-    """A buffer of uninitialised bytes. Compiled it is a `bytes` object, which saves a copy of the result."""
-    if cython.compiled:
-        return PyBytes_FromStringAndSize(cython.NULL, size)  # type: ignore[no-any-return]
-    return bytearray(size)
-
-
-def _truncate(out: bytearray, size: int) -> bytes:
-    """The first ``size`` bytes of the buffer, which must not be used afterwards."""
-    if cython.compiled:  # as _PyBytes_Resize does, without moving the bytes
-        cython.cast(cython.p_char, out)[size] = 0
-        Py_SET_SIZE(out, size)  # type: ignore[name-defined] # noqa: F821 - declared in edit.pxd
-        return out  # type: ignore[return-value]
-    return bytes(out[:size])
