@@ -1,5 +1,5 @@
-"""Kafka bytes <-> Python values. Imports nothing of ours, does no I/O.
+"""Kafka bytes <-> Python values. Imports no other package of the project, does no I/O.
 
-Call it through `codec.message` (decode, encode, skipper, span ...), `codec.headers` and `codec.apis`; the messages
-themselves are in `codec.messages`, one module per API, imported only where one is needed.
+Use it through `codec.message` (decode, encode, skipper, span ...), `codec.envelope`, `codec.headers` and `codec.apis`.
+The messages are in `codec.messages`, one module per API, imported only where they are needed.
 """

@@ -1,6 +1,6 @@
 """Every API of the protocol: its key, name, versions, and which headers its requests and responses have.
 
-The table is Kafka 4.4's. Keys 4 to 7 (ZooKeeper's time) have a name and no versions any more.
+The table is that of Kafka 4.4. Keys 4 to 7 (removed with ZooKeeper) have a name and no versions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka_sidecar.codec.schema.versions import parse_versions
 
 
 class ErrorCode(IntEnum):
-    """The error codes that the proxy reads or gives. Others travel as plain numbers."""
+    """The error codes that the proxy reads or writes. Others are plain numbers."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -38,7 +38,7 @@ class ErrorCode(IntEnum):
 
 
 class ApiKey(IntEnum):
-    """What a request asks for."""
+    """The API of a request."""
 
     PRODUCE = 0
     FETCH = 1
@@ -139,7 +139,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: the versions that Kafka's declarations have, both inclusive."""
+    """One API, with the versions in Kafka's definitions, both inclusive."""
 
     key: ApiKey
     name: str  # as in Kafka's documentation: "ListOffsets"
@@ -263,26 +263,26 @@ APIS: dict[int, Api] = {key: _api(key) for key in ApiKey}
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Which `RequestHeader` a request has: 1, or 2 from the first flexible version on.
+    """The version of a request's `RequestHeader`: 1, or 2 from the first flexible version on.
 
-    Versions that Kafka has dropped, or does not have yet, get the header that they had or will have.
+    Also for versions that Kafka has removed or not released yet.
 
     >>> request_header_version(ApiKey.PRODUCE, 2), request_header_version(ApiKey.PRODUCE, 9)
     (1, 2)
 
     Raises:
-        UnsupportedVersionError: there is no such API, or the version is negative.
+        UnsupportedVersionError: the API is unknown, or the version negative.
     """
     return 2 if _is_flexible(key, version) else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """Which `ResponseHeader` a response has: 0, or 1 from the first flexible version on.
+    """The version of a response's `ResponseHeader`: 0, or 1 from the first flexible version on.
 
-    ApiVersions always has 0: a client must be able to read the answer before it knows what the broker speaks.
+    ApiVersions always has 0: a client must be able to read it before it knows the broker's versions.
 
     Raises:
-        UnsupportedVersionError: there is no such API, or the version is negative.
+        UnsupportedVersionError: the API is unknown, or the version negative.
     """
     return 1 if _is_flexible(key, version) and key != ApiKey.API_VERSIONS else 0
 
@@ -290,7 +290,7 @@ def response_header_version(key: int, version: int) -> int:
 def _is_flexible(key: int, version: int) -> bool:
     api = APIS.get(key)
     if api is None:
-        raise UnsupportedVersionError(f"there is no API {key}")
+        raise UnsupportedVersionError(f"unknown API key {key}")
     if version < 0:
-        raise UnsupportedVersionError(f"{api.name} has no version {version}")
+        raise UnsupportedVersionError(f"invalid version {version} of {api.name}")
     return api.flexible_from is not None and version >= api.flexible_from

@@ -1,7 +1,7 @@
-"""Which modules are compiled, and whether those in use are.
+"""The modules that can be compiled, and whether they are.
 
-Each of them is one Python file with a neighbouring ``.pxd`` that gives C types to the same text; where it was not
-compiled it runs as it is. `setup.py` reads the list, the command line tells the answer.
+Each is one Python file with a ``.pxd`` beside it that declares C types for the same code; if it is not compiled, the
+Python file is used. `setup.py` reads the list, the command line prints the state.
 docs/decisions/0007-compiled-modules.md
 """
 
@@ -31,7 +31,7 @@ MODULES = (
 
 
 def is_compiled(module: str) -> bool:
-    """Whether importing this module gives the compiled one. Looks without importing it or its package."""
+    """Whether importing this module gives the compiled one. Does not import it or its package."""
     inside = module.removeprefix(f"{__package__}.").split(".")[:-1]
     folder = str(Path(__file__).parent.joinpath(*inside))
     found = next(filter(None, (finder.find_spec(module, [folder]) for finder in sys.meta_path)), None)
@@ -39,6 +39,6 @@ def is_compiled(module: str) -> bool:
 
 
 def in_use() -> str:
-    """``compiled``, ``python``, or ``partly compiled`` where only some of the modules could be."""
+    """``compiled``, ``python``, or ``partly compiled`` if only some of the modules are."""
     compiled = {is_compiled(module) for module in MODULES}
     return "partly compiled" if len(compiled) > 1 else "compiled" if True in compiled else "python"

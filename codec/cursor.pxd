@@ -14,14 +14,14 @@ cdef class Cursor:
     cdef public bint flexible
 
     cdef int skip(self, Py_ssize_t size) except -1
-    @cython.locals(at=Py_ssize_t, place=Py_ssize_t, value=int64_t)
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, value=int64_t)
     cdef int64_t integer(self, Py_ssize_t size) except? -1
     @cython.locals(value=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
     cdef Py_ssize_t _uvarint(self) except -1
     @cython.locals(found=Py_ssize_t)
     cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t count(self, Py_ssize_t smallest, str what) except -1
+    cdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
     cdef str string(self, bint nullable, str what)
     cdef object topic(self, bint by_id)
     cdef bint has_tags(self) except -1

@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""Reads Kafka's primitive types one after the other, where building a message's objects would cost too much.
+"""Reads Kafka's primitive types one after the other, where creating a message's objects would take too long.
 
 This file runs as it is and compiled (cursor.pxd holds the C types). Each read checks its bounds before it indexes.
 """
@@ -24,8 +24,8 @@ _MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
 
 
 class Cursor:
-    """A position in ``data`` that moves forward over what is read, up to ``end``. All methods raise CodecError,
-    TruncatedError where the bytes end."""
+    """A position in ``data`` that moves forward as values are read, up to ``end``. All methods raise CodecError,
+    TruncatedError at the end of the bytes."""
 
     __slots__ = ("_data", "_end", "at", "flexible")
 
@@ -38,7 +38,7 @@ class Cursor:
         self.flexible = flexible  # whether lengths are varints and structs end with tagged fields (KIP-482)
 
     def skip(self, size: int) -> None:
-        """Step over so many bytes; a size below 0 (null) over none."""
+        """Skip ``size`` bytes; none if it is negative (null)."""
         if size > self._end - self.at:
             raise self._truncated()
         if size > 0:
@@ -54,8 +54,8 @@ class Cursor:
         value = data[at]
         if value > 127:
             value -= 256
-        for place in range(at + 1, at + size):
-            value = value * 256 + data[place]
+        for index in range(at + 1, at + size):
+            value = value * 256 + data[index]
         return value
 
     def _uvarint(self) -> int:
@@ -72,17 +72,17 @@ class Cursor:
         raise CodecError(f"a varint is longer than {_MAX_UVARINT_BYTES} bytes at {self.at - _MAX_UVARINT_BYTES}")
 
     def length(self, size: int, nullable: bool, what: str) -> int:
-        """The length of a string (``size`` 2), of bytes or an array (4); -1: null. ``size`` is that of the length
-        itself in versions that are not flexible."""
+        """The length of a string (``size`` 2), or of bytes or an array (``size`` 4); -1: null. ``size`` is that of the
+        length field in versions that are not flexible."""
         found = self._uvarint() - 1 if self.flexible else self.integer(size)
         if found < 0 and (found < _NULL or not nullable):
             raise bad_length(what, found)
         return found
 
-    def count(self, smallest: int, what: str) -> int:
-        """The number of elements of an array; ``smallest`` is the fewest bytes that one can have."""
+    def count(self, min_bytes: int, what: str) -> int:
+        """The number of elements of an array; ``min_bytes`` is the minimum size of an element."""
         found = self.length(4, False, what)
-        if found > (self._end - self.at) // smallest:
+        if found > (self._end - self.at) // min_bytes:
             raise self._truncated()
         return found
 
@@ -91,14 +91,14 @@ class Cursor:
         return self._text(self.length(2, nullable, what))
 
     def topic(self, by_id: bool) -> str | bytes:
-        """How a topic is named: by its 16-byte id, or its name."""
+        """A topic's 16-byte id, or its name."""
         if not by_id:
             return self._text(self.length(2, False, "a topic's name"))  # type: ignore[return-value]
         self.skip(_ID_SIZE)
         return self._data[self.at - _ID_SIZE : self.at]
 
     def has_tags(self) -> bool:
-        """Whether there are tagged fields here; an empty tag section is stepped over."""
+        """Whether tagged fields follow; an empty tag section is skipped."""
         if not self.flexible:
             return False
         if self.at >= self._end:
@@ -109,15 +109,15 @@ class Cursor:
         return False
 
     def read_tags(self, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]]) -> None:
-        """Step over a tag section.
+        """Skip a tag section.
 
         Args:
-            known: functions that read the declared fields, by number; a field that they cannot read is rejected.
+            known: functions that read the declared fields, by number; a field that they cannot read is an error.
         """
         _, _, self.at = read_known_tags(self._data, self.at, known)
 
     def skip_tags(self) -> None:
-        """Step over a tag section, if there is one, in which no field is known."""
+        """Skip a tag section, if there is one, in which no field is known."""
         if self.has_tags():
             self.read_tags({})
 
@@ -129,4 +129,4 @@ class Cursor:
         return self._data[at : self.at].decode("utf-8", "surrogateescape")
 
     def _truncated(self) -> TruncatedError:
-        return TruncatedError(f"the bytes end early, at {self._end}")
+        return TruncatedError(f"truncated at byte {self._end}")

@@ -1,4 +1,4 @@
-"""What ``import cython`` gives where Cython is not installed: it is needed to build, not to run.
+"""Replaces ``import cython`` if Cython is not installed: it is needed to build, not to run.
 
 Never imported by a compiled module, where `compiled` is a constant of the compiler and true.
 """

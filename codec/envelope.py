@@ -1,10 +1,10 @@
-"""Frames opened and closed: the header before a message, the message in its place, and edits spliced in.
+"""Frames: the header and the message of one, and edits in its bytes.
 
     request frame:   length int32 | api key int16 | api version int16 | correlation id int32 |
                      client id nullable string | [tags] | body
     response frame:  length int32 | correlation id int32 | [tags] | body
 
-A frame here is whole and begins with its length. Bytes outside of an edit stay as they came.
+A frame here is complete and begins with its length. Bytes outside of an edit are kept.
 
 This file runs as it is and compiled (envelope.pxd holds the C types).
 """
@@ -35,16 +35,16 @@ else:
     from cython.cimports.kafka_sidecar.codec.scan import ProduceSpans  # type: ignore[no-redef]
 
 M = TypeVar("M", bound=Message)
-Edit = tuple[int, int, Buffer]  # start, end, what stands there instead
+Edit = tuple[int, int, Buffer]  # start, end, replacement
 
 _ROUTE = Format(">hh")
 _LENGTH_SIZE = LENGTH_SIZE  # for C
 _CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, CLIENT_ID_AT, 8
-VIEWED_FROM = 64 << 10  # bytes of a frame from which on slices of a view are cheaper than copies
+MIN_VIEW_BYTES = 64 << 10  # from this size on slices of a memoryview are cheaper than copies
 
 
 class OpenRequest:
-    """The header of a request, read where it is asked for."""
+    """The header of a request, whose fields are read on access."""
 
     __slots__ = ("body_at", "frame")
 
@@ -98,7 +98,7 @@ def _request_has_tags(route: bytes) -> bool:
 
 
 def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int:
-    """Where the message of the response frame at ``start`` begins.
+    """The position of the message of the response frame at ``start``.
 
     Raises:
         CodecError: the bytes end before it, or there is no such API.
@@ -114,7 +114,7 @@ def _response_has_tags(key: int, version: int) -> bool:
 
 
 class Opened(Generic[M]):
-    """The message of a frame, decoded, and its place there."""
+    """The decoded message of a frame, and its position."""
 
     __slots__ = ("_end", "_start", "_version", "frame", "message")
 
@@ -126,7 +126,7 @@ class Opened(Generic[M]):
         self._version = version
 
     def with_message(self, message: M) -> bytes:
-        """The frame with another message in the place of this one; the frame itself where it is written the same."""
+        """The frame with another message in place of this one; the same object if the bytes are equal."""
         return replace_span(self.frame, self._start, self._end, encode(message, self._version))
 
 
@@ -175,7 +175,7 @@ def _key(cls: type[Message]) -> int:
 
 
 def join_frame(header: bytes, body: bytes) -> bytes:
-    """A whole frame.
+    """A complete frame.
 
     >>> join_frame(b"head", b"body")
     b'\\x00\\x00\\x00\\x08headbody'
@@ -184,13 +184,12 @@ def join_frame(header: bytes, body: bytes) -> bytes:
 
 
 def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
-    """The frame with each (start, end, new) put in the place of ``frame[start:end]``, and its length corrected; the
-    frame itself where there are no edits.
+    """The frame with ``frame[start:end]`` replaced for each edit, and its length corrected; the same object if none.
 
     Raises:
         ValueError: the edits are not in order, or overlap.
     """
-    data = frame if len(frame) < VIEWED_FROM else memoryview(frame)
+    data = frame if len(frame) < MIN_VIEW_BYTES else memoryview(frame)
     parts: list[Buffer] = [b""]
     at, size = _LENGTH_SIZE, len(frame) - _LENGTH_SIZE
     for start, end, new in edits:
@@ -207,12 +206,12 @@ def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def replace_span(frame: bytes, start: int, end: int, new: bytes) -> bytes:
-    """The frame with ``new`` in the place of ``frame[start:end]``; the frame itself where these are the same bytes."""
+    """The frame with ``new`` in place of ``frame[start:end]``; the same object if these are equal."""
     return frame if frame[start:end] == new else splice(frame, [(start, end, new)])
 
 
 def records_field(records: bytes | memoryview | None, flexible: bool) -> bytes:
-    """A records field as it stands from ``records_at`` to ``records_end``: its length, and the records."""
+    """A records field, from ``records_at`` to ``records_end``: its length, and the records."""
     if records is None:
         return b"\0" if flexible else b"\xff\xff\xff\xff"
     size = len(records)
@@ -225,11 +224,10 @@ def array_count(count: int, flexible: bool) -> bytes:
 
 
 def edits_without(spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> list[Edit] | None:
-    """The edits that cut some partitions out of a Produce request, and topics that have none left; None where no
-    partition would be left.
+    """The edits that remove partitions from a Produce request, and topics without any left; None if none is left.
 
     Args:
-        spans: what `scan_produce` has found in the frame.
+        spans: from `scan_produce` of the frame.
         dropped: (index of the topic, index of the partition in the topic), as in ``spans``.
     """
     if not dropped:
@@ -255,6 +253,6 @@ def edits_without(spans: ProduceSpans, version: int, dropped: Collection[tuple[i
 
 
 def without(frame: bytes, spans: ProduceSpans, version: int, dropped: Collection[tuple[int, int]]) -> bytes:
-    """A Produce request frame without some of its partitions; nothing where no partition is left."""
+    """A Produce request frame without some of its partitions; empty if no partition is left."""
     edits = edits_without(spans, version, dropped)
     return splice(frame, edits) if edits is not None else b""

@@ -1,19 +1,19 @@
-"""What goes wrong with bytes that are not what they should be, or values that do not fit the wire."""
+"""Errors for malformed bytes, and for values that do not fit the wire."""
 
 from __future__ import annotations
 
 
 class CodecError(Exception):
-    """Bytes that are no Kafka message, or a value that cannot be written as one. The only thing the codec raises."""
+    """Bytes that are not a valid message, or a value that cannot be written. The base of all errors of the codec."""
 
 
 class TruncatedError(CodecError):
-    """The bytes end before the message does."""
+    """The bytes end inside a message."""
 
 
 class FrameSizeError(CodecError):
-    """A frame announces a size that is negative or above the limit."""
+    """The size of a frame is negative or above the limit."""
 
 
 class UnsupportedVersionError(CodecError):
-    """An API key, a version, or a field of a version that the declarations do not know."""
+    """An API key, a version, or a field of a version that is not declared."""

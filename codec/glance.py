@@ -1,7 +1,6 @@
-"""Which topics a Produce or a Fetch request names, without reading more of it than that: whether it is collected at all
-is decided by them.
+"""Reads only the topics of a Produce or Fetch request: they decide whether the request must be buffered at all.
 
-``data`` holds at least the beginning of the request frame at ``at``, ``size`` its bytes with the length before it.
+``data`` holds at least the beginning of the request frame at ``at``; ``size`` is that of the frame with its length.
 This file runs as it is and compiled (glance.pxd holds the C types).
 """
 
@@ -24,7 +23,7 @@ else:
 
 Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
 
-NO_SESSION = -1  # an epoch: the request stands for itself
+NO_SESSION = -1  # the epoch of a request without a fetch session
 _NO_SESSION = NO_SESSION  # for C
 _CLIENT_ID_AT = 12
 
@@ -33,7 +32,7 @@ _PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
 _FETCH_FLEXIBLE = FetchRequest.declaration_.first_flexible
-_FETCH_OLDEST, _FETCH_NEWEST = 4, 18
+_FETCH_MIN, _FETCH_MAX = 4, 18
 _FETCH_START_OFFSET = first_version(FetchPartition, "log_start_offset")
 _FETCH_SESSIONS = first_version(FetchRequest, "session_id")
 _FETCH_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
@@ -43,26 +42,26 @@ _FETCH_REPLICA_STATE = first_version(FetchRequest, "replica_state")
 
 
 class FetchGlance:
-    """What a Fetch request says of the topics that it reads."""
+    """The topics and the session of a Fetch request."""
 
     __slots__ = ("epoch_at", "named_to", "session_epoch", "topics")
 
-    session_epoch: int  # 0: a session begins; -1: none; more: it goes on (KIP-227)
+    session_epoch: int  # 0: a session begins; -1: no session; more: it continues (KIP-227)
     topics: Topics
-    epoch_at: int  # where the session's epoch is; 0: there is none
-    named_to: int  # where the name of the first topic ends; 0: there is none
+    epoch_at: int  # position of the session's epoch; 0: there is none
+    named_to: int  # end of the name of the first topic; 0: there is none
 
     @property
     def goes_on(self) -> bool:
-        """Whether the response may hold topics that this request does not name."""
+        """Whether the response can contain topics that this request does not name."""
         return self.session_epoch > 0
 
 
 def glance_produce(data: bytes, at: int, size: int, version: int) -> tuple[Topics, int]:
-    """The topics of a Produce request, and where the name of the last one ends.
+    """The topics of a Produce request, and the end of the last one's name.
 
-    No topics where too little of the request is here, or it cannot be read. The first name is enough of a request with
-    one topic; of several, all of it must be here.
+    No topics if too little of the request has arrived, or it is malformed. Of a request with one topic, the name is
+    enough; with several, all of it is needed.
     """
     by_id = version >= _PRODUCE_IDS
     end = at
@@ -86,7 +85,7 @@ def glance_produce(data: bytes, at: int, size: int, version: int) -> tuple[Topic
 
 
 def _skip_produced(cursor: Cursor) -> None:
-    """To the end of a topic of a Produce request whose name has been read."""
+    """Skip the rest of a topic of a Produce request after its name."""
     for _ in range(cursor.count(1, "partition_data")):
         cursor.skip(4)  # index
         cursor.skip(cursor.length(4, True, "records"))
@@ -95,8 +94,8 @@ def _skip_produced(cursor: Cursor) -> None:
 
 
 def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance | None:
-    """The topics and the session of a Fetch request; None: not all of it is here, or it cannot be read."""
-    if len(data) < at + size or not _FETCH_OLDEST <= version <= _FETCH_NEWEST:
+    """The topics and the session of a Fetch request; None: it has not arrived completely, or is malformed."""
+    if len(data) < at + size or not _FETCH_MIN <= version <= _FETCH_MAX:
         return None
     by_id = version >= _FETCH_IDS
     found = FetchGlance.__new__(FetchGlance)
@@ -121,7 +120,7 @@ def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance |
 
 
 def _skip_fetched(cursor: Cursor, version: int) -> None:
-    """To the end of a topic of a Fetch request whose name has been read."""
+    """Skip the rest of a topic of a Fetch request after its name."""
     size = 16  # partition, fetch_offset, partition_max_bytes
     if version >= _FETCH_START_OFFSET:
         size += 8
@@ -136,7 +135,7 @@ def _skip_fetched(cursor: Cursor, version: int) -> None:
 
 
 def _open(data: bytes, at: int, size: int, flexible: bool) -> Cursor:
-    """Where the body of the request begins."""
+    """A cursor at the body of the request."""
     cursor = Cursor(data, at, min(len(data), at + size), False)
     cursor.skip(_CLIENT_ID_AT)
     cursor.skip(cursor.length(2, True, "client_id"))
@@ -146,7 +145,7 @@ def _open(data: bytes, at: int, size: int, flexible: bool) -> Cursor:
 
 
 def _topic(cursor: Cursor, data: bytes, by_id: bool) -> str | bytes:
-    """The name or id of a topic. Raises UnicodeDecodeError where the name is not UTF-8."""
+    """The name or id of a topic. Raises UnicodeDecodeError if the name is not UTF-8."""
     if by_id:
         return cursor.topic(True)
     size = cursor.length(2, False, "a topic's name")

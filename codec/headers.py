@@ -1,4 +1,4 @@
-"""What stands before every request and response."""
+"""The headers of requests and responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RequestHeader(Message, versions="1-2", flexible="2+"):
     api_key: int = int16("0+")
     api_version: int = int16("0+")
     correlation_id: int = int32("0+")
-    # Not compact in any version: a broker reads it before it knows whether it knows the version.
+    # Not compact in any version: a broker must be able to read it also in versions that it does not support.
     client_id: str | None = string("1+", nullable="1+", flexible="none")
 
 
@@ -25,10 +25,10 @@ class ResponseHeader(Message, versions="0-1", flexible="1+"):
 
 
 def decode_request_header(data: Buffer, at: int = 0) -> tuple[RequestHeader, int]:
-    """The header of the request at ``at`` (behind the frame's size), and where its body begins.
+    """The header of the request at ``at`` (after the frame's length), and the position of its body.
 
     Raises:
-        CodecError: these bytes are no header of an API that there is.
+        CodecError: these bytes are not a header of a known API.
     """
     if len(data) - at < _ROUTE.size:
         raise TruncatedError("a request ends before its API version")

@@ -1,7 +1,7 @@
-"""Read, write and step over messages: what the rest of the project calls.
+"""Read, write and skip messages: the interface for the rest of the project.
 
-`decode` and `encode` are for single uses; `reader`, `writer`, `skipper` and `span` give the functions themselves, to be
-kept by hot code. All are built on first use and kept per class and version.
+`decode` and `encode` are for single uses; `reader`, `writer`, `skipper` and `span` return the functions themselves, for
+hot code to keep. All are built on first use and cached by class and version.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "span",
     "write_tags",
     "writer",
-]  # fmt: skip
+]
 
 S = TypeVar("S", bound=Struct)
 
@@ -46,7 +46,7 @@ def decode(cls: type[S], data: Buffer, version: int, at: int = 0) -> tuple[S, in
     """The ``cls`` that begins at ``at``, and the position after it.
 
     Raises:
-        CodecError: these bytes are no such message.
+        CodecError: these bytes are not such a message.
     """
     return reader(cls, version)(data, at)
 
@@ -65,7 +65,7 @@ def first_version(cls: type[Struct], field: str) -> int:
 
 
 def encode(value: Struct, version: int) -> bytes:
-    """The bytes of ``value``. Fields that this version does not have are left out.
+    """The bytes of ``value``. Fields that this version does not have are omitted.
 
     Raises:
         CodecError: a value does not fit its field.

@@ -2,8 +2,8 @@ cimport cython
 
 from kafka_sidecar.codec.cursor cimport Cursor
 
-cdef int _PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_OLDEST, _PRODUCE_NEWEST
-cdef int _FETCH_OLDEST, _FETCH_NEWEST
+cdef int _PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_MIN, _PRODUCE_MAX
+cdef int _FETCH_MIN, _FETCH_MAX
 cdef int _FETCH_START_OFFSET, _FETCH_SESSIONS, _FETCH_REPLICAS, _FETCH_FLEXIBLE, _FETCH_IDS
 
 
@@ -71,4 +71,4 @@ cdef FetchPartitionSpan _fetch_partition(Cursor cursor, int version, Py_ssize_t 
 @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
 cdef int _skip_aborted(Cursor cursor) except -1
 
-cdef int _smallest_topic(bint flexible, bint by_id) noexcept
+cdef int _min_topic_bytes(bint flexible, bint by_id) noexcept

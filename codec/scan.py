@@ -1,7 +1,7 @@
-"""Where the parts of a Produce request and of a Fetch response lie, without the objects of a decoded message.
+"""Finds the positions of the parts of a Produce request and a Fetch response, without the objects of a decoded message.
 
-Accepts and refuses the same bytes as `decode`. All positions count from the start of ``data``. Nothing here keeps a
-reference to ``data``. What changes is put in its place with `envelope.splice`.
+Accepts and rejects the same bytes as `decode`. All positions count from the start of ``data``. The results keep no
+reference to ``data``. Edits are made with `envelope.splice`.
 
 This file runs as it is and compiled (scan.pxd holds the C types).
 """
@@ -24,11 +24,11 @@ if not cython.compiled:
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
 
-_PRODUCE_OLDEST, _PRODUCE_NEWEST = 3, 13
+_PRODUCE_MIN, _PRODUCE_MAX = 3, 13
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
-_FETCH_OLDEST, _FETCH_NEWEST = 4, 18
+_FETCH_MIN, _FETCH_MAX = 4, 18
 _FETCH_FLEXIBLE = FetchResponse.declaration_.first_flexible
 _FETCH_START_OFFSET = first_version(PartitionData, "log_start_offset")
 _FETCH_SESSIONS = first_version(FetchResponse, "session_id")
@@ -50,7 +50,7 @@ class PartitionSpan:
     records_at: int  # of the length before the records
     records_start: int
     records_end: int
-    is_null: bool  # no records, which is not the same on the wire as records of no bytes
+    is_null: bool  # null differs from zero bytes on the wire
 
 
 class TopicSpan:
@@ -106,12 +106,12 @@ class FetchPartitionSpan:
 
     @property
     def error_code_at(self) -> int:
-        """Where its two bytes are."""
+        """The position of its two bytes."""
         return self.start + 4
 
     @property
     def high_watermark_at(self) -> int:
-        """Where its eight bytes are."""
+        """The position of its eight bytes."""
         return self.start + 6
 
 
@@ -143,7 +143,7 @@ def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
     Raises:
         CodecError: `decode` would raise one, too.
     """
-    if not _PRODUCE_OLDEST <= version <= _PRODUCE_NEWEST:
+    if not _PRODUCE_MIN <= version <= _PRODUCE_MAX:
         ProduceRequest.declaration_.check(version)
     cursor = Cursor(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
     by_id = version >= _PRODUCE_IDS
@@ -152,7 +152,7 @@ def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
     spans.acks = cursor.integer(2)
     cursor.skip(4)  # timeout_ms
     spans.topics_at = cursor.at
-    count = cursor.count(_smallest_topic(cursor.flexible, by_id), "topic_data")
+    count = cursor.count(_min_topic_bytes(cursor.flexible, by_id), "topic_data")
     spans.topics = [_topic(cursor, by_id) for _ in range(count)]
     cursor.skip_tags()
     spans.end = cursor.at
@@ -192,14 +192,14 @@ def scan_fetch(data: bytes, at: int, version: int) -> FetchSpans:
     Raises:
         CodecError: `decode` would raise one, too.
     """
-    if not _FETCH_OLDEST <= version <= _FETCH_NEWEST:
+    if not _FETCH_MIN <= version <= _FETCH_MAX:
         FetchResponse.declaration_.check(version)
     cursor = Cursor(data, at, len(data), version >= _FETCH_FLEXIBLE)
     by_id = version >= _FETCH_IDS
     spans = FetchSpans.__new__(FetchSpans)
     cursor.skip(10 if version >= _FETCH_SESSIONS else 4)  # throttle_time_ms; error_code, session_id
     spans.topics_at = cursor.at
-    count = cursor.count(_smallest_topic(cursor.flexible, by_id), "responses")
+    count = cursor.count(_min_topic_bytes(cursor.flexible, by_id), "responses")
     spans.topics = [_fetch_topic(cursor, version, by_id) for _ in range(count)]
     if cursor.has_tags():
         cursor.read_tags(_known_tags(FetchResponse, version))
@@ -256,13 +256,13 @@ def _skip_aborted(cursor: Cursor) -> None:
 
 
 def aborted_transactions(data: bytes, partition: FetchPartitionSpan, version: int) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions of a partition; none where they are null."""
+    """The aborted transactions of a partition; empty if they are null."""
     found, _ = field_reader(PartitionData, "aborted_transactions", version)(data, partition.aborted_at)
     return found or ()
 
 
-def _smallest_topic(flexible: bool, by_id: bool) -> int:
-    """The fewest bytes of a topic without partitions."""
+def _min_topic_bytes(flexible: bool, by_id: bool) -> int:
+    """The size of a topic without partitions and with an empty name."""
     if by_id:
         return 18
     return 3 if flexible else 6

@@ -1,4 +1,4 @@
-"""The few wire types that take more than a format character, as the generated functions call them."""
+"""Wire types that need more than a format character of `struct`, for the generated functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LENGTH = Struct(">i")  # of a frame, which begins with it and does not count it
 LENGTH_SIZE = LENGTH.size
 CLIENT_ID_AT = 12  # in a request frame: after length, API key, API version and correlation id
 ID_SIZE = 16
-NO_ID = bytes(ID_SIZE)  # the uuid that stands for none: of a topic in a cluster that has no topic ids (KIP-516)
+NO_ID = bytes(ID_SIZE)  # the uuid of a topic in a cluster without topic ids (KIP-516)
 MAX_UVARINT_BYTES = 5
 _ONE_BYTE = [bytes((n,)) for n in range(128)]
 
@@ -23,7 +23,7 @@ def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
 
     Raises:
         CodecError: it is longer than five bytes.
-        IndexError: the bytes end inside it; for the generated callers, which turn it into `TruncatedError`.
+        IndexError: the bytes end inside it; the generated callers turn this into `TruncatedError`.
     """
     value = shift = 0
     for _ in range(MAX_UVARINT_BYTES):
@@ -37,9 +37,10 @@ def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_long_uvarint(data: Buffer, at: int, ahead: int) -> tuple[int, int]:
-    """The varint at ``at + ahead``, longer than one byte, and the ``at`` with which it would have been one byte long.
+    """The varint at ``at + ahead``, which is longer than one byte, and a corrected ``at``.
 
-    For generated functions, which add up constant distances as if every varint had one byte.
+    For generated functions, which add up constant distances as if every varint had one byte: ``at`` is moved by its
+    further bytes.
     """
     here = at + ahead
     second = data[here + 1]
@@ -60,7 +61,7 @@ def write_uvarint(value: int) -> bytes:
     """
     if 0 <= value < 128:
         return _ONE_BYTE[value]
-    if 0 <= value < 1 << 21:  # without a loop: the lengths of most records fields
+    if 0 <= value < 1 << 21:  # without a loop: enough for the lengths of most records fields
         low, high = value & 127 | 128, value >> 14
         return bytes((low, value >> 7 & 127 | 128, high)) if high else bytes((low, value >> 7))
     if not 0 <= value < 1 << 7 * MAX_UVARINT_BYTES:
@@ -74,14 +75,14 @@ def write_uvarint(value: int) -> bytes:
 
 
 def bad_length(what: str, length: int) -> CodecError:
-    """The error for a length below -1, or for -1 (null) where null is not allowed."""
+    """The error for a length below -1, or for -1 (null) if the field is not nullable."""
     if length == -1:
         return CodecError(f"{what} is null")
-    return CodecError(f"{what} has length {length}")
+    return CodecError(f"invalid length {length} of {what}")
 
 
 def skip_tags(data: Buffer, at: int) -> int:
-    """Step over a tag section."""
+    """Skip a tag section."""
     count, at = read_uvarint(data, at)
     for _ in range(count):
         _, at = read_uvarint(data, at)
@@ -94,7 +95,7 @@ def read_tags(data: Buffer, at: int = 0) -> tuple[list[tuple[int, bytes]], int]:
     """The tagged fields at ``at`` as (number, payload), and the position after them.
 
     Raises:
-        CodecError: these bytes are no tag section.
+        CodecError: these bytes are not a tag section.
     """
     try:
         count, at = read_uvarint(data, at)
@@ -133,7 +134,7 @@ def _number(tag: tuple[int, bytes]) -> int:
 def read_known_tags(
     data: Buffer, at: int, known: dict[int, Callable[[Buffer, int], tuple[Any, int]]]
 ) -> tuple[dict[int, Any], tuple[tuple[int, bytes], ...], int]:
-    """A tag section split into the values of the ``known`` fields and the unknown ones as they are."""
+    """A tag section: the values of the ``known`` fields by number, the unknown fields as they are, and its end."""
     tags, at = read_tags(data, at)
     found = {}
     unknown = []
@@ -141,7 +142,7 @@ def read_known_tags(
         if tag in known:
             found[tag], end = known[tag](payload, 0)
             if end != len(payload):
-                raise CodecError(f"tagged field {tag} ends {len(payload) - end} bytes early")
+                raise CodecError(f"tagged field {tag} has {len(payload) - end} bytes too many")
         else:
             unknown.append((tag, payload))
     return found, tuple(unknown), at

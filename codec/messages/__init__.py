@@ -1,1 +1,1 @@
-"""One module per API that is read; one class per message, all its versions in it."""
+"""One module per API that is read or written, with one class per message for all its versions."""

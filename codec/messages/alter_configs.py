@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replaces all dynamic configs of a resource. IncrementalAlterConfigs is what tools use today."""
+"""AlterConfigs (33): replaces all dynamic configs of a resource. Current tools use IncrementalAlterConfigs."""
 
 from __future__ import annotations
 

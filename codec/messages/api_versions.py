@@ -1,4 +1,4 @@
-"""ApiVersions (18): which APIs and versions the broker has, and who the client is."""
+"""ApiVersions (18): the APIs and versions of the broker, and the software of the client (KIP-511)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateTopics (19): topics to make, with their configs, and what became of each."""
+"""CreateTopics (19): topics to create with their configs, and the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteTopics (20): topics to delete, by name, or from v6 on by id too (KIP-516)."""
+"""DeleteTopics (20): topics to delete, by name, from v6 on also by id (KIP-516)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the configs of topics, brokers and other resources, and where each value comes from."""
+"""DescribeConfigs (32): the configs of topics, brokers and other resources, with the source of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): who votes and who follows in the metadata quorum, and where its controllers listen (KIP-595)."""
+"""DescribeQuorum (55): voters and observers of the metadata quorum, and the listeners of its controllers (KIP-595)."""
 
 from __future__ import annotations
 

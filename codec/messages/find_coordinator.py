@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which broker looks after a group, a transaction or a share partition."""
+"""FindCoordinator (10): the broker that coordinates a group, a transaction or a share partition."""
 
 from __future__ import annotations
 

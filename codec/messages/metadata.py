@@ -1,4 +1,4 @@
-"""Metadata (3): which brokers there are, which topics, and who leads their partitions."""
+"""Metadata (3): the brokers, the topics, and the leaders of their partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): how far a group has come."""
+"""OffsetCommit (8): offsets that a group commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce (0): record batches to append, and where they went."""
+"""Produce (0): record batches to append, and their base offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): what became of records acquired through a share group (KIP-932)."""
+"""ShareAcknowledge (79): the results of processing records that were acquired through a share group (KIP-932)."""
 
 from __future__ import annotations
 

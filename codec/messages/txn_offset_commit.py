@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): how far a group has come, as part of a transaction."""
+"""TxnOffsetCommit (28): offsets that a group commits as part of a transaction."""
 
 from __future__ import annotations
 

@@ -18,5 +18,5 @@ cpdef BatchHeader header_at(memoryview view, Py_ssize_t at)
 @cython.locals(header=BatchHeader)
 cdef BatchHeader _header(const unsigned char* data)
 
-@cython.locals(value=int64_t, place=Py_ssize_t)
+@cython.locals(value=int64_t, index=Py_ssize_t)
 cdef int64_t _integer(const unsigned char* data, Py_ssize_t size) noexcept

@@ -151,6 +151,6 @@ if cython.compiled:
         value: int = data[0]
         if value > 127:
             value -= 256
-        for place in range(1, size):
-            value = value * 256 + data[place]
+        for index in range(1, size):
+            value = value * 256 + data[index]
         return value

@@ -1,4 +1,4 @@
-"""A Python function under construction: its lines, and the objects that its free names stand for."""
+"""The source of a Python function under construction: its lines, and the objects that its free names refer to."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Source:
         self._indent -= 1
 
     def fresh(self, stem: str) -> str:
-        """A local name that is used nowhere else in the function."""
+        """A local name that is not used elsewhere in the function."""
         self._count += 1
         return f"{stem}_{self._count}"
 
     def bind(self, name: str, thing: Any) -> str:
-        """A name under which the function finds ``thing``."""
+        """A name that refers to ``thing`` in the function."""
         if self._names.setdefault(name, thing) is not thing:
             name = self.fresh(name)
             self._names[name] = thing
@@ -65,8 +65,8 @@ class Source:
     def packer(self, characters: str) -> str:
         return self.bind(f"pack_{characters.replace('?', 'o')}", _format(characters)[1])
 
-    def refuse(self, what: str, length: str) -> str:
-        """The statement that refuses a length."""
+    def raise_bad_length(self, what: str, length: str) -> str:
+        """The statement that raises for an invalid length."""
         return f"raise bad_length(TITLE + {' ' + what!r}, {length})"
 
     def is_compact(self, flexible: Versions | None) -> bool:

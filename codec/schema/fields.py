@@ -1,12 +1,12 @@
-"""The words of the notation: one per wire type, called in the body of a `Struct`.
+"""The declaration of fields: one function per wire type, called in the body of a `Struct`.
 
-Each call makes a `Field` and says that it returns the Python type, so that a type checker sees ``host: str``. All take
-the versions that have the field, in Kafka's notation (``"3+"``, ``"0-13"``), and by name:
+Each call creates a `Field` and is annotated to return the Python type, so that a type checker sees ``host: str``. All
+take the versions that have the field, in Kafka's notation (``"3+"``, ``"0-13"``), and by name:
 
 ``nullable``  the versions in which it may be null
-``default``   its value where it is absent; without it 0, "", b"", an empty array, as in Kafka
-``tag``       its number where it is a tagged field (KIP-482)
-``tagged``    the versions in which it is one; without it all that have the field
+``default``   its value if it is absent; otherwise 0, "", b"", an empty array, as in Kafka
+``tag``       its number if it is a tagged field (KIP-482)
+``tagged``    the versions in which it is one; otherwise all that have the field
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ int64 = Primitive("int64", 0)
 float64 = Primitive("float64", 0.0)
 # 16 raw bytes.
 uuid = Primitive("uuid", NO_ID)
-# UTF-8. Bytes that are not come as lone surrogates (`surrogateescape`) and leave as they came.
+# UTF-8. Other bytes are read as lone surrogates (`surrogateescape`) and written back unchanged.
 string = Primitive("string", "")
 # Kafka's "bytes".
 binary = Primitive("bytes", b"")
-# Kafka's "records". Read as a view of the input, never copied.
+# Kafka's "records". Read as a view of the input, not copied.
 record_set = Primitive[bytes | memoryview]("records", b"")
 
 
@@ -138,8 +138,7 @@ def struct(
 
 
 def struct(of: type[T], versions: str, **options: Any) -> Any:
-    """One nested struct. A nullable one has a byte before it that says whether it is there (KIP-893) and is null where
-    it is absent."""
+    """One nested struct. A nullable one has a byte before it that says whether it is present (KIP-893)."""
     return _field("struct", of, versions, None if "nullable" in options else of(), **options)
 
 

@@ -28,7 +28,7 @@ _SLICES = {
     "records": "memoryview(data)[at:end] if end > at else b''",
 }
 _SIZES = dict(FIXED.values())
-# Fewest bytes of a value that starts with a length: (compact, not compact).
+# Minimum size of a value that starts with a length: (compact, not compact).
 _LENGTH_SIZES = {"string": (1, 2), "bytes": (1, 4), "records": (1, 4), "array": (1, 4)}
 
 
@@ -98,7 +98,7 @@ class _ReaderSource(Source):
                     self.add(f"end = at + {n}", f"{target} = {_SLICES[kind]}", "at = end")
             if nullable:
                 self.add(f"elif {n} == -1: {target} = None")
-            self.add(f"else: {self.refuse(what, n)}")
+            self.add(f"else: {self.raise_bad_length(what, n)}")
 
     def _struct(self, of: type[Struct], target: str, nullable: bool) -> None:
         there = self.fresh("there")
@@ -111,7 +111,9 @@ class _ReaderSource(Source):
             self.add(f"else: {read}")
 
     def _elements(self, of: Any, n: str, target: str, compact: bool, what: str) -> None:
-        self.add(f"if {n} * {self.smallest(of, compact)} > len(data) - at: raise TruncatedError(TITLE + ' ends early')")
+        self.add(
+            f"if {n} * {self.min_bytes(of, compact)} > len(data) - at: raise TruncatedError(TITLE + ' ends early')"
+        )
         if of in FIXED and of != "uuid":
             character, size = FIXED[of]
             self.add(f'{target} = unpack_from(f">{{{n}}}{character}", data, at)', f"at += {n} * {size}")
@@ -124,18 +126,18 @@ class _ReaderSource(Source):
             self.add(f"{items}.append({item})")
         self.add(f"{target} = tuple({items})")
 
-    def smallest(self, of: Any, compact: bool) -> int:
-        """The fewest bytes that one element can have; at least 1."""
+    def min_bytes(self, of: Any, compact: bool) -> int:
+        """The minimum size of one element; at least 1."""
         if not is_struct(of):
             return FIXED[of][1] if of in FIXED else _LENGTH_SIZES[of][0 if compact else 1]
         declaration: Declaration = of.declaration_
-        size = sum(self._smallest_field(field) for field in declaration.plain(self.version))
+        size = sum(self._min_field_bytes(field) for field in declaration.plain(self.version))
         return max(size + declaration.is_flexible(self.version), 1)
 
-    def _smallest_field(self, field: Field) -> int:
+    def _min_field_bytes(self, field: Field) -> int:
         if field.kind != "struct":
-            return self.smallest(field.kind, self.is_compact(field.flexible))
-        return 1 if self.version in field.nullable else self.smallest(field.of, True)
+            return self.min_bytes(field.kind, self.is_compact(field.flexible))
+        return 1 if self.version in field.nullable else self.min_bytes(field.of, True)
 
 
 def _build(cls: type[Struct], version: int) -> FieldReader:
@@ -187,7 +189,7 @@ def _build_field(declaration: Declaration, name: str, version: int) -> FieldRead
 
 @contextmanager
 def _guarded(source: Source) -> Iterator[None]:
-    """Turn what runs off the end of the bytes into the codec's error. Costs nothing while nothing is raised."""
+    """Turn errors at the end of the bytes into `TruncatedError`. Costs nothing if none is raised."""
     with source.block("try:"):
         yield
     source.add("except (IndexError, FormatError): raise TruncatedError(TITLE + ' ends early') from None")

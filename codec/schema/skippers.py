@@ -1,8 +1,8 @@
-"""Skippers: step over fields without building their values, to find where one of them lies.
+"""Skippers: skip fields without creating their values, to find the position of one.
 
-The generated code adds up the sizes of fixed fields while it is built, reads lengths at constant distances from ``at``
-and moves ``at`` as seldom as it can. Every loop reads at least one byte per turn, so that hostile counts end at the end
-of the bytes; whether they were overrun is checked once, last. Null is let pass where a reader would refuse it.
+Sizes of fixed fields are added up when the code is generated; it reads lengths at constant offsets from ``at`` and
+moves ``at`` as rarely as possible. Every loop reads at least one byte per turn, so a hostile count stops at the end of
+the bytes; an overrun is checked once, at the end. Null is accepted also where a reader rejects it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kafka_sidecar.codec.wire import Buffer, bad_length, read_long_uvarint, skip
 Skipper = Callable[[Buffer, int], int]
 Span = Callable[[Buffer, int], tuple[int, int]]
 
-TAGS = "(tagged fields)"  # names the tag section where a field's name is asked for
+TAGS = "(tagged fields)"  # the tag section, in place of a field's name
 
 _built: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 
 def skipper(cls: type[Struct], version: int, after: str | None = None, before: str | None = None) -> Skipper:
-    """The function ``(data, at) -> at`` that steps over the fields of a ``cls`` after ``after`` and before ``before``.
+    """The function ``(data, at) -> at`` that skips the fields of a ``cls`` after ``after`` and before ``before``.
 
-    ``at`` is where the field that follows ``after`` begins, or the struct. Without ``before`` it steps over everything,
-    the tag section too; with `TAGS` over everything else.
+    ``at`` is the position of the field that follows ``after``, or of the struct. Without ``before`` everything is
+    skipped, including the tag section; with `TAGS` everything but that.
 
     Raises:
         UnsupportedVersionError: this version does not have these fields outside its tag section.
@@ -96,16 +96,16 @@ class _SkipperSource(Source):
         self._ahead += 1
 
     def _bytes(self, kind: str, size: int, compact: bool, what: str) -> None:
-        """Step over a length and as many times ``size`` bytes."""
+        """Skip a length and as many times ``size`` bytes."""
         n = self._length(kind, compact)
         times = f" * {size}" if size != 1 else ""
         if compact:
-            # The length is one more than the count; 0 (null) takes as little room as 1.
+            # The length is the count plus one; 0 (null) takes as many bytes as 1.
             self._ahead -= size
             self.settle(f"({n}{times} or {size})")
             return
         self.settle()
-        self.add(f"if {n} > 0: at += {n}{times}", f"elif {n} < -1: {self.refuse(what, n)}")
+        self.add(f"if {n} > 0: at += {n}{times}", f"elif {n} < -1: {self.raise_bad_length(what, n)}")
 
     def _length(self, kind: str, compact: bool) -> str:
         n = self.fresh("n")
@@ -128,13 +128,13 @@ class _SkipperSource(Source):
         n = self._length("array", compact)
         self.settle()
         if not compact:
-            self.add(f"if {n} < -1: {self.refuse(what, n)}")
+            self.add(f"if {n} < -1: {self.raise_bad_length(what, n)}")
         with self.block(f"for _ in range({n}{' - 1' if compact else ''}):"):
             self.value("struct" if is_struct(of) else of, of, compact, False, what)
             self.settle()
 
     def _fixed_size(self, of: Any) -> int | None:
-        """The size of an element if all have the same."""
+        """The size of an element if it is the same for all."""
         if not is_struct(of):
             return FIXED[of][1] if of in FIXED else None
         kinds = [field.kind for field in of.declaration_.plain(self.version)]

@@ -1,4 +1,4 @@
-"""What a message is made of: immutable values with named fields, declared once for all versions.
+"""The base of messages: immutable values with named fields, declared once for all versions.
 
     class MetadataResponseBroker(Struct):
         node_id: int = int32("0+")
@@ -26,7 +26,7 @@ S = TypeVar("S", bound="Struct")
 
 @dataclass(slots=True)
 class Declaration:
-    """What a class body said. A nested struct belongs to one message and shares its versions."""
+    """The fields and versions of a class. A nested struct belongs to one message and shares its versions."""
 
     name: str
     fields: tuple[Field, ...]
@@ -118,7 +118,7 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """A part of a message. ``unknown_tags`` holds the tagged fields that are not declared, as they came."""
+    """A part of a message. ``unknown_tags`` holds the tagged fields that are not declared, unchanged."""
 
     declaration_: ClassVar[Declaration]
     unknown_tags: Tags = ()
@@ -132,6 +132,6 @@ def replace_fields(value: S, **fields: Any) -> S:
     """A copy of ``value`` with some fields changed.
 
     Raises:
-        ValueError: there is no such field.
+        ValueError: unknown field.
     """
     return value._replace(**fields)  # type: ignore[attr-defined,no-any-return]

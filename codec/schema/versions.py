@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NEWEST = 32767  # what "+" stands for: versions are int16
+NEWEST = 32767  # the upper end of "3+": versions are int16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ NEVER = Versions(0, -1)
 
 
 def parse_versions(text: str) -> Versions:
-    """The range that ``text`` names.
+    """The range in Kafka's notation.
 
     >>> parse_versions("3+"), 3 in parse_versions("0-2")
     (Versions(low=3, high=32767), False)

@@ -1,6 +1,6 @@
 """Writers: from a declaration and a version to a function that turns a value into bytes.
 
-A nested writer appends its pieces to the list of the root, which joins them once; record sets are copied only there.
+Nested writers append their pieces to the list of the root, which joins them once; record sets are copied only then.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _WriterSource(Source):
         if kind in FIXED:
             self.fixed(FIXED[kind][0], x)
         elif nullable:
-            # One run cannot span both branches.
+            # A run of fixed fields cannot span both branches.
             self.flush()
             with self.block(f"if {x} is None:"):
                 self.add(f"put({self._null(kind, compact)!r})")
@@ -153,7 +153,7 @@ def _build(declaration: Declaration, version: int) -> _Appender:
 
 
 def _write_tag_section(source: _WriterSource) -> None:
-    """Known tagged fields are written where they differ from their default, as Kafka does."""
+    """Known tagged fields are written if they differ from their default, as Kafka does."""
     known = source.declaration.tagged(source.version)
     for field in known:
         write = source.bind(f"write_{field.name}", _build_field(source.declaration, field.name, source.version))

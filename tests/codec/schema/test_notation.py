@@ -252,7 +252,7 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made(field: str)
 def test_a_known_tag_with_bytes_left_over_is_refused() -> None:
     body = encode(Everything(), 2)[:-1]
     assert decode(Everything, body + bytes.fromhex("01 01 03 0005 00"), 2)[0].leader == Leader(epoch=5)
-    with pytest.raises(CodecError, match="1 bytes early"):
+    with pytest.raises(CodecError, match="1 bytes too many"):
         decode(Everything, body + bytes.fromhex("01 01 04 0005 00 00"), 2)
     with pytest.raises(CodecError):
         decode(Everything, body + bytes.fromhex("01 01 02 0005 00"), 2)

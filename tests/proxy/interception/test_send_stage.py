@@ -25,7 +25,7 @@ from support.produce_requests import (
 )
 from support.sent_records import ADDED, answer, each_version, errors, offsets, requested, with_headers
 
-from kafka_sidecar.codec.envelope import VIEWED_FROM
+from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.records import Batch, NewRecord, build_batch
@@ -311,7 +311,7 @@ def test_other_connections_may_have_a_turn_before_each_batch() -> None:
 
 async def test_a_large_request_is_read_as_views_and_written_whole() -> None:
     interception = Intercepting("Adds", limit=10 << 20, message_max_bytes=10 << 20)
-    large = "x" * VIEWED_FROM
+    large = "x" * MIN_VIEW_BYTES
     frame = produce_request(9, {"orders": {0: batch(large), 1: batch("keep")}, "free": {0: batch("f")}})
     out = await interception.finish(interception.produce(), frame)
     assert out == produce_request(9, {"orders": {0: with_headers(large), 1: batch("keep")}, "free": {0: batch("f")}})

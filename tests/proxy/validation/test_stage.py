@@ -29,7 +29,7 @@ from support.produce_requests import (
     validating,
 )
 
-from kafka_sidecar.codec.envelope import VIEWED_FROM
+from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.proxy.relay.exchange import Last, Need, Respond
@@ -282,7 +282,7 @@ def test_any_answer_of_a_broker_raises_codec_errors_only(body: bytes, version: i
         return
 
 
-@pytest.mark.parametrize("size", [0, VIEWED_FROM])
+@pytest.mark.parametrize("size", [0, MIN_VIEW_BYTES])
 def test_no_record_is_kept_while_the_broker_is_to_answer_what_is_left(size: int) -> None:
     frame, exchange = (
         produce_request(9, {"orders": {0: BAD, 1: GOOD}, "free": {0: b"x" * size}}),
