@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 FLOOR = 95  # per cent, of every module without a row
 FLOORS = {
     "codec/cursor.py": 90,  # only compiled code reads integers byte by byte
-    "codec/records/log_validator.py": 66,
-    "proxy/__main__.py": 0,  # run as programs only, which `make programs` does: this one, `cli.main` and `server`
+    "proxy/__main__.py": 0,  # run as programs only, which `make programs` does: this one and `cli.main`
     "proxy/cli/main.py": 65,
+    "proxy/features.py": 81,
     "proxy/nodes/endpoint_stream.py": 94,
+    "proxy/relay/loop_budget.py": 90,
+    "proxy/relay/prefix_memo.py": 75,
     "proxy/runtime/allocator.py": 92,
-    "proxy/runtime/connection.py": 91,
-    "proxy/server.py": 88,
+    "proxy/runtime/connection.py": 90,
+    "proxy/server.py": 94,
     "proxy/topic_configs/kafka_clients.py": 83,  # the rest needs a broker
-    "proxy/topic_configs/kafka_store.py": 94,
 }
 
 

@@ -9,8 +9,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from support.produce_requests import GOOD, batch
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch, find_fault
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Codec, DecompressionError, batches
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch, explain_unreadable, find_fault
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 
@@ -64,3 +65,36 @@ def test_a_batch_without_fault_has_none(good: bytes) -> None:
 @pytest.mark.parametrize("none", [None, b"", b"short", GOOD[:-1], GOOD + GOOD, GOOD[:16] + b"\7" + GOOD[17:]])
 def test_what_is_not_one_batch_is_refused(none: bytes | None) -> None:
     assert isinstance(cut_single_batch(none), InvalidBatch)
+
+
+def with_payload(payload: bytes, codec: int = Codec.NONE) -> Batch:
+    """A batch with these bytes in place of its records."""
+    data = bytearray(GOOD[:BATCH_HEADER_SIZE] + payload)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")  # batchLength counts what follows it
+    data[22] |= codec
+    return only(bytes(data))
+
+
+RECORD = GOOD[BATCH_HEADER_SIZE:]
+ENDLESS = b"\xff" * 5
+# What brokers do not foresee they call a failure of their own: tests/integration compares the codes.
+UNREADABLE = {
+    "an endless length": (with_payload(ENDLESS + b"\1"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    "an endless length after a record": (with_payload(RECORD + ENDLESS), ErrorCode.UNKNOWN_SERVER_ERROR),
+    "an endless length in what is compressed": (with_payload(ENDLESS, Codec.GZIP), ErrorCode.INVALID_RECORD),
+    "a negative length": (with_payload(b"\1"), ErrorCode.INVALID_RECORD),
+    "half a length": (with_payload(RECORD + b"\xff\xff"), ErrorCode.INVALID_RECORD),
+    "more than there is": (with_payload(b"\x7e\0"), ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_records_that_cannot_be_read_get_the_brokers_code(kind: str) -> None:
+    batch, code = UNREADABLE[kind]
+    found = explain_unreadable(batch, CodecError("not this"))
+    assert (found.error_code, found.message) == (code, "the records cannot be read: not this")
+
+
+def test_what_cannot_be_decompressed_is_a_failure_of_the_broker() -> None:
+    found = explain_unreadable(with_payload(b"", Codec.GZIP), DecompressionError("not gzip"))
+    assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
