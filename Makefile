@@ -29,7 +29,7 @@ demo: install ## a cluster, a sidecar, a producer and a consumer: watch records 
 	$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: install check unit unit-pure programs integration-core ## what CI runs: all but the matrix
+test: install check unit unit-pure programs integration-core coverage ## what CI runs: all but the matrix
 
 .PHONY: check
 check: install ## style, types and import contracts
