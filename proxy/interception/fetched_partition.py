@@ -29,6 +29,7 @@ API = "Fetch"
 MAGIC = 2
 ABORT = 0  # type of a control record; 1: COMMIT
 CONTROL_KEY_SIZE = 4  # version int16, type int16
+MAX_OFFSET, MAX_OFFSET_DELTA = 2**63 - 1, 2**31 - 1
 MAX_INLINE_RECORDS = 1000  # of a partition, to be intercepted while others wait
 
 
@@ -184,9 +185,12 @@ def _join(news: list[tuple[Batch, bytes | memoryview]], withheld: bool, marker: 
     if shown == len(news):
         return Remaining(b"".join(parts), withheld=withheld)
     first, last = news[shown][0], news[-1][0]
-    if marker:
-        parts.append(build_commit_marker(last, first.header.base_offset))
-    return Remaining(b"".join(parts), last.header.base_offset + last.header.last_offset_delta + 1, withheld)
+    first_offset, last_offset = first.header.base_offset, last.header.base_offset + last.header.last_offset_delta
+    if not 0 <= first_offset <= last_offset < MAX_OFFSET:  # a consumer could not be carried over them
+        return Remaining(b"".join(parts), withheld=True)
+    if marker:  # its base may be later than the first hidden record: what is missing there looks compacted
+        parts.append(build_commit_marker(last, max(first_offset, last_offset - MAX_OFFSET_DELTA)))
+    return Remaining(b"".join(parts), last_offset + 1, withheld)
 
 
 def _ends_before(batch: Batch, records: Records, offset: int) -> bool:

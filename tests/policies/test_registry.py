@@ -38,7 +38,7 @@ def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.Mon
         ("no.such:Thing", "policy class Thing of module no.such, among the installed modules: cannot be imported"),
         ("no.such:Thing", "No module named 'no'; install it, or put it on the class_path"),
         ("json:Thing", "policy class Thing of module json, .*: the module has no such class"),
-        ("json:JSONDecoder", "policy class JSONDecoder of module json, .*: is not a subclass"),
+        ("json:JSONDecoder", "policy class JSONDecoder of module json, .*: is not a subclass of .*ValidationPolicy"),
         ("json:", "'json:' is not the name of a class: write module:Class"),
         ("a b:C", "is not the name of a class"),
     ],

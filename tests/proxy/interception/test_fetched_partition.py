@@ -205,6 +205,20 @@ def test_no_records_leave_that_a_hiding_interceptor_has_not_seen(
                 assert {record.value for record in batch.records()} <= {b"***"}
 
 
+@pytest.mark.parametrize(("first", "last"), [(2**40, 7), (-5, 7), (2**63 - 1, 2**63 - 1)])
+def test_dropped_records_with_impossible_offsets_are_withheld(first: int, last: int) -> None:
+    data = records("drop", base=first) + records("drop", base=last)
+    left = consume(Intercepting("Reads"), data)
+    assert (left.records, left.following, left.withheld) == (b"", None, True)
+
+
+def test_a_marker_leads_over_more_dropped_records_than_one_batch_can_span() -> None:
+    data = records("drop", base=7) + records("drop", base=2**40)
+    left = consume(Intercepting("Reads"), data)
+    assert left.records is not None
+    assert left.following == consumer(left.records, None)[1] == 2**40 + 1
+
+
 @FEWER
 @given(logs(), st.booleans())
 def test_a_consumer_of_hidden_records_goes_on_where_others_do(log: Log, committed: bool) -> None:

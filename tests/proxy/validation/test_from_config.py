@@ -57,7 +57,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"validation": {"class_name": "support.policies:None"}}, "policies: policy None: "),
     ({"topics": [{"name": "orders", "policy": "nothing"}]}, "topics: orders: unknown policy 'nothing'"),
-    ({"topics": [{"name": "orders", "policy": "require_header:a,,"}]}, "topics: orders: 'require_header:a,,' is"),
+    (
+        {"topics": [{"name": "orders", "policy": "require_header:a,,"}]},
+        "topics: orders: 'require_header:a,,' is invalid at",
+    ),
 ]
 
 
