@@ -59,7 +59,7 @@ class ConfigError(Exception):
 class Config(Section):
     bootstrap_servers: Addresses
     """The brokers, as for any Kafka client; if one is down, the next one is tried."""
-    listen: Address = "127.0.0.1:9092"
+    listen: Address = "127.0.0.1:19092"
     """Address of the bootstrap listener: the clients' `bootstrap.servers`."""
     nodes: Nodes = Field(default_factory=Nodes)
     connections: Connections = Field(default_factory=Connections)

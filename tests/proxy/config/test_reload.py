@@ -183,7 +183,7 @@ async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: py
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
-        written(path, **orders(), listen="127.0.0.1:19092", log={"level": "debug"}, validation={"max_batch": "1MiB"})
+        written(path, **orders(), listen="127.0.0.1:29092", log={"level": "debug"}, validation={"max_batch": "1MiB"})
         await until(lambda: APPLIED in caplog.messages)
     named = [vars(record)["settings"] for record in caplog.records if record.message == RESTART]
     assert named == [["listen", "log"]]
