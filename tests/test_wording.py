@@ -1,7 +1,7 @@
-"""Plain technical English with Kafka's own terms: the words of the table below are not used where a file is clean.
+"""Plain technical English with Kafka's own terms: the words of the table below are used in no code, test or page.
 
 A word or phrase matches whole words in any case, also as part of a name (``told_once``, ``in_hand``) and over the end
-of a line. To turn a folder of code on, add it to ``CLEAN``; a normal meaning of a word goes into ``ALLOWED``.
+of a line. A normal meaning of a word goes into ``ALLOWED``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.pages import ROOT
+from support.pages import PACKAGES, ROOT
 
 USE_INSTEAD = {
     "anew": "again, new",
@@ -39,30 +39,9 @@ USE_INSTEAD = {
     "what is none": "what is not one",
 }
 
-# Folders and files in which none of these words is left. Markdown is read in documentation, Python in code.
-CLEAN = (
-    "bench",
-    "examples",
-    "proxy",
-    "tests/bench",
-    "tests/examples",
-    "tests/harness",
-    "tests/integration",
-    "tests/proxy",
-    "tests/support",
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "docs/compatibility.md",
-    "docs/decisions",
-    "docs/design.md",
-    "docs/how-to",
-    "docs/non-goals.md",
-    "docs/reference",
-    "docs/tutorial.md",
-)
+PLACES = (*PACKAGES, "bench", "docs", "examples", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
-# Where a word has its normal meaning, or is a name in code that has not been renamed: file, and the phrase around it.
+# Where a word has its normal meaning, or was a name in an earlier release: file, and the phrase around it.
 ALLOWED = {
     ("CHANGELOG.md", "`left_out`"),
     ("CHANGELOG.md", "`interceptor_taken_out`"),
@@ -93,9 +72,7 @@ def files(place: str) -> Iterator[Path]:
 
 
 def found(name: str, text: str) -> Iterator[str]:
-    """A line for each word of the table in a text, with what to use instead. Pages quote tests by their names."""
-    if name.endswith(".md"):
-        text = re.sub(r"`test_\w+`", "``", text)
+    """A line for each word of the table in a text, with what to use instead."""
     for file, phrase in ALLOWED:
         if file == name:
             text = text.replace(phrase, re.sub("[^\n]", " ", phrase))
@@ -105,7 +82,7 @@ def found(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{line}: {match[0]!r}: {USE_INSTEAD[phrase]}"
 
 
-@pytest.mark.parametrize("place", CLEAN)
+@pytest.mark.parametrize("place", PLACES)
 def test_plain_words_are_used(place: str) -> None:
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files(place)}
     assert texts
@@ -124,10 +101,6 @@ def test_plain_words_are_used(place: str) -> None:
 )
 def test_whole_words_are_found_in_prose_names_and_over_line_ends(text: str, words: int) -> None:
     assert len(list(found("a.py", text))) == words
-
-
-def test_a_page_may_quote_the_name_of_a_test() -> None:
-    assert list(found("a.md", "[`test_it_is_told`](a.py)")) == []
 
 
 def test_what_is_allowed_is_still_there() -> None:

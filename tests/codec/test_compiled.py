@@ -54,7 +54,7 @@ def test_make_install_knows_every_module_that_is_compiled() -> None:
     assert known == {source(module).resolve() for module in compiled.MODULES}
 
 
-def test_the_build_that_is_told_is_the_one_in_use() -> None:
+def test_the_reported_build_is_the_one_in_use() -> None:
     extensions = {import_module(module).__file__ != str(source(module)) for module in compiled.MODULES}
     assert compiled.in_use() == (
         "partly compiled" if len(extensions) == 2 else "compiled" if True in extensions else "python"

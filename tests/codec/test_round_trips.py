@@ -41,7 +41,7 @@ def encoded(cls: type[Struct]) -> Iterator[tuple[int, Struct, bytes]]:
 def test_what_was_written_is_read_again(cls: type[Struct]) -> None:
     for version, value, data in encoded(cls):
         assert decode(cls, data, version) == (value, len(data))
-        assert decode(cls, memoryview(b"before" + data + b"behind"), version, 6) == (value, 6 + len(data))
+        assert decode(cls, memoryview(b"before" + data + b"after"), version, 6) == (value, 6 + len(data))
         assert encode(decode(cls, data, version)[0], version) == data
 
 
@@ -49,7 +49,7 @@ def test_what_was_written_is_read_again(cls: type[Struct]) -> None:
 def test_a_skipper_ends_where_a_reader_ends(cls: type[Struct]) -> None:
     for version, _, data in encoded(cls):
         assert skipper(cls, version)(data, 0) == len(data)
-        assert skipper(cls, version)(memoryview(b"before" + data + b"behind"), 6) == 6 + len(data)
+        assert skipper(cls, version)(memoryview(b"before" + data + b"after"), 6) == 6 + len(data)
 
 
 @STRUCTS

@@ -17,8 +17,8 @@ NOW = 1_700_000_000_000  # ms
 Pairs = Iterable[tuple[str, bytes | None]]
 
 
-class Told:
-    """A report that keeps what it is told."""
+class RecordedReport:
+    """A `Report` that keeps what was reported."""
 
     def __init__(self) -> None:
         self.failures: list[tuple[str, str, str]] = []  # interceptor, hook, error
@@ -46,8 +46,8 @@ def new(
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def report() -> RecordedReport:
+    return RecordedReport()
 
 
 @pytest.fixture
@@ -95,11 +95,11 @@ def sent(a_batch: Callable[..., Records], context: Callable[..., Context]) -> Ca
 
 
 @pytest.fixture
-def chain(told: Any) -> Callable[..., Producers]:
+def chain(report: Any) -> Callable[..., Producers]:
     """The chain of these producer interceptors."""
 
     def of(*interceptors: Interceptor, limits: Limits = Limits(failures=0)) -> Producers:  # noqa: B008 - frozen
-        guards = [Guard(str(at), one, one.hints(), told, limits=limits) for at, one in enumerate(interceptors)]
+        guards = [Guard(str(at), one, one.hints(), report, limits=limits) for at, one in enumerate(interceptors)]
         return Producers(tuple(guards))
 
     return of

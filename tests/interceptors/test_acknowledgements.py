@@ -93,7 +93,7 @@ def test_headers_are_kept_only_for_interceptors_that_take_them(a_batch: Batches,
 
 
 def test_interceptors_are_notified_in_configured_order_and_exceptions_are_ignored(
-    chain: Any, context: Any, told: Any
+    chain: Any, context: Any, report: Any
 ) -> None:
     order: list[str] = []
 
@@ -110,7 +110,7 @@ def test_interceptors_are_notified_in_configured_order_and_exceptions_are_ignore
     producers.notify(acknowledged(context(), 2, base_offset=0), None, None)
     assert order == ["a0", "b0", "a1", "b1", "c0", "c1"]
     assert len(whole.heard) == 1
-    assert [failure[:2] for failure in told.failures] == [(name, "on_acknowledgement") for name in "010133"]
+    assert [failure[:2] for failure in report.failures] == [(name, "on_acknowledgement") for name in "010133"]
 
 
 def test_a_hook_for_batches_is_called_once_per_batch(chain: Any, context: Any) -> None:

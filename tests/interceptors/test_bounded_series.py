@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_sidecar.interceptors.bounded_series import MAX_LABEL_CHARS, OTHER, Series
 
 
-def test_labels_are_told_apart_until_there_are_enough() -> None:
+def test_label_values_above_the_limit_are_counted_together() -> None:
     series: Series[list[int]] = Series(list, max_series=2)
     for number, labels in enumerate(
         [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1"), ("d", "1"), ("a", "1")]

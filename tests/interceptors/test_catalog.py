@@ -160,8 +160,8 @@ def one(kind: str, name: str = "it", *topics: str, **settings: Any) -> Intercept
 
 
 @pytest.fixture
-def catalog(told: Any) -> Callable[..., InterceptorCatalog]:
-    return lambda *settings, **options: InterceptorCatalog(list(settings), told, **options)
+def catalog(report: Any) -> Callable[..., InterceptorCatalog]:
+    return lambda *settings, **options: InterceptorCatalog(list(settings), report, **options)
 
 
 def names(found: Any) -> list[str]:
@@ -187,11 +187,11 @@ def test_it_is_not_closed_while_a_request_is_with_it(catalog: Any) -> None:
     assert opened[0][-1] == "close"
 
 
-def test_what_it_raises_at_its_end_is_told(catalog: Any, told: Any) -> None:
+def test_an_exception_in_close_is_reported(catalog: Any, report: Any) -> None:
     made = catalog(one("FailsToEnd"), one("Sends", "other"))
     del made
     gc.collect()
-    assert told.failures == [("it", "close", "BaseException: lock")]
+    assert report.failures == [("it", "close", "BaseException: lock")]
     assert opened[1][-1] == "close"
 
 
@@ -240,7 +240,7 @@ def test_what_a_topic_has_is_found_once_and_not_kept_for_ever(catalog: Any, monk
         ("Idle", True, False, False),  # there is one for producers; no topic has it
     ],
 )
-def test_only_what_somebody_wants_is_looked_at(
+def test_the_catalog_knows_which_apis_need_interception(
     kind: str, producers: bool, consumers: bool, commits: bool, catalog: Any
 ) -> None:
     made = catalog(one(kind))

@@ -31,18 +31,18 @@ Committed = Callable[..., dict[TopicPartition, OffsetAndMetadata]]
 
 
 class Edits(ConsumerInterceptor):
-    """Does with offsets what it is told to, and remembers what it saw."""
+    """Does with offsets what the test asks for, and records what it saw."""
 
     def __init__(self, edit: Edit = lambda offsets: offsets) -> None:
         self.edit = edit
-        self.asked, self.told = list[dict[Any, Any]](), list[dict[Any, Any]]()
+        self.asked, self.committed = list[dict[Any, Any]](), list[dict[Any, Any]]()
 
     def pre_commit(self, offsets: Offsets) -> Any:
         self.asked.append(dict(offsets))
         return self.edit(offsets)
 
     def on_commit(self, offsets: Offsets) -> None:
-        self.told.append(dict(offsets))
+        self.committed.append(dict(offsets))
 
 
 def without(place: TopicPartition) -> Edit:
@@ -60,11 +60,11 @@ def fails(offsets: Offsets) -> Offsets:
 
 
 @pytest.fixture
-def committers(told: Any) -> Callable[..., Committers]:
+def committers(report: Any) -> Callable[..., Committers]:
     def of(*interceptors: Interceptor, topics: Mapping[int, tuple[str, ...]] | None = None) -> Committers:
         return Committers(
             tuple(
-                Guard(str(at), one, one.hints(), told, (topics or {}).get(at, ("*",)), Limits(failures=0))
+                Guard(str(at), one, one.hints(), report, (topics or {}).get(at, ("*",)), Limits(failures=0))
                 for at, one in enumerate(interceptors)
             )
         )
@@ -95,7 +95,7 @@ def test_offset_metadata_and_leader_epoch_can_be_changed(committed: Committed) -
     assert committed([Edits(also(P0, changed))]) == {P0: changed, P1: SIX}
 
 
-def test_entries_can_be_left_out(committed: Committed) -> None:
+def test_entries_can_be_removed(committed: Committed) -> None:
     assert committed([Edits(without(P0))]) == {P1: SIX}
 
 
@@ -124,10 +124,10 @@ def test_each_gets_what_the_one_before_it_left(committed: Committed) -> None:
 
 
 def test_after_an_exception_the_last_good_offsets_go_on_whatever_it_did_to_them(
-    committed: Committed, told: Any
+    committed: Committed, report: Any
 ) -> None:
     assert committed([Edits(without(P0)), Edits(fails), Edits(also(OTHER, SEVEN))]) == {P1: SIX, OTHER: SEVEN}
-    assert told.failures == [("1", "pre_commit", "ValueError: bug")]
+    assert report.failures == [("1", "pre_commit", "ValueError: bug")]
 
 
 WRONG: dict[str, Edit] = {
@@ -156,9 +156,9 @@ WRONG: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_could_not_be_committed_is_an_exception(wrong: str, committed: Committed, told: Any) -> None:
+def test_what_could_not_be_committed_is_an_exception(wrong: str, committed: Committed, report: Any) -> None:
     assert committed([Edits(WRONG[wrong]), Edits(without(P0))]) == {P1: SIX}
-    assert [failure[:2] for failure in told.failures] == [("0", "pre_commit")]
+    assert [failure[:2] for failure in report.failures] == [("0", "pre_commit")]
 
 
 @pytest.mark.parametrize("metadata", ["x" * MAX_COMMIT_METADATA, "\U0001f600" * (MAX_COMMIT_METADATA // 2)])
@@ -166,18 +166,18 @@ def test_metadata_may_be_as_long_as_brokers_take(metadata: str, committed: Commi
     assert committed([Edits(also(P0, OffsetAndMetadata(5, metadata)))])[P0].metadata == metadata
 
 
-def test_what_the_client_itself_commits_is_the_brokers_to_judge(committed: Committed, told: Any) -> None:
+def test_offsets_committed_by_the_client_are_validated_by_the_broker(committed: Committed, report: Any) -> None:
     odd = {P0: OffsetAndMetadata(-1, "x" * 5000), TopicPartition("x" * 300, -1): FIVE}
     assert committed([Edits(), Edits(also(OTHER, SEVEN))], odd) == {**odd, OTHER: SEVEN}
-    assert told.failures == []
+    assert report.failures == []
 
 
-def test_a_plain_tuple_is_as_good_as_a_topic_partition(committed: Committed, told: Any) -> None:
+def test_a_plain_tuple_is_as_good_as_a_topic_partition(committed: Committed, report: Any) -> None:
     last = Edits()
     left = committed([Edits(also(("payments", 0), SEVEN)), Edits(lambda offsets: {("orders", 0): FIVE}), last])
     assert left == {P0: FIVE}
     assert all(isinstance(place, TopicPartition) for place in [*left, *last.asked[0]])
-    assert told.failures == []
+    assert report.failures == []
 
 
 def test_each_sees_the_topics_that_it_is_for_and_the_others_stay(committed: Committed) -> None:
@@ -187,23 +187,25 @@ def test_each_sees_the_topics_that_it_is_for_and_the_others_stay(committed: Comm
     assert (orders.asked, none.asked) == ([{P0: FIVE}], [])
 
 
-def test_on_commit_is_told_what_pre_commit_left(committers: Any, context: Any) -> None:
+def test_on_commit_gets_the_offsets_that_pre_commit_returned(committers: Any, context: Any) -> None:
     first, second = Edits(without(P0)), Edits(also(OTHER, SEVEN))
     both = committers(first, second)
     both.on_commit(both.pre_commit(Offsets({P0: FIVE, P1: SIX}, context())))
-    assert first.told == second.told == [{P1: SIX, OTHER: SEVEN}]
+    assert first.committed == second.committed == [{P1: SIX, OTHER: SEVEN}]
 
 
-def test_on_commit_is_told_of_the_topics_that_one_is_for_and_never_of_nothing(committers: Any, context: Any) -> None:
+def test_on_commit_gets_only_offsets_of_configured_topics_and_is_not_called_without_any(
+    committers: Any, context: Any
+) -> None:
     one, other = Edits(), Edits()
     both = committers(one, other, topics={0: ("payments",)})
     both.on_commit(Offsets({P0: FIVE}, context()))
     both.on_commit(Offsets({}, context()))
-    assert (one.told, other.told) == ([], [{P0: FIVE}])
+    assert (one.committed, other.committed) == ([], [{P0: FIVE}])
 
 
 def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
-    committers: Any, context: Any, told: Any
+    committers: Any, context: Any, report: Any
 ) -> None:
     class Spoils(Edits):
         def on_commit(self, offsets: Offsets) -> None:
@@ -213,9 +215,9 @@ def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
     last = Edits()
     offsets = Offsets({P0: FIVE}, context())
     committers(Spoils(), last).on_commit(offsets)
-    assert last.told == [{P0: FIVE}]
+    assert last.committed == [{P0: FIVE}]
     assert offsets == {P0: FIVE}
-    assert told.failures == [("0", "on_commit", "SystemExit: bug")]
+    assert report.failures == [("0", "on_commit", "SystemExit: bug")]
 
 
 def test_only_those_with_a_hook_of_their_own_have_a_part(committers: Any) -> None:

@@ -1,4 +1,4 @@
-"""A consumer's chain over one batch: what may be changed and left out, and what not (KIP-42)."""
+"""A consumer's chain over one batch: what may be changed and removed, and what not (KIP-42)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Edit = Callable[[ConsumerRecords], Any]
 
 
 class Edits(ConsumerInterceptor):
-    """Does with records what it is told to, and remembers the values that it saw, call by call."""
+    """Edits records as the test asks, and records the values of each call."""
 
     def __init__(self, edit: Edit = lambda records: records) -> None:
         self.edit, self.seen = edit, list[list[bytes | None]]()
@@ -70,9 +70,9 @@ def fails(error: BaseException) -> Edit:
 
 
 class Silent:
-    def failed(self, *told: object) -> None: ...
-    def slow(self, *told: object) -> None: ...
-    def disabled(self, *told: object) -> None: ...
+    def failed(self, *about: object) -> None: ...
+    def slow(self, *about: object) -> None: ...
+    def disabled(self, *about: object) -> None: ...
 
 
 def chain(interceptors: Sequence[Interceptor], report: Any) -> Consumers:
@@ -88,12 +88,12 @@ def header(**about: Any) -> BatchHeader:
 
 
 @pytest.fixture
-def consumed(context: Callable[[], Context], a_batch: Batches, told: Any) -> Callable[..., Any]:
+def consumed(context: Callable[[], Context], a_batch: Batches, report: Any) -> Callable[..., Any]:
     """What is left of records with these values: their values and offsets."""
 
     def of(interceptors: Sequence[Interceptor], *values: bytes) -> list[tuple[bytes | None, int]]:
         records = a_batch(*({"value": value} for value in values))
-        left = chain(interceptors, told).consume(context(), "orders", 3, header(), records)
+        left = chain(interceptors, report).consume(context(), "orders", 3, header(), records)
         of.same = left is records  # type: ignore[attr-defined]
         assert not any(record.headers for record in left)
         return [(record.value, BASE + record.offset_delta) for record in left]
@@ -115,19 +115,17 @@ def test_on_consume_runs_in_configured_order_and_each_gets_what_the_one_before_i
 
 
 @pytest.mark.parametrize("kept", [[], [0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
-def test_records_that_are_left_out_leave_gaps_and_the_others_keep_their_offsets(
-    kept: list[int], consumed: Consumed
-) -> None:
+def test_removed_records_leave_gaps_and_the_others_keep_their_offsets(kept: list[int], consumed: Consumed) -> None:
     values = (b"a", b"b", b"c")
     assert consumed([Edits(only(*(values[at] for at in kept)))], *values) == [(values[at], BASE + at) for at in kept]
 
 
 def test_after_an_exception_the_last_good_records_go_on_and_header_changes_are_undone(
-    consumed: Consumed, told: Any
+    consumed: Consumed, report: Any
 ) -> None:
     chain = [Edits(appends(b"1")), Edits(fails(ValueError("bug"))), Edits(appends(b"3"))]
     assert consumed(chain, b"a", b"b") == [(b"a13", 40), (b"b13", 41)]
-    assert told.failures == [("1", "on_consume", "ValueError: bug")]
+    assert report.failures == [("1", "on_consume", "ValueError: bug")]
 
 
 WRONG: dict[str, Edit] = {
@@ -144,13 +142,13 @@ WRONG: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_records_cannot_be_added_moved_or_reordered(wrong: str, consumed: Consumed, told: Any) -> None:
+def test_records_cannot_be_added_moved_or_reordered(wrong: str, consumed: Consumed, report: Any) -> None:
     chain = [Edits(appends(b"1")), Edits(WRONG[wrong]), Edits(appends(b"3"))]
     assert consumed(chain, b"a", b"b") == [(b"a13", 40), (b"b13", 41)]
-    assert [failure[:2] for failure in told.failures] == [("1", "on_consume")]
+    assert [failure[:2] for failure in report.failures] == [("1", "on_consume")]
 
 
-def test_a_record_kept_from_an_earlier_fetch_is_not_taken_for_a_later_one(consumed: Consumed, told: Any) -> None:
+def test_a_record_kept_from_an_earlier_fetch_is_not_taken_for_a_later_one(consumed: Consumed, report: Any) -> None:
     kept: list[ConsumerRecord] = []
 
     def caches(records: ConsumerRecords) -> list[ConsumerRecord]:
@@ -160,7 +158,7 @@ def test_a_record_kept_from_an_earlier_fetch_is_not_taken_for_a_later_one(consum
     caching = Edits(caches)
     assert consumed([caching], b"a", b"b") == [(b"cached", 40), (b"cached", 41)]
     assert consumed([caching], b"c", b"d") == [(b"c", 40), (b"d", 41)]
-    assert len(told.failures) == 1
+    assert len(report.failures) == 1
 
 
 def test_a_record_made_from_nothing_takes_the_place_of_the_one_at_its_offset(consumed: Consumed) -> None:
@@ -168,13 +166,13 @@ def test_a_record_made_from_nothing_takes_the_place_of_the_one_at_its_offset(con
     assert consumed([made, Edits(appends(b"2"))], b"a", b"b") == [(b"x2", 41)]
 
 
-def test_records_of_which_several_have_the_same_offset_are_known_by_their_place(context: Any, told: Any) -> None:
+def test_records_of_which_several_have_the_same_offset_are_known_by_their_place(context: Any, report: Any) -> None:
     (batch,) = batches(
         build_batch([NewRecord(b"a", offset_delta=0), NewRecord(b"b", offset_delta=0)], base_offset=BASE)
     )
-    left = chain([Edits(appends(b"1"))], told).consume(context(), "orders", 3, batch.header, batch.records())
+    left = chain([Edits(appends(b"1"))], report).consume(context(), "orders", 3, batch.header, batch.records())
     assert [record.value for record in left] == [b"a1", b"b1"]
-    assert not told.failures
+    assert not report.failures
 
 
 def test_records_show_topic_partition_offset_and_leader_epoch(consumed: Consumed) -> None:
@@ -189,7 +187,7 @@ def test_records_show_topic_partition_offset_and_leader_epoch(consumed: Consumed
     assert seen == [({TopicPartition("orders", 3)}, [(40, 7, 0), (41, 7, 1)])]
 
 
-def test_headers_can_be_changed_until_the_chain_has_run(a_batch: Batches, context: Any, told: Any) -> None:
+def test_headers_can_be_changed_until_the_chain_has_run(a_batch: Batches, context: Any, report: Any) -> None:
     kept: list[ConsumerRecord] = []
 
     def adds(records: ConsumerRecords) -> ConsumerRecords:
@@ -199,7 +197,7 @@ def test_headers_can_be_changed_until_the_chain_has_run(a_batch: Batches, contex
         return records
 
     records = a_batch({"headers": [("h", b"1")]}, {"headers": []})
-    left = chain([Edits(adds), Edits(adds)], told).consume(context(), "orders", 3, header(), records)
+    left = chain([Edits(adds), Edits(adds)], report).consume(context(), "orders", 3, header(), records)
     assert [record.headers for record in left] == [(Header("x", None), Header("x", None))] * 2
     for record in kept:
         with pytest.raises(ReadOnlyError):
@@ -217,7 +215,7 @@ def test_batch_by_batch_and_list_by_list_can_be_mixed_in_one_chain(consumed: Con
     assert whole.seen == [[b"a1", b"b1"]]
 
 
-def test_where_all_records_are_left_out_nobody_is_asked_for_nothing(consumed: Consumed) -> None:
+def test_once_all_records_are_removed_the_next_interceptors_are_not_called(consumed: Consumed) -> None:
     second, whole = Edits(), EditsWhole()
     assert consumed([Edits(only()), second, whole], b"a") == []
     assert (second.seen, whole.seen) == ([], [])
@@ -230,17 +228,17 @@ def test_very_many_records_come_in_several_calls(consumed: Consumed, monkeypatch
     assert edits.seen == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
 
 
-def test_who_wants_no_records_gets_no_on_consume(consumed: Consumed, told: Any) -> None:
+def test_who_wants_no_records_gets_no_on_consume(consumed: Consumed, report: Any) -> None:
     class Refrains(Edits):
         def hints(self) -> Hints:
             return Hints(wants_records=False)
 
     assert consumed([Refrains(appends(b"1"))], b"a") == [(b"a", 40)]
-    assert not chain([Refrains(), ConsumerInterceptor()], told).needs_records
+    assert not chain([Refrains(), ConsumerInterceptor()], report).needs_records
 
 
 @given(st.lists(st.binary(max_size=3), min_size=1, max_size=6))
-def test_a_chain_that_changes_nothing_gives_the_very_same_records_back(values: list[bytes]) -> None:
+def test_a_chain_that_changes_nothing_returns_the_same_records_object(values: list[bytes]) -> None:
     def looks(records: ConsumerRecords) -> list[ConsumerRecord]:
         assert all(record.headers.last_header("not there") is None for record in records)
         return list(records)
@@ -296,4 +294,6 @@ def test_after_any_edits_another_reader_finds_what_the_interceptors_left(
     theirs = MemoryRecords(reseal(batch, left)).next_batch()
     assert theirs.validate_crc()
     assert [(one.offset, one.key, one.value, list(one.headers)) for one in theirs] == expected
-    assert theirs.next_offset == BASE + 101  # consumers go on behind the batch's last offset, whoever is left
+    assert (
+        theirs.next_offset == BASE + 101
+    )  # consumers continue after the batch's last offset, whichever records are left

@@ -1,4 +1,4 @@
-"""What an interceptor does that overrides nothing, and what it is told."""
+"""What an interceptor that overrides nothing does, and what is passed to it."""
 
 from __future__ import annotations
 

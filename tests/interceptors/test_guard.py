@@ -1,4 +1,4 @@
-"""One interceptor at work: what is caught, measured and counted, and when it is left out."""
+"""The guard of one interceptor: what is caught, measured and counted, and when it is disabled."""
 
 from __future__ import annotations
 
@@ -38,40 +38,42 @@ class Works:
         return self.guard.call("on_send", call)
 
 
-def test_what_the_interceptor_answers_is_passed_on(told: Any) -> None:
-    works = Works(told)
+def test_what_the_interceptor_answers_is_passed_on(report: Any) -> None:
+    works = Works(report)
     assert works.guard.call("on_send", lambda one, other: one + other, 1, 2) == 3
 
 
-def test_an_exception_is_caught_counted_and_told(told: Any) -> None:
-    works = Works(told)
+def test_an_exception_is_caught_counted_and_reported(report: Any) -> None:
+    works = Works(report)
     assert works.fails() is None
     assert works.guard.failures == {"on_send": 1}
-    assert told.failures == [("it", "on_send", "ValueError: bug")]
+    assert report.failures == [("it", "on_send", "ValueError: bug")]
 
 
 @pytest.mark.parametrize(
     "error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BaseException("panic")]
 )
-def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(error: BaseException, told: Any) -> None:
-    assert Works(told).fails(error) is None
-    assert len(told.failures) == 1
+def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(
+    error: BaseException, report: Any
+) -> None:
+    assert Works(report).fails(error) is None
+    assert len(report.failures) == 1
 
 
-def test_after_so_many_failures_in_a_row_it_is_left_out_for_a_while(told: Any) -> None:
-    works = Works(told)
+def test_an_interceptor_is_disabled_for_a_pause_after_consecutive_failures(report: Any) -> None:
+    works = Works(report)
     for _ in range(3):
         assert not works.guard.is_disabled
         works.fails()
     assert works.guard.is_disabled
-    assert told.out == [("it", 3)]
+    assert report.out == [("it", 3)]
     works.now += 59.9
     assert works.succeeds() is None
     assert works.asked == 3
 
 
-def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(told: Any) -> None:
-    works = Works(told)
+def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(report: Any) -> None:
+    works = Works(report)
     for _ in range(3):
         works.fails()
     works.now += 60
@@ -81,62 +83,62 @@ def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(told:
     assert not works.guard.is_disabled
 
 
-def test_after_the_pause_one_more_failure_is_enough(told: Any) -> None:
-    works = Works(told)
+def test_after_the_pause_one_more_failure_is_enough(report: Any) -> None:
+    works = Works(report)
     for _ in range(3):
         works.fails()
     works.now += 60
     works.fails()
     assert works.guard.is_disabled
-    assert told.out == [("it", 3), ("it", 4)]
+    assert report.out == [("it", 3), ("it", 4)]
 
 
-def test_only_failures_in_a_row_count(told: Any) -> None:
-    works = Works(told)
+def test_only_failures_in_a_row_count(report: Any) -> None:
+    works = Works(report)
     for _ in range(10):
         works.fails()
         works.fails()
         works.succeeds()
-    assert told.out == []
+    assert report.out == []
     assert works.guard.failures == {"on_send": 20}
 
 
-def test_with_a_limit_of_zero_it_is_never_left_out(told: Any) -> None:
-    works = Works(told, Limits(failures=0))
+def test_with_a_failure_limit_of_zero_an_interceptor_is_never_disabled(report: Any) -> None:
+    works = Works(report, Limits(failures=0))
     for _ in range(1000):
         works.fails()
     assert works.succeeds() == "answer"
-    assert told.out == []
+    assert report.out == []
 
 
-def test_one_that_hides_something_is_never_left_out(told: Any) -> None:
-    works = Works(told, hints=Hints(fail_closed=True))
+def test_a_fail_closed_interceptor_is_never_disabled(report: Any) -> None:
+    works = Works(report, hints=Hints(fail_closed=True))
     for _ in range(10):
         works.fails()
         works.succeeds(takes=0.6)
     assert works.succeeds() == "answer"
-    assert told.out == []
-    assert len(told.failures) == len(told.slow_calls) == 10
+    assert report.out == []
+    assert len(report.failures) == len(report.slow_calls) == 10
 
 
-def test_what_a_slow_call_gave_back_is_used_but_it_counts_as_a_failure(told: Any) -> None:
-    works = Works(told)
+def test_what_a_slow_call_gave_back_is_used_but_it_counts_as_a_failure(report: Any) -> None:
+    works = Works(report)
     for _ in range(3):
         assert works.succeeds(takes=0.6) == "answer"
     assert works.guard.over_budget == {"on_send": 3}
     assert works.guard.failures == {}
-    assert told.slow_calls == [("it", "on_send")] * 3
+    assert report.slow_calls == [("it", "on_send")] * 3
     assert works.guard.is_disabled
 
 
-def test_a_call_may_take_as_long_as_its_budget(told: Any) -> None:
-    works = Works(told)
+def test_a_call_may_take_as_long_as_its_budget(report: Any) -> None:
+    works = Works(report)
     works.succeeds(takes=0.5)
-    assert told.slow_calls == []
+    assert report.slow_calls == []
 
 
-def test_the_time_of_every_call_is_counted_by_hook(told: Any) -> None:
-    works = Works(told)
+def test_the_time_of_every_call_is_counted_by_hook(report: Any) -> None:
+    works = Works(report)
     works.succeeds(takes=0.25)
     works.guard.call("on_commit", lambda: None)
     assert {hook: (sum(one.counts), one.total_us) for hook, one in works.guard.calls.items()} == {
@@ -157,9 +159,9 @@ def test_the_time_of_every_call_is_counted_by_hook(told: Any) -> None:
     ],
 )
 def test_it_is_for_topics_that_both_the_configuration_and_its_hints_name(
-    configured: tuple[str, ...], hinted: tuple[str, ...], topic: str, expected: bool, told: Any
+    configured: tuple[str, ...], hinted: tuple[str, ...], topic: str, expected: bool, report: Any
 ) -> None:
-    assert Guard("it", Interceptor(), Hints(topics=hinted), told, configured).applies_to(topic) is expected
+    assert Guard("it", Interceptor(), Hints(topics=hinted), report, configured).applies_to(topic) is expected
 
 
 class Sends(ProducerInterceptor):
@@ -176,9 +178,9 @@ class Acknowledges(ProducerInterceptor):
         """Not for sending."""
 
 
-def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_the_same_form(told: Any) -> None:
+def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_the_same_form(report: Any) -> None:
     kinds = (Sends, Acknowledges, Sends, SendsWhole, Interceptor, SendsWhole, Sends)
-    guards = [Guard(str(at), kind(), Hints(), told) for at, kind in enumerate(kinds)]
+    guards = [Guard(str(at), kind(), Hints(), report) for at, kind in enumerate(kinds)]
     found = group_guards(guards, ProducerInterceptor, "on_send_batch", "on_send")
     assert [(run.by_batch, [guard.name for guard in run.guards]) for run in found] == [
         (False, ["0", "2"]),
@@ -192,9 +194,9 @@ def test_only_a_hook_of_its_own_overrides() -> None:
     assert not has_override(Acknowledges(), ProducerInterceptor, "on_send")
 
 
-def test_a_call_about_many_records_may_take_longer_accordingly(told: Any) -> None:
+def test_a_call_about_many_records_may_take_longer_accordingly(report: Any) -> None:
     now = [0.0]
-    guard = Guard("it", Interceptor(), Hints(), told, limits=Limits(budget_s=0.1), clock=lambda: now[0])
+    guard = Guard("it", Interceptor(), Hints(), report, limits=Limits(budget_s=0.1), clock=lambda: now[0])
 
     def slow() -> None:
         now[0] += 0.25
@@ -228,39 +230,39 @@ class CallsForRecords(Works):
         return [*calls.counts[:3], sum(calls.counts[3:])], calls.total_us
 
 
-def test_calls_for_records_are_all_counted_and_those_below_a_microsecond_at_the_end(told: Any) -> None:
-    works = CallsForRecords(told)
+def test_calls_for_records_are_all_counted_and_those_below_a_microsecond_at_the_end(report: Any) -> None:
+    works = CallsForRecords(report)
 
     assert [works.calls.call(record) for record in (0.0, 1e-7, 1.5e-6, 0.25)] == [0.0, 1e-7, 1.5e-6, 0.25]
 
     assert works.histogram() == ([2, 1, 0, 1], 250_001)
-    assert told.slow_calls == []
+    assert report.slow_calls == []
 
 
-def test_calls_for_records_count_alike_whether_they_fail_or_take_long_or_answer_what_they_must_not(told: Any) -> None:
-    works = CallsForRecords(told)
+def test_calls_for_records_count_alike_whether_they_fail_or_take_long_or_answer_what_they_must_not(report: Any) -> None:
+    works = CallsForRecords(report)
     for record in (ValueError("bug"), 0.6, "other"):
         assert not works.guard.is_disabled
         works.calls.call(record)
 
-    assert told.out == [("it", 3)]
-    assert told.failures == [("it", "on_send", "ValueError: bug"), ("it", "on_send", "TypeError: another for other")]
-    assert told.slow_calls == [("it", "on_send")]
+    assert report.out == [("it", 3)]
+    assert report.failures == [("it", "on_send", "ValueError: bug"), ("it", "on_send", "TypeError: another for other")]
+    assert report.slow_calls == [("it", "on_send")]
     assert works.calls.call(0.0) is None
     assert works.asked == 3
 
 
-def test_a_quick_success_ends_a_row_of_failures(told: Any) -> None:
-    works = CallsForRecords(told)
+def test_a_quick_success_ends_a_row_of_failures(report: Any) -> None:
+    works = CallsForRecords(report)
     for record in [ValueError(), ValueError(), 0.0] * 5:
         works.calls.call(record)
 
-    assert told.out == []
+    assert report.out == []
     assert works.histogram() == ([5, 0, 0, 0], 0)
 
 
-def test_a_call_for_a_record_may_not_take_longer_than_a_budget_below_a_microsecond(told: Any) -> None:
-    works = CallsForRecords(told, Limits(budget_s=1e-8))
+def test_a_call_for_a_record_may_not_take_longer_than_a_budget_below_a_microsecond(report: Any) -> None:
+    works = CallsForRecords(report, Limits(budget_s=1e-8))
 
     works.calls.call(5e-7)
 

@@ -108,7 +108,7 @@ def test_nothing_can_be_changed_by_way_of_what_is_read() -> None:
     assert len(headers) == len(MANY)
 
 
-def test_what_is_only_read_is_the_very_same_and_not_noted() -> None:
+def test_headers_that_are_only_read_are_the_same_object_and_not_marked_as_changed() -> None:
     read = (Header("a", b"1"),)
     journal: Journal = []
     headers = Headers.of(read, journal)

@@ -40,11 +40,11 @@ def test_each_interceptor_gets_the_record_of_the_one_before_it(sent: Sent) -> No
     assert (first.seen, second.seen, third.seen) == ([b"a", b"b"], [b"a1", b"b1"], [b"a12", b"b12"])
 
 
-def test_after_an_exception_the_next_gets_the_last_good_record(sent: Sent, told: Any) -> None:
+def test_after_an_exception_the_next_gets_the_last_good_record(sent: Sent, report: Any) -> None:
     third = Edits(appends(b"3"))
     chain = [Edits(appends(b"1")), Edits(fails(ValueError("bug"), appends(b"2"))), third]
     assert sent(chain, b"a") == [(b"a13", ["h"])]
-    assert told.failures == [("1", "on_send", "ValueError: bug")]
+    assert report.failures == [("1", "on_send", "ValueError: bug")]
 
 
 def test_header_changes_of_a_failed_call_are_undone(sent: Sent) -> None:
@@ -75,12 +75,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_record_cannot_be_removed_moved_or_multiplied(wrong: str, sent: Sent, told: Any) -> None:
+def test_a_record_cannot_be_removed_moved_or_multiplied(wrong: str, sent: Sent, report: Any) -> None:
     assert sent([Edits(appends(b"1")), Edits(WRONG[wrong]), Edits(appends(b"3"))], b"a") == [(b"a13", ["h"])]
-    assert [failure[:2] for failure in told.failures] == [("1", "on_send")]
+    assert [failure[:2] for failure in report.failures] == [("1", "on_send")]
 
 
-def test_returning_an_earlier_record_is_a_failure(sent: Sent, told: Any) -> None:
+def test_returning_an_earlier_record_is_a_failure(sent: Sent, report: Any) -> None:
     kept: list[ProducerRecord] = []
 
     def late(record: ProducerRecord) -> ProducerRecord:
@@ -88,7 +88,7 @@ def test_returning_an_earlier_record_is_a_failure(sent: Sent, told: Any) -> None
         return kept[0]
 
     assert sent([Edits(late)], b"a", b"b") == [(b"x", ["h"]), (b"b", ["h"])]
-    assert len(told.failures) == 1
+    assert len(report.failures) == 1
 
 
 def test_a_new_record_replaces_the_one_it_is_returned_for(
@@ -121,9 +121,9 @@ def test_headers_are_read_only_once_the_chain_has_run(sent: Sent) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), BaseException("panic")])
-def test_nothing_that_an_interceptor_raises_fails_the_request(error: BaseException, sent: Sent, told: Any) -> None:
+def test_nothing_that_an_interceptor_raises_fails_the_request(error: BaseException, sent: Sent, report: Any) -> None:
     assert sent([Edits(fails(error)), EditsWhole(lambda records: fails(error)(records))], b"a") == [(b"a", ["h"])]  # type: ignore[arg-type]
-    assert len(told.failures) == 2
+    assert len(report.failures) == 2
 
 
 def test_hooks_for_batches_and_for_records_can_be_mixed(sent: Sent) -> None:
@@ -137,11 +137,11 @@ def test_hooks_for_batches_and_for_records_can_be_mixed(sent: Sent) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, [], 3, "fewer"])
-def test_a_batch_must_keep_its_number_of_records(wrong: Any, sent: Sent, a_batch: Batches, told: Any) -> None:
+def test_a_batch_must_keep_its_number_of_records(wrong: Any, sent: Sent, a_batch: Batches, report: Any) -> None:
     given_back = a_batch({}) if wrong == "fewer" else wrong
     chain = [EditsWhole(lambda records: given_back), Edits(appends(b"1"))]
     assert [value for value, _ in sent(chain, b"a", b"b")] == [b"a1", b"b1"]
-    assert [failure[:2] for failure in told.failures] == [("0", "on_send")]
+    assert [failure[:2] for failure in report.failures] == [("0", "on_send")]
 
 
 def test_a_batch_comes_with_its_topic_partition_and_client(sent: Sent) -> None:
@@ -165,11 +165,11 @@ def test_interceptors_without_hooks_need_no_records(chain: Any) -> None:
 
 
 def test_a_failing_interceptor_is_disabled_and_the_others_continue(
-    chain: Any, context: Any, a_batch: Batches, told: Any
+    chain: Any, context: Any, a_batch: Batches, report: Any
 ) -> None:
     bad, good = Edits(fails(ValueError())), Edits(appends(b"1"))
     producers = chain(bad, good, limits=Limits(failures=3))
     left = producers.send(context(), "orders", 3, a_batch(*[{"value": b"a"}] * 10))
     assert [record.value for record in left] == [b"a1"] * 10
     assert len(bad.seen) == 3
-    assert told.out == [("0", 3)]
+    assert report.out == [("0", 3)]

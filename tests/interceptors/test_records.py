@@ -44,7 +44,7 @@ def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place
     assert record_of(ConsumerRecord, place._replace(append_time=True), records[0]).has_log_append_time
 
 
-def test_what_is_not_changed_is_not_written_anew(record: ProducerRecord) -> None:
+def test_an_unchanged_record_has_no_change(record: ProducerRecord) -> None:
     assert record.change() is None
     assert list(record.headers)
     record.headers.remove("not there")

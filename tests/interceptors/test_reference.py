@@ -45,12 +45,12 @@ def test_every_built_in_interceptor_has_its_heading_and_no_other_is_there() -> N
 
 
 @each_interceptor
-def test_every_setting_is_told_with_its_default(name: str) -> None:
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
     settings = INTERCEPTORS.find(name, None).settings  # type: ignore[attr-defined]
     assert isinstance(settings, Settings)
     properties = type(settings).model_json_schema()["properties"]
-    told = {setting: default for setting, default, _ in rows(name, "setting")}
-    assert told == {f"`{setting}`": written(about["default"]) for setting, about in properties.items()}
+    documented = {setting: default for setting, default, _ in rows(name, "setting")}
+    assert documented == {f"`{setting}`": written(about["default"]) for setting, about in properties.items()}
     assert all(about["description"] for about in properties.values())
 
 
@@ -61,12 +61,12 @@ def test_every_interceptor_has_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("block", EXAMPLES)
-def test_every_example_can_be_used(block: Block, tmp_path: Path, told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_can_be_used(block: Block, tmp_path: Path, report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
     path = tmp_path / "sidecar.yaml"
     path.write_text(block.text)
-    found = catalog(load(path, {}, {}), told)
+    found = catalog(load(path, {}, {}), report)
     assert len(found.guards) == len(yaml.safe_load(block.text)["interceptors"])
 
 
@@ -80,8 +80,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @each_interceptor
-def test_every_figure_is_told_with_its_labels(name: str, told: Any) -> None:
-    found = InterceptorCatalog([InterceptorSettings(name, name, settings=SETTINGS.get(name, {}))], told)
+def test_every_metric_is_documented_with_its_labels(name: str, report: Any) -> None:
+    found = InterceptorCatalog([InterceptorSettings(name, name, settings=SETTINGS.get(name, {}))], report)
     figures = {}
     for one in found.guards[0].interceptor.metrics():
         is_counter = not (one.name.endswith("_seconds") or one.name.startswith("distinct_"))

@@ -23,7 +23,7 @@ def test_an_interceptor_is_found_by_its_module_and_class() -> None:
     assert found is ProducerInterceptor
 
 
-def test_a_name_that_nobody_has_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_interceptor_type_is_rejected_with_a_list_of_the_built_in_ones() -> None:
     with pytest.raises(
         ValueError, match="unknown interceptor 'mask': set its type to module:Class, or to one of add_header"
     ):

@@ -122,7 +122,7 @@ def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
         ("", "has no such class"),
     ],
 )
-def test_what_fails_on_a_class_path_is_told_with_the_path(source: str, message: str, tmp_path: Path) -> None:
+def test_a_failed_import_from_a_class_path_is_reported_with_the_path(source: str, message: str, tmp_path: Path) -> None:
     place = folder(tmp_path, {"orders.py": source})
     with pytest.raises(ValueError, match=message) as refused:
         POLICIES.find("orders:Orders", str(place))

@@ -1,4 +1,4 @@
-"""Settings of policies, and how a wrong one is told."""
+"""Settings of policies, and how an invalid one is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Named(Settings):
     """A word of Python."""
 
 
-def test_a_setting_whose_name_is_a_word_of_python_is_told_as_it_is_written() -> None:
+def test_a_setting_named_like_a_python_keyword_is_reported_as_it_is_configured() -> None:
     with pytest.raises(ValueError, match=r"the settings are with$"):
         read_settings(Named, {"wiht": "y"})
 

@@ -72,7 +72,7 @@ class HintsAtNothing(Remembering):
 
 
 class Closed(RecordValidationPolicy):
-    """Judges nothing."""
+    """Validates nothing."""
 
 
 class Waits(Remembering):
@@ -224,7 +224,7 @@ def test_a_topic_s_string_cannot_name_a_class() -> None:
         (PolicySettings(f"{HERE}NoPolicy"), "policy p: .*NoPolicy.*is not a subclass"),
     ],
 )
-def test_what_cannot_be_opened_is_told_when_the_catalog_is_made(setting: PolicySettings, message: str) -> None:
+def test_an_invalid_policy_is_reported_when_the_catalog_is_created(setting: PolicySettings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicyCatalog({"p": setting})
 

@@ -35,7 +35,7 @@ Batches = Callable[..., Any]
 
 
 class Asked(RecordValidationPolicy):
-    """Does with each record what it is told to, and remembers what it saw."""
+    """Validates each record as the test asks, and records the topics that it got."""
 
     def __init__(self, validate: Callable[[Any], None] = lambda record: None, hints: Hints | None = None) -> None:
         self.wanted, self.validate_one = hints, validate
@@ -93,21 +93,21 @@ def rule(policy: RecordValidationPolicy, name: str = "p", text: str = "", *, fai
     return Rule(name, policy, text, fail_open, policy.hints())
 
 
-def test_a_batch_that_every_rule_lets_pass_has_no_refusals(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_batch_that_every_rule_accepts_has_no_rejections(batch: Batches, orders: TopicMetadata) -> None:
     plan = Plan((rule(Asked()), rule(AskedByBatch())))
     assert plan.validate(orders, batch({}, {}), LIMIT) == []
 
 
-def test_all_bad_records_are_found_and_told_by_their_index(batch: Batches, orders: TopicMetadata) -> None:
+def test_all_invalid_records_are_reported_by_index(batch: Batches, orders: TopicMetadata) -> None:
     found = Plan((rule(Asked(odd_values)),)).validate(orders, batch(*({"value": b"%d" % n} for n in range(5))), LIMIT)
     assert found == [Rejection(1, "odd", "p", "parity"), Rejection(3, "odd", "p", "parity")]
 
 
-@pytest.mark.parametrize("text", ["require_header:h", "key", "json", "told"])
-def test_of_a_batch_with_thousands_of_bad_records_the_first_thousand_are_told(
+@pytest.mark.parametrize("text", ["require_header:h", "key", "json", "custom"])
+def test_at_most_a_thousand_invalid_records_of_a_batch_are_reported(
     text: str, batch: Batches, orders: TopicMetadata
 ) -> None:
-    plan = Plan((rule(Asked(refuse("no"))),)) if text == "told" else PolicyCatalog({}).plan(text)
+    plan = Plan((rule(Asked(refuse("no"))),)) if text == "custom" else PolicyCatalog({}).plan(text)
     found = plan.validate(orders, batch(*[{"value": b"no JSON"}] * (MAX_REJECTIONS + 1)), LIMIT)
     assert [one.index for one in found] == list(range(MAX_REJECTIONS))
 
@@ -125,7 +125,7 @@ def test_a_record_that_is_refused_is_not_shown_to_the_next_rules(batch: Batches,
     assert len(second.topics) == 1
 
 
-def test_each_rule_is_told_the_topic_with_its_own_text(batch: Batches, orders: TopicMetadata) -> None:
+def test_each_rule_gets_the_topic_with_its_own_argument(batch: Batches, orders: TopicMetadata) -> None:
     one, other = Asked(), AskedByBatch()
     Plan((rule(one, text="x"), rule(other, text="y"))).validate(orders, batch({}), LIMIT)
     assert one.topics == [TopicMetadata("orders", 3, bytes(16), "x")]
@@ -146,7 +146,7 @@ def test_contents_are_inflated_once_for_all_rules(batch: Batches, orders: TopicM
     assert contents.inflated == 1
 
 
-def test_a_policy_without_hints_judges_the_batch_once(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_policy_without_hints_validates_the_batch_once(batch: Batches, orders: TopicMetadata) -> None:
     found = Plan((rule(Asked(refuse("closed"), Hints()), "closed"),)).validate(orders, batch({}, {}), LIMIT)
     assert found == [Rejection(WHOLE_BATCH, "closed", "closed", "rejected")]
 

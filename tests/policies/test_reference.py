@@ -64,7 +64,7 @@ def test_every_built_in_policy_has_its_heading_and_no_other_is_there() -> None:
 
 
 @each_policy
-def test_every_setting_is_told_with_its_default(name: str) -> None:
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
     written = {setting: default for setting, default, _ in rows(name, "setting")}
     expected = {}
     for setting, about in settings_of(name).items():
@@ -75,17 +75,17 @@ def test_every_setting_is_told_with_its_default(name: str) -> None:
 
 
 @each_policy
-def test_every_reason_is_told_and_no_other(name: str) -> None:
-    told = {word for reason, _ in rows(name, "reason") for word in re.findall("`([^`]+)`", reason)}
+def test_exactly_the_reasons_of_the_policy_are_documented(name: str) -> None:
+    documented = {word for reason, _ in rows(name, "reason") for word in re.findall("`([^`]+)`", reason)}
     known = set(reasons(name))
-    assert {reason for reason in told if not any(re.fullmatch(pattern, reason) for pattern in known)} == set()
-    assert {pattern for pattern in known if not any(re.fullmatch(pattern, reason) for reason in told)} == set()
+    assert {reason for reason in documented if not any(re.fullmatch(pattern, reason) for pattern in known)} == set()
+    assert {pattern for pattern in known if not any(re.fullmatch(pattern, reason) for reason in documented)} == set()
 
 
 @each_policy
-def test_every_message_is_told_word_for_word(name: str) -> None:
-    told = {message for _, message in rows(name, "reason")}
-    assert set(messages(name)) - told == set()
+def test_every_message_is_documented_word_for_word(name: str) -> None:
+    documented = {message for _, message in rows(name, "reason")}
+    assert set(messages(name)) - documented == set()
 
 
 @pytest.mark.parametrize("block", [block for block in REFERENCE.blocks if block.language == "yaml"])
@@ -93,7 +93,7 @@ def test_every_example_can_be_used(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text(block.text)
     config = load(path, {}, {})
-    if config.validation.class_path is not None:  # of somebody else
+    if config.validation.class_path is not None:  # of another project
         with pytest.raises(ValueError, match=r"class path: /opt/acme/policies\.whl"):
             rules(config, lambda name, error: None, None)
     else:

@@ -43,7 +43,7 @@ def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.Mon
         ("a b:C", "is not the name of a class"),
     ],
 )
-def test_what_is_not_found_is_told_in_one_line_with_where_it_was_sought(name: str, message: str) -> None:
+def test_a_policy_that_is_not_found_is_reported_in_one_line_with_where_it_was_searched(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
         POLICIES.find(name)
     assert "\n" not in str(refused.value)

@@ -39,8 +39,8 @@ class Asking(RecordValidationPolicy):
 
 def test_a_policy_sees_the_record_and_topic_that_are_given() -> None:
     headers = [("a", b"1"), ("a", None)]
-    told = check(Echo(), value=b"v", key=b"k", headers=headers, timestamp=17, topic="orders", argument="x")
-    assert told == repr(("orders", "x", b"k", b"v", headers, 17))
+    error = check(Echo(), value=b"v", key=b"k", headers=headers, timestamp=17, topic="orders", argument="x")
+    assert error == repr(("orders", "x", b"k", b"v", headers, 17))
 
 
 def test_a_record_that_may_pass_gives_nothing() -> None:

@@ -1,4 +1,4 @@
-"""All records of a batch are judged in one call as `syntax` judges them one by one."""
+"""All records of a batch are validated in one call as `syntax` validates them one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def records_of(*new: NewRecord, codec: Codec = Codec.NONE) -> Records:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_each_bad_value_is_told_with_its_index_its_reason_and_its_place_in_the_value(codec: Codec) -> None:
+def test_each_invalid_value_is_reported_with_record_index_reason_and_byte_position(codec: Codec) -> None:
     values = (b'{"a":1}', b"{a:1}", b"", None, b"[" * 9, b"1")
     records = records_of(*(NewRecord(value, key=b"no json") for value in values), codec=codec)
     assert find_not_json(records, False, DEPTH) == [
@@ -38,7 +38,7 @@ def test_keys_are_looked_at_instead_where_that_is_asked_for() -> None:
     assert find_not_json(records, True, DEPTH) == [(1, "expected true, false or null at byte 0"), (2, None)]
 
 
-def test_a_value_is_not_completed_by_what_stands_behind_it() -> None:
+def test_a_truncated_value_is_not_completed_by_the_next_record() -> None:
     records = records_of(NewRecord(b"[1"), NewRecord(b"]"), NewRecord(b'"a'), NewRecord(b'"'))
     assert [index for index, _ in find_not_json(records, False, DEPTH)] == [0, 1, 2, 3]
 
@@ -46,14 +46,14 @@ def test_a_value_is_not_completed_by_what_stands_behind_it() -> None:
 @given(st.lists(st.builds(NewRecord, parts, key=parts), max_size=8), st.booleans())
 def test_it_agrees_with_the_check_of_one_text(new: list[NewRecord], of_key: bool) -> None:
     texts = [(record.key if of_key else record.value) for record in new]
-    told = [
+    faults = [
         (index, None if text is None else find_fault(text, 0, len(text), DEPTH)) for index, text in enumerate(texts)
     ]
-    expected = [(index, reason) for index, reason in told if reason is not None or texts[index] is None]
+    expected = [(index, reason) for index, reason in faults if reason is not None or texts[index] is None]
     assert find_not_json(records_of(*new), of_key, DEPTH) == expected
 
 
-def test_nulls_are_told_only_to_those_who_want_them_and_no_more_faults_than_they_want() -> None:
+def test_nulls_can_be_excluded_and_the_number_of_results_is_limited() -> None:
     records = records_of(NewRecord(None), NewRecord(b"1"), NewRecord(b"x"), NewRecord(None), NewRecord(b"y"))
     assert [index for index, _ in find_not_json(records, False, DEPTH)] == [0, 2, 3, 4]
     assert [index for index, _ in find_not_json(records, False, DEPTH, nulls=False)] == [2, 4]

@@ -44,7 +44,7 @@ ACCEPTED = [
     *[b'{"a":1,"a":1}', b'["a",1,true,null,{"a":[false]}]', b'"\xef\xbb\xbf"'],
 ]
 
-# What is told, and the texts that it is told of.
+# Error messages, and the texts that cause them.
 REFUSED = {
     "empty at byte 0": [b""],
     "empty at byte 3": [b"\n\t "],
@@ -171,10 +171,10 @@ def test_what_the_grammar_allows_is_accepted(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "text"), [pytest.param(told, text, id=repr(text)) for told, texts in REFUSED.items() for text in texts]
+    ("error", "text"), [pytest.param(error, text, id=repr(text)) for error, texts in REFUSED.items() for text in texts]
 )
-def test_what_it_does_not_is_refused_with_reason_and_place(told: str, text: bytes) -> None:
-    assert fault(text) == told
+def test_what_the_grammar_does_not_allow_is_rejected_with_reason_and_position(error: str, text: bytes) -> None:
+    assert fault(text) == error
     assert not strict(text)
 
 
@@ -224,7 +224,7 @@ pieces = st.sampled_from([single[at : at + 1] for at in range(len(single))] + lo
 
 @st.composite
 def mutated(draw: Any) -> bytes:
-    """A document with pieces put in, taken out and put in place of others."""
+    """A document with pieces inserted, removed and replaced."""
     text: bytes = draw(documents)
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
@@ -243,7 +243,7 @@ def test_the_python_source_finds_the_same_at_the_same_place(text: bytes) -> None
 
 
 @given(documents | mutated(), st.binary(max_size=20))
-def test_a_cut_document_is_judged_by_what_is_left_and_not_by_what_follows(text: bytes, before: bytes) -> None:
+def test_a_truncated_document_is_validated_only_up_to_its_end(text: bytes, before: bytes) -> None:
     for cut in range(len(text)):
         found = syntax.find_fault(before + text, len(before), len(before) + cut, DEPTH)
         assert found == fault(text[:cut])

@@ -27,7 +27,7 @@ def test_batches_come_in_order_as_views_of_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, len(ONE)))
-def test_a_batch_that_is_not_all_there_is_refused_or_left_out(size: int) -> None:
+def test_a_truncated_batch_is_rejected_or_omitted(size: int) -> None:
     with pytest.raises(TruncatedError):
         batches(ONE + ONE[:size])
 

@@ -154,7 +154,7 @@ def test_a_snappy_block_that_is_not_all_there_is_refused() -> None:
             inflated(Codec.SNAPPY, data[:size])
 
 
-def test_bytes_behind_an_lz4_frame_are_refused_as_librdkafka_does() -> None:
+def test_bytes_after_an_lz4_frame_are_rejected_as_librdkafka_does() -> None:
     with pytest.raises(CodecError, match="1 bytes follow"):
         inflated(Codec.LZ4, compress(Codec.LZ4, b"text") + b"\0")
 

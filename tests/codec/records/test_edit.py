@@ -55,7 +55,7 @@ def checked(found: Records) -> bytes:
 
 
 def one_by_one(new: Sequence[NewRecord], headers: Callable[[Record], Sequence[Header]]) -> bytes:
-    """The payload as it is when each record is written anew on its own."""
+    """The payload as it is when each record is rewritten on its own."""
     (batch,) = batches(build_batch(new, max_timestamp=0))
     changes = {record.index: Change(headers=headers(record)) for record in batch.records()}
     return batches(rebuilt(batch, changes))[0].records().payload
@@ -142,7 +142,7 @@ RAW = some.builds(
 
 
 @given(before=some.lists(RAW, max_size=4), key=KEYS, value=VALUES)
-def test_of_a_record_with_a_new_header_only_length_and_number_are_written_anew(
+def test_adding_a_header_rewrites_only_the_record_length_and_header_count(
     before: list[Written], key: bytes, value: bytes | None
 ) -> None:
     records = Records(b"".join(map(bytes, before)), len(before))
@@ -156,7 +156,7 @@ def test_of_a_record_with_a_new_header_only_length_and_number_are_written_anew(
 
 
 @given(before=some.lists(RAW, max_size=4), keys=some.sets(KEYS, max_size=3))
-def test_of_a_record_with_a_header_less_only_length_and_number_are_written_anew(
+def test_removing_headers_rewrites_only_the_record_length_and_header_count(
     before: list[Written], keys: set[bytes]
 ) -> None:
     records = Records(b"".join(map(bytes, before)), len(before))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fuzz.batches import sample_batch
-from golden.batches.make import FILE, judged, made
+from golden.batches.make import FILE, made, read_by_java
 from support.batches import rebuilt
 
 from kafka_sidecar.codec.records import (
@@ -110,12 +110,12 @@ def test_java_reads_in_our_batches_what_we_read() -> None:
     ours += [data for data in (sample_batch(random) for _ in range(200)) if _java_can_tell(data)]
     ours += [data[:22] + bytes((data[22] ^ 0x10,)) + data[23:] for data in ours[:1]]  # a wrong checksum
 
-    lines = judged(ours).splitlines()
+    lines = read_by_java(ours).splitlines()
 
-    *told, refused = map(json.loads, lines)
-    assert told == [{"batches": [described(batch) for batch in batches(data)]} for data in ours[:-1]]
-    assert "is_valid" not in refused
-    assert "error" in refused
+    *described_by_java, rejected = map(json.loads, lines)
+    assert described_by_java == [{"batches": [described(batch) for batch in batches(data)]} for data in ours[:-1]]
+    assert "is_valid" not in rejected
+    assert "error" in rejected
 
 
 def edited(data: bytes) -> bytes:

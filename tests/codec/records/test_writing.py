@@ -123,7 +123,7 @@ MARKER = bytes.fromhex(
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("first", [990, 1000])
-def test_a_marker_stands_for_all_offsets_up_to_the_last_one_and_for_no_producer(codec: Codec, first: int) -> None:
+def test_a_commit_marker_covers_all_offsets_up_to_the_last_and_has_no_producer(codec: Codec, first: int) -> None:
     records = [NewRecord(b"v", offset_delta=1009 - first)]
     like = build_batch(
         records, codec=codec, base_offset=first, leader_epoch=3, base_timestamp=1_699_999_999_000,

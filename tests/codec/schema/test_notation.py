@@ -103,7 +103,7 @@ IN_VERSION_2 = (
 )
 
 
-def test_fields_lie_one_behind_the_other_before_the_flexible_versions() -> None:
+def test_fields_are_written_one_after_the_other_before_the_flexible_versions() -> None:
     assert encode(FULL, 0) == bytes.fromhex(IN_VERSION_0)
 
 

@@ -23,7 +23,7 @@ def made() -> str:
         return java.run("Kafka4BatchJudge", "write")
 
 
-def judged(batches: list[bytes]) -> str:
+def read_by_java(batches: list[bytes]) -> str:
     """One line for each of these: what Java reads in it, or its error."""
     with ToolHost(NEWEST) as java:
         return java.run("Kafka4BatchJudge", "read", stdin="\n".join(batch.hex() for batch in batches))

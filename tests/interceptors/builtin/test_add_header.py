@@ -51,7 +51,7 @@ def test_a_batch_leaves_as_if_each_record_had_been_asked(
     assert found == [[(header.key, header.value) for header in one_by_one]] * 2
 
 
-def test_records_that_need_nothing_are_the_very_same(
+def test_unchanged_records_are_returned_as_the_same_object(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({"headers": [("tenant", b"x")]})
@@ -104,10 +104,10 @@ def test_what_is_not_known_of_a_client_is_not_added(configured: Made, sent: Made
         ({"a": {"from": "password"}}, "headers.a: from: unknown value password: write one of client_id, "),
     ],
 )
-def test_a_wrong_setting_is_told_with_its_remedy(configured: Made, headers: Any, remedy: str) -> None:
-    with pytest.raises(ValueError) as told:
+def test_an_invalid_setting_is_rejected_with_its_remedy(configured: Made, headers: Any, remedy: str) -> None:
+    with pytest.raises(ValueError) as error:
         configured("add_header", headers=headers)
-    assert str(told.value).startswith(remedy)
+    assert str(error.value).startswith(remedy)
 
 
 def test_it_has_nothing_to_do_with_consumers() -> None:

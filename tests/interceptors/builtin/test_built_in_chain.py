@@ -21,9 +21,9 @@ CHAIN = [
 
 
 def test_each_sees_what_the_one_before_it_has_left(
-    a_batch: Callable[..., Records], context: Callable[..., Context], told: Any
+    a_batch: Callable[..., Records], context: Callable[..., Context], report: Any
 ) -> None:
-    catalog, here = InterceptorCatalog(CHAIN, told), context(client_id="app")
+    catalog, here = InterceptorCatalog(CHAIN, report), context(client_id="app")
     chain = catalog.producers("orders")
     assert chain is not None
     given = a_batch({"key": b"k", "value": b"v", "headers": [("secret", b"theirs"), ("a", None)]}, {})
@@ -44,4 +44,4 @@ def test_each_sees_what_the_one_before_it_has_left(
     assert figures["written_records"].counters == {("orders", "app"): 2}
     assert figures["sent_record_bytes"].counters == {("orders", "app"): len(left.payload)}
     assert sum(figures["produce_latency_seconds"].histograms["orders",].counts) == 2
-    assert told.failures == []
+    assert report.failures == []

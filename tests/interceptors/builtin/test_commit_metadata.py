@@ -21,20 +21,20 @@ Committed = Callable[..., str]
 
 
 def committed_through(
-    settings: dict[str, Any], metadata: str, told: Any, limit: int = MAX_COMMIT_METADATA, **about: Any
+    settings: dict[str, Any], metadata: str, report: Any, limit: int = MAX_COMMIT_METADATA, **about: Any
 ) -> str:
-    catalog = InterceptorCatalog([InterceptorSettings("commit_metadata", "who", settings=settings)], told, limit)
+    catalog = InterceptorCatalog([InterceptorSettings("commit_metadata", "who", settings=settings)], report, limit)
     context = Context(clock=lambda: NOW, **{"client_id": "app", "session": 7, **about})
     (left,) = catalog.committers.pre_commit(Offsets({PLACE: OffsetAndMetadata(5, metadata, 3)}, context)).values()
     assert (left.offset, left.leader_epoch) == (5, 3)
-    assert told.failures == []
+    assert report.failures == []
     return left.metadata
 
 
 @pytest.fixture
-def committed(told: Any) -> Committed:
+def committed(report: Any) -> Committed:
     """The metadata with which an offset is committed that a client commits with some metadata."""
-    return lambda metadata="", settings=None, **about: committed_through(settings or {}, metadata, told, **about)
+    return lambda metadata="", settings=None, **about: committed_through(settings or {}, metadata, report, **about)
 
 
 def test_it_says_who_where_and_when(committed: Committed) -> None:

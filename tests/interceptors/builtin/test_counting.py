@@ -63,9 +63,7 @@ def test_different_keys_are_estimated_and_null_is_none(
     assert abs(estimate - 1001) <= 5 * STANDARD_ERROR * 1001
 
 
-def test_clients_that_name_themselves_anew_each_time_do_not_fill_the_memory(
-    configured: Made, context: Callable[..., Context]
-) -> None:
+def test_changing_client_ids_do_not_fill_the_memory(configured: Made, context: Callable[..., Context]) -> None:
     counting = configured("counting", max_series=2)
     for number in range(100):
         counting.on_acknowledgement_batch(acknowledged(context(client_id=f"app-{number}")), None)
@@ -99,9 +97,9 @@ def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., R
     ],
 )
 def test_nothing_is_decompressed_for_what_is_not_counted(
-    settings: dict[str, Any], needs_records: bool, names: set[str], told: Any
+    settings: dict[str, Any], needs_records: bool, names: set[str], report: Any
 ) -> None:
-    catalog = InterceptorCatalog([InterceptorSettings("counting", "it", settings=settings)], told)
+    catalog = InterceptorCatalog([InterceptorSettings("counting", "it", settings=settings)], report)
     chain = catalog.producers("orders")
     assert chain is not None
     assert (chain.needs_records, chain.wants_acknowledgements) == (needs_records, True)

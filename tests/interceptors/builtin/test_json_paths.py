@@ -103,13 +103,13 @@ def test_what_is_named_is_what_the_rfc_selects(
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     named = [json.loads(one) for one in found(written(steps), text)]
     selected = chosen(value, steps)
-    # those within another are told with it
+    # those within another are part of it
     assert all(one in selected for one in named)
     assert all(any(one in chosen([outer], [(None, True)]) for outer in named) for one in selected)
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='{}[]",:\\u 1a', max_size=20).map(str.encode))
-def test_bytes_that_are_no_object_or_array_are_told(data: bytes) -> None:
+def test_bytes_that_are_not_a_json_object_or_array_are_rejected(data: bytes) -> None:
     try:
         readable = isinstance(json.loads(data.decode()), dict | list)
     except (ValueError, RecursionError):

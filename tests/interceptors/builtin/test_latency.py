@@ -88,15 +88,15 @@ def test_what_is_shown_is_a_copy(configured: Made, context: Callable[..., Contex
     [({}, True, False, True), ({"produce": False}, False, False, True), ({"end_to_end": False}, True, False, False)],
 )
 def test_nothing_is_decompressed_that_is_not_measured(
-    settings: dict[str, Any], acknowledge: bool, producers_inside: bool, consumers: bool, told: Any
+    settings: dict[str, Any], acknowledge: bool, producers_inside: bool, consumers: bool, report: Any
 ) -> None:
-    catalog = InterceptorCatalog([InterceptorSettings("latency", "it", settings=settings)], told)
+    catalog = InterceptorCatalog([InterceptorSettings("latency", "it", settings=settings)], report)
     producers = catalog.producers("orders")
     assert (producers is not None and producers.wants_acknowledgements) == acknowledge
     assert (producers is not None and producers.needs_records) == producers_inside
     assert (catalog.consumers("orders") is not None) == consumers
 
 
-def test_one_that_measures_nothing_is_told(configured: Made) -> None:
+def test_a_latency_interceptor_that_measures_nothing_is_rejected(configured: Made) -> None:
     with pytest.raises(ValueError, match=r"^has no effect: set produce, end_to_end or both to true"):
         configured("latency", produce=False, end_to_end=False)

@@ -28,7 +28,7 @@ def test_consumers_do_not_see_them_either(
     assert [header.key for header in left[0].headers] == ["a", "b", "token"]
 
 
-def test_records_without_them_are_the_very_same(
+def test_records_without_the_headers_are_returned_as_the_same_object(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({"headers": [("a", b"")]}, {})
@@ -42,18 +42,18 @@ def test_records_without_them_are_the_very_same(
     [(["on_send"], True, False), (["on_consume"], False, True), (["on_send", "on_consume"], True, True)],
 )
 def test_only_the_hooks_of_the_settings_look_inside(
-    hooks: list[str], producers: bool, consumers: bool, told: Any
+    hooks: list[str], producers: bool, consumers: bool, report: Any
 ) -> None:
     settings = InterceptorSettings("remove_header", "it", settings={"keys": ["secret"], "hooks": hooks})
-    catalog = InterceptorCatalog([settings], told)
+    catalog = InterceptorCatalog([settings], report)
     assert (catalog.producers("orders") is not None, catalog.consumers("orders") is not None) == (producers, consumers)
 
 
-def test_it_is_never_left_out_for_nobody_is_to_see_what_it_removes(configured: Made) -> None:
+def test_remove_header_is_fail_closed(configured: Made) -> None:
     assert configured("remove_header", keys=["secret"]).hints().fail_closed
 
 
 @pytest.mark.parametrize("wrong", [{}, {"keys": ["a"], "hooks": []}])
-def test_one_that_removes_nothing_is_told(configured: Made, wrong: dict[str, Any]) -> None:
+def test_a_remove_header_without_keys_or_hooks_is_rejected(configured: Made, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^has no effect: set keys, and at least one of the hooks"):
         configured("remove_header", **wrong)

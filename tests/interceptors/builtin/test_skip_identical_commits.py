@@ -1,4 +1,4 @@
-"""Commits that are left out, and those that must not be."""
+"""Commits that are suppressed, and those that must not be."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class Group:
         return sent
 
 
-def chain(told: Any, *types: str, **settings: Any) -> InterceptorCatalog:
+def chain(report: Any, *types: str, **settings: Any) -> InterceptorCatalog:
     named = [
         InterceptorSettings(one, one, settings=settings if one == "skip_identical_commits" else {}) for one in types
     ]
-    return InterceptorCatalog(named, told)
+    return InterceptorCatalog(named, report)
 
 
 @pytest.fixture
-def group(told: Any) -> Group:
-    return Group(chain(told, "skip_identical_commits"))
+def group(report: Any) -> Group:
+    return Group(chain(report, "skip_identical_commits"))
 
 
-def test_an_offset_that_was_committed_just_so_is_left_out(group: Group) -> None:
+def test_an_identical_commit_is_suppressed(group: Group) -> None:
     group.commits({P0: FIVE, P1: FIVE})
     assert group.commits({P0: FIVE, P1: SIX}) == {P1: SIX}
     assert group.commits({P0: FIVE, P1: SIX}) == {}
@@ -103,12 +103,12 @@ def test_a_clock_that_goes_back_lets_commits_through(group: Group) -> None:
 
 
 @pytest.mark.parametrize("about", [{"session": 2}, {"member_id": "n"}, {"group_instance_id": "i"}, {"group_id": "h"}])
-def test_somebody_else_s_commit_goes_through(about: dict[str, Any], group: Group) -> None:
+def test_a_commit_of_another_client_is_forwarded(about: dict[str, Any], group: Group) -> None:
     group.commits({P0: FIVE})
     assert group.commits({P0: FIVE}, **about) == {P0: FIVE}
 
 
-def test_the_first_after_somebody_else_committed_goes_through(group: Group) -> None:
+def test_the_first_commit_after_one_of_another_client_is_forwarded(group: Group) -> None:
     group.commits({P0: FIVE})
     group.commits({P0: SIX}, session=2)
     assert group.commits({P0: FIVE}) == {P0: FIVE}
@@ -121,8 +121,8 @@ def test_commits_in_transactions_go_through_and_make_the_last_one_forgotten(grou
     assert group.commits({P0: FIVE}) == {P0: FIVE}
 
 
-def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(told: Any) -> None:
-    group = Group(chain(told, "skip_identical_commits", remember=2))
+def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(report: Any) -> None:
+    group = Group(chain(report, "skip_identical_commits", remember=2))
     group.commits({P0: FIVE})
     group.commits({P1: FIVE})
     group.commits({P0: FIVE})
@@ -135,9 +135,9 @@ def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(to
     "order", [("skip_identical_commits", "commit_metadata"), ("commit_metadata", "skip_identical_commits")]
 )
 def test_what_is_said_about_a_commit_makes_it_no_other_if_it_is_said_afterwards(
-    order: tuple[str, str], told: Any
+    order: tuple[str, str], report: Any
 ) -> None:
-    group = Group(chain(told, *order))
+    group = Group(chain(report, *order))
     group.commits({P0: FIVE})
     group.now += 10
     assert bool(group.commits({P0: FIVE})) == (order[0] == "commit_metadata")
@@ -156,6 +156,6 @@ def test_it_looks_at_no_records_and_counts_what_it_leaves_out(group: Group) -> N
     ("settings", "message"),
     [({"remember": 0}, "remember: "), ({"at_least_every": 60}, "at_least_every: write a duration with its unit")],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str, told: Any) -> None:
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str, report: Any) -> None:
     with pytest.raises(ValueError, match=f"interceptor skip_identical_commits: {message}"):
-        chain(told, "skip_identical_commits", **settings)
+        chain(report, "skip_identical_commits", **settings)

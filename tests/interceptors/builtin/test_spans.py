@@ -191,7 +191,7 @@ def test_what_is_never_acknowledged_does_not_fill_the_memory(
     assert [figures.counters for figures in tracing.metrics()] == [{(): 10}]
 
 
-def test_a_request_that_names_a_partition_twice_leaves_no_span_behind(
+def test_a_request_with_a_partition_twice_leaves_no_open_span(
     tracing: Any, a_batch: Callable[..., Records], context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spans, "MAX_PENDING_SPANS", 5)

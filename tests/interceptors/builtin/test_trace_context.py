@@ -81,7 +81,7 @@ def test_without_start_only_valid_traces_go_on(configured: Made, sent: Made) -> 
     assert of(found[2]).trace_id == TRACE
 
 
-def test_without_start_records_without_a_trace_are_the_very_same(
+def test_without_start_records_without_a_trace_are_returned_as_the_same_object(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     records = a_batch({}, {"headers": [STATE]})
@@ -109,8 +109,8 @@ def test_without_the_library_for_it_the_export_is_refused_with_the_remedy(
     assert configured("trace_context").settings.otlp is None
 
 
-def test_without_export_nobody_waits_for_acknowledgements(told: Any) -> None:
-    chain = InterceptorCatalog([InterceptorSettings("trace_context", "it")], told).producers("orders")
+def test_without_export_nobody_waits_for_acknowledgements(report: Any) -> None:
+    chain = InterceptorCatalog([InterceptorSettings("trace_context", "it")], report).producers("orders")
     assert chain is not None
     assert (chain.needs_records, chain.wants_acknowledgements) == (True, False)
 

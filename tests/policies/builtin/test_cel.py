@@ -83,7 +83,7 @@ def test_the_last_day_of_the_calendar_is_one(refusals: Refusals) -> None:
     assert refusals("cel", {"expression": expression}, {"timestamp": 253_402_300_799_999}) == []
 
 
-def test_the_client_may_be_told_something_else(refusals: Refusals) -> None:
+def test_the_message_to_the_client_can_be_configured(refusals: Refusals) -> None:
     settings = {"expression": "value.a == 1", "message": "Orders need an a of 1"}
     assert refusals("cel", settings, {"value": b'{"a": 2}'}) == [(0, "condition", "Orders need an a of 1")]
 

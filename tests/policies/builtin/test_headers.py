@@ -49,7 +49,7 @@ def test_every_value_of_a_header_must_match_and_null_does_not(refusals: Refusals
     assert found == [(index, "header_value", text) for index in (1, 2, 3)]
 
 
-def test_headers_whose_keys_are_not_utf_8_are_told_apart_by_their_bytes(refusals: Refusals) -> None:
+def test_headers_whose_keys_are_not_utf_8_are_compared_by_their_bytes(refusals: Refusals) -> None:
     found = refusals("headers", {"allowed": ["ü"]}, with_headers(("ü", b"")), with_headers((b"\xfc", b"")))
     assert [index for index, *_ in found] == [1]
 

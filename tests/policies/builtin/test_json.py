@@ -27,7 +27,7 @@ def test_values_that_are_not_json_are_refused_with_what_is_wrong_and_where(refus
     ]
 
 
-def test_the_key_may_be_what_is_judged(refusals: Refusals) -> None:
+def test_the_key_can_be_validated_instead_of_the_value(refusals: Refusals) -> None:
     bad_key, bad_value = {"key": b"{", "value": b"1"}, {"key": b"1", "value": b"{"}
     assert refusals("json", {"part": "key"}, bad_key, bad_value) == [(0, "not_json", f"{KEY}ends too early at byte 1")]
     both = refusals("json", {"part": "both"}, bad_key, bad_value, {"key": b"[", "value": b"{"})
@@ -76,10 +76,10 @@ def test_depth_is_limited(refusals: Refusals) -> None:
 
 @given(st.binary(max_size=40))
 def test_no_bytes_make_it_fail_and_what_it_tells_quotes_none_of_them(value: bytes) -> None:
-    told = check("json", value=value)
-    if told is not None:
-        assert told.isascii()
-        assert len(told) < 150
+    error = check("json", value=value)
+    if error is not None:
+        assert error.isascii()
+        assert len(error) < 150
 
 
 texts = st.recursive(
@@ -104,7 +104,7 @@ def test_what_a_writer_of_json_writes_passes(value: Any) -> None:
         ("both", Hints(access_key_bytes=ALL, access_value_bytes=ALL)),
     ],
 )
-def test_it_looks_at_what_it_judges(part: str, hints: Hints) -> None:
+def test_the_hints_name_the_validated_parts(part: str, hints: Hints) -> None:
     assert PolicyCatalog({"it": PolicySettings("json", settings={"part": part})}).plan("it").hints == hints
 
 
