@@ -100,6 +100,10 @@ fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then 
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis"
 
+.PHONY: hostile
+hostile: install kafka ## attacks on a sidecar with honest Java clients beside them; the table of docs/reference/limits.md
+	$(BIN)/python tests/hostile/run.py
+
 .PHONY: bench-relay
 bench-relay: install ## CPU per request, latency, memory and start-up against direct, haproxy and socat
 	$(BIN)/python bench/relay.py

@@ -21,21 +21,21 @@ COMMAND = Path(sys.executable).with_name("kafka-sidecar")
 class Sidecar:
     """A running sidecar; it keeps its ports when it is started again."""
 
-    def __init__(self, brokers: str, log: Path, flags: Sequence[str] = ()) -> None:
+    def __init__(self, brokers: str, log: Path, flags: Sequence[str] = (), command: Path = COMMAND) -> None:
         self.log = log
         listen, admin = (ports := free_ports(1 + NODE_PORTS + 1))[0], ports[-1]
         self.bootstrap = f"127.0.0.1:{listen}"
         self.admin = f"http://127.0.0.1:{admin}"
         self._command: list[str | Path] = [
-            COMMAND, "run", "--bootstrap-servers", brokers, "--listen", self.bootstrap,
+            command, "run", "--bootstrap-servers", brokers, "--listen", self.bootstrap,
             "--admin", f"127.0.0.1:{admin}", "--broker-source-address", SIDECAR_HOST, *flags,
         ]  # fmt: skip
         self.program: Program = self._spawn()
 
     @classmethod
-    def start(cls, brokers: str, log: Path, flags: Sequence[str] = ()) -> Sidecar:
+    def start(cls, brokers: str, log: Path, flags: Sequence[str] = (), command: Path = COMMAND) -> Sidecar:
         """Returns when it is ready, which takes a cluster that answers."""
-        sidecar = cls(brokers, log, flags)
+        sidecar = cls(brokers, log, flags, command)
         sidecar.wait()
         return sidecar
 

@@ -1,0 +1,183 @@
+"""Attack a sidecar, with honest Java clients beside the attacker: what it costs it, and them.
+
+usage: run.py [--only TEXT] [--seconds S] [--program FILE] [--markdown FILE]
+
+How it measures and how to read it: docs/reference/limits.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from harness.cluster import Cluster
+from harness.sidecar import COMMAND, Sidecar
+from harness.tool_host import ToolHost
+from harness.versions import NEWEST
+
+from hostile.attacks import ATTACKS, Attack, Place, Run
+from hostile.watch import Watch
+
+PER_SECOND = 100
+WARM_S, ALONE_S, SETTLE_S = 3, 4, 10
+MAX_LATE_S = 150  # of the honest clients
+MIN_WINDOW_S = 2.0
+HEADINGS = (
+    "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
+    "p99 ms, honest: produce", "consume", "2 MB batch",
+)  # fmt: skip
+TOPICS = ("honest", "large", "orders", "celled")
+CONFIG = """
+policies:
+  small-numbers: {type: cel, expression: "value != null"}
+topics:
+  - {name: celled, policy: small-numbers}
+  - {name: "*", policy: json}
+interceptors:
+  - {type: add_header, topics: [honest, orders], headers: {tenant: acme}}
+  - {type: mask_fields, topics: [honest, orders], fields: [$.card]}
+  - {type: commit_metadata}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long honest records took: when each was sent (seconds since 1970), and how long it took (ms)."""
+
+    times: tuple[tuple[str, float, float], ...]
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> Waits:
+        split = (line.split() for line in lines)
+        return cls(
+            tuple((kind, int(ms) / 1e3, int(us) / 1e3 if us != "-1" else float("inf")) for kind, ms, us in split)
+        )
+
+    def worst(self, kind: str, begin: float, end: float) -> float:
+        """The 99th percentile of those sent in between."""
+        found = sorted(ms for name, sent, ms in self.times if name == kind and begin <= sent < end)
+        return found[int(len(found) * 0.99)] if found else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Suffered:
+    """What the sidecar itself shows."""
+
+    loop_ms: float
+    resident_mb: tuple[float, float, float]  # before, at most, ten seconds after
+    descriptors: int
+    log_kb: float
+    began: float  # seconds since 1970
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one attack has done, to the sidecar and to honest clients."""
+
+    attack: str
+    sidecar: Suffered
+    waits: Waits
+
+    def cells(self) -> Iterator[str]:
+        sidecar = self.sidecar
+        yield self.attack
+        yield f"{sidecar.loop_ms:.0f}"
+        yield from (f"{each:.0f}" for each in sidecar.resident_mb)
+        yield str(sidecar.descriptors)
+        yield f"{sidecar.log_kb:.0f}"
+        attacked_until = max(sidecar.ended, sidecar.began + MIN_WINDOW_S)
+        for kind in ("ack", "read", "large"):
+            alone = self.waits.worst(kind, sidecar.began - ALONE_S, sidecar.began)
+            yield f"{alone:.0f} -> {self.waits.worst(kind, sidecar.began, attacked_until):.0f}"
+
+
+def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
+    """Start a sidecar, let the honest clients run alone for a while, then attack it."""
+    config, log = folder / "sidecar.yaml", folder / "sidecar.log"
+    config.write_text(CONFIG)
+    log.unlink(missing_ok=True)
+    run = attack.prepare()
+    with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
+        seconds = int(WARM_S + ALONE_S + limit_s) + 2
+        arguments = (sidecar.bootstrap, "honest", "large", PER_SECOND, seconds)
+        honest = java.start("HonestClient", *arguments, limit_s=seconds + MAX_LATE_S)
+        time.sleep(WARM_S + ALONE_S)
+        suffered = attack_with(run, sidecar, log, limit_s)
+        return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20).out.splitlines()))
+
+
+def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffered:
+    place = place_of(sidecar, limit_s)
+    logged = log.stat().st_size
+    with Watch(sidecar.program.pid, place.admin) as watch:
+        before, began = watch.resident_mb(), time.time()
+        run(place)
+        ended = time.time()
+    time.sleep(SETTLE_S)
+    resident_mb = (before, watch.peak_mb(), watch.resident_mb())
+    log_kb = (log.stat().st_size - logged) / 1e3
+    return Suffered(watch.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended)
+
+
+def place_of(sidecar: Sidecar, limit_s: float) -> Place:
+    return Place(address(sidecar.bootstrap), address(sidecar.admin.removeprefix("http://")), limit_s)
+
+
+def address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def table(rows: Iterable[Row]) -> str:
+    lines = [
+        HEADINGS,
+        tuple("---" if at == 0 else "---:" for at in range(len(HEADINGS))),
+        *(tuple(row.cells()) for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="only attacks with this in their name")
+    parser.add_argument("--seconds", type=float, default=8.0, help="for one attack; default: %(default)s")
+    parser.add_argument("--program", type=Path, default=COMMAND, help="the kafka-sidecar that is attacked")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options, rows = arguments(), list[Row]()
+    java = ToolHost(NEWEST)
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
+        create_topics(cluster)
+        try:
+            for attack in ATTACKS:
+                if options.only in attack.name:
+                    rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
+                    print("; ".join(rows[-1].cells()), flush=True)
+        finally:
+            java.stop()
+    if options.markdown:
+        options.markdown.write_text(table(rows))
+
+
+def create_topics(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.direct})
+    topics = [NewTopic(name, 1, config={"max.message.bytes": str(16 << 20)}) for name in TOPICS]
+    for created in admin.create_topics(topics).values():
+        created.result(30)
+
+
+if __name__ == "__main__":
+    main()
