@@ -83,8 +83,9 @@ def read(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> An
     return response
 
 
-def results(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
-    """(topic, partition, error code, base offset), in the order of the answer."""
+def results(version: int, frame: Step, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
+    """(topic, partition, error code, base offset), in the order of the response."""
+    assert isinstance(frame, bytes)
     return [
         (_name(topic, version), partition.index, int(partition.error_code), partition.base_offset)
         for topic in read(version, frame, correlation_id).responses

@@ -197,7 +197,7 @@ class Adding(Stage):
 def test_stages_run_in_their_order_and_each_gets_what_it_has_given_back() -> None:
     intercepting, stages = Intercepting(), [Adding(1), Adding(100)]
     services = intercepting.services
-    exchanges = CommitExchanges(stages, services.name_of, services.context, services.stats.commits)
+    exchanges = CommitExchanges(stages, services.name_of, services.context, intercepting.stats.commits)
     exchange = Driven(exchanges.begin(COMMIT_APIS[PLAIN], 8, b"", 0, 0, intercepting.client))
     request = exchange.request(commit_request(PLAIN, 8, {"orders": {0: (10, ""), 1: (20, "")}}))
     assert offsets_in(PLAIN, 8, request) == {"orders": {0: (111, ""), 1: (121, "")}}

@@ -85,6 +85,7 @@ def test_aborted_records_are_not_intercepted_for_clients_that_read_committed_one
     assert values_by_partition(version, out)["orders", 0][-len(seen) :] == seen
     assert [offset for _, _, offset in intercepting.interceptors[0].seen] == [at for at, _ in seen]
     if isolation:
+        assert isinstance(out, bytes)
         assert aborted in out
 
 

@@ -97,7 +97,7 @@ class Breaks(ConsumerInterceptor):
 def test_records_that_an_interceptor_fails_to_hide_are_withheld_however_often_it_fails(
     masking: Masking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "breaking", SimpleNamespace(Breaks=Breaks))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "breaking", SimpleNamespace(Breaks=Breaks))
     masking.catalog = InterceptorCatalog(
         [InterceptorSettings("breaking:Breaks", "breaks", limits=Limits(failures=2))], masking.stats
     )

@@ -25,6 +25,9 @@ class Answers(Exchange):
         yield from ()
         return Respond(response(int.from_bytes(frame[8:12], "big"))) if self.here else Forward(frame)
 
+    def response(self, frame: bytes) -> Steps[bytes]:
+        raise AssertionError("no request wants a response")
+
 
 def looked_into(correlation_id: int) -> bytes:
     return request(LOOKED_INTO, 3, correlation_id, b"body of a request")

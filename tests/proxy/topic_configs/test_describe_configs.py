@@ -40,7 +40,7 @@ def configs_of(result: Exchanged) -> dict[str, Any]:
 async def test_a_value_that_is_set_is_a_dynamic_config_of_the_topic(cluster: Cluster, version: int) -> None:
     async with cluster.sidecar() as configs:
         await configs.store([Change("orders", {POLICY: "headers"})])
-        more = {"include_synonyms": True} | ({"include_documentation": True} if version >= 3 else {})
+        more: dict[str, Any] = {"include_synonyms": True} | ({"include_documentation": True} if version >= 3 else {})
         result = await send(configs, DESCRIBE, version, describe_request(**more), describe_response("orders"))
         assert result.same_request
         assert list(configs_of(result)) == ["cleanup.policy", POLICY]
