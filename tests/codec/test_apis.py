@@ -19,7 +19,7 @@ def test_every_api_of_kafka_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("definition", APIS_IN_KAFKA, ids=lambda definition: definition["name"])
-def test_the_table_says_what_kafka_says(definition: Definition) -> None:
+def test_the_table_agrees_with_kafkas_definitions(definition: Definition) -> None:
     versions = parse_versions(definition["validVersions"])
     flexible = parse_versions(definition.get("flexibleVersions", "none"))
     api = APIS[definition["apiKey"]]
@@ -29,7 +29,7 @@ def test_the_table_says_what_kafka_says(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-def test_headers_follow_the_first_flexible_version(api: Api) -> None:
+def test_header_versions_follow_the_first_flexible_version(api: Api) -> None:
     for version in range(20):
         flexible = api.flexible_from is not None and version >= api.flexible_from
         assert request_header_version(api.key, version) == (2 if flexible else 1)
@@ -44,7 +44,7 @@ def test_an_unknown_api_or_a_negative_version_has_no_header(key: int, version: i
         response_header_version(key, version)
 
 
-def test_a_request_header_is_read_in_the_version_that_its_api_asks_for() -> None:
+def test_a_request_header_is_read_in_the_header_version_of_its_api() -> None:
     plain = bytes.fromhex("0003 0008 0000002a 0003 617070")
     flexible = bytes.fromhex("0003 000c 0000002a ffff 01 05 02 abcd")
     header, at = decode_request_header(b"..." + plain + b"body", 3)
@@ -66,20 +66,20 @@ def test_a_response_header_has_tagged_fields_from_version_1_on() -> None:
 
 
 @pytest.mark.parametrize("size", range(13))
-def test_a_request_header_that_is_cut_short_is_refused(size: int) -> None:
+def test_a_truncated_request_header_is_rejected(size: int) -> None:
     whole = bytes.fromhex("0003 000c 0000002a 0003 617070 00")
     with pytest.raises(TruncatedError):
         decode_request_header(whole[:size])
 
 
-def test_bytes_of_another_protocol_are_no_request_header() -> None:
+def test_bytes_of_another_protocol_are_rejected_as_a_request_header() -> None:
     for data in (b"GET / HTTP/1.1\r\n\r\n", bytes.fromhex("16030100f4010000f0030300"), b"\xff" * 40):
         with pytest.raises(CodecError):
             decode_request_header(data)
 
 
 @pytest.mark.parametrize("text", ["none", "0", "7", "0+", "3+", "0-13", "12-18"])
-def test_versions_are_written_as_kafka_writes_them(text: str) -> None:
+def test_version_ranges_are_formatted_as_in_kafka(text: str) -> None:
     assert str(parse_versions(text)) == text
 
 

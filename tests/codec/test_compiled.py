@@ -28,7 +28,7 @@ def a_compiler_was_used() -> bool:
 
 
 @each_module
-def test_a_module_is_compiled_where_a_compiler_is_unless_the_run_is_for_the_sources(module: str) -> None:
+def test_modules_are_compiled_if_there_is_a_compiler_and_pure_python_is_not_requested(module: str) -> None:
     loaded = Path(import_module(module).__file__ or "")
     if PURE or not a_compiler_was_used():
         assert loaded == source(module)
@@ -37,17 +37,17 @@ def test_a_module_is_compiled_where_a_compiler_is_unless_the_run_is_for_the_sour
 
 
 @each_module
-def test_nothing_compiled_is_older_than_its_source(module: str) -> None:
+def test_no_extension_is_older_than_its_source(module: str) -> None:
     assert not is_stale(module), "`make install` builds it again"
 
 
-def test_every_module_with_types_beside_it_is_compiled_and_no_other() -> None:
+def test_exactly_the_modules_with_a_pxd_file_are_compiled() -> None:
     folders = (path.resolve() for path in (SRC / "kafka_sidecar").iterdir() if path.is_symlink())
     typed = {path.with_suffix(".py") for folder in folders for path in folder.rglob("*.pxd")}
     assert {source(module).resolve() for module in compiled.MODULES} == typed
 
 
-def test_make_install_knows_every_module_that_is_compiled() -> None:
+def test_make_install_builds_every_compiled_module() -> None:
     patterns = re.search(r"^TYPED := \$\(wildcard (.+)\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert patterns is not None
     known = {path.with_suffix(".py") for pattern in patterns[1].split() for path in ROOT.glob(pattern)}
@@ -61,19 +61,21 @@ def test_the_reported_build_is_the_one_in_use() -> None:
     )
 
 
-def test_a_build_with_some_of_the_modules_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_with_only_some_modules_compiled_is_reported_as_partly_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compiled, "MODULES", ("one", "other"))
     monkeypatch.setattr(compiled, "is_compiled", lambda module: module == "one")
     assert compiled.in_use() == "partly compiled"
 
 
-def test_what_is_not_there_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_is_not_found_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     finder = SimpleNamespace(find_spec=lambda name, path: ModuleSpec(name, None))
     monkeypatch.setattr("sys.meta_path", [finder])
     assert not compiled.is_compiled("kafka_sidecar.codec.json.syntax")
 
 
-def test_to_look_imports_nothing() -> None:
+def test_asking_for_the_build_imports_no_compiled_module() -> None:
     look = "import sys; from kafka_sidecar.codec import compiled; compiled.in_use(); print('lz4' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -89,7 +89,7 @@ def snake_case(name: str) -> str:
 
 
 @pytest.mark.parametrize("cls", roots(), ids=lambda cls: cls.__name__)
-def test_a_declaration_says_what_kafka_says(cls: type[Struct]) -> None:
+def test_each_declaration_agrees_with_kafkas_definition(cls: type[Struct]) -> None:
     kafka = definitions()[cls.__name__]
     common = {struct["name"]: struct["fields"] for struct in kafka.get("commonStructs", ())}
     declared = cls.declaration_
@@ -99,6 +99,6 @@ def test_a_declaration_says_what_kafka_says(cls: type[Struct]) -> None:
     assert [ours(field) for field in declared.fields] == [kafkas(field, common) for field in kafka["fields"]]
 
 
-def test_the_requests_and_responses_that_the_proxy_reads_are_declared() -> None:
+def test_the_messages_that_the_proxy_decodes_are_declared() -> None:
     wanted = {name + side for name in MESSAGES for side in ("Request", "Response")} - ONLY_THE_RESPONSE
     assert {cls.__name__ for cls in roots()} == wanted | {"RequestHeader", "ResponseHeader"}

@@ -44,7 +44,7 @@ def header_bytes(key: int, version: int, client_id: str | None, tags: tuple[tupl
 
 
 @pytest.mark.parametrize("client_id", [None, "", "app", "\udcff"])
-def test_the_header_of_a_request_is_read(client_id: str | None) -> None:
+def test_a_request_header_is_read(client_id: str | None) -> None:
     for key, version in VERSIONS:
         for tags in ((), TAGS):
             frame = join_frame(header_bytes(key, version, client_id, tags), b"body")
@@ -58,7 +58,7 @@ def test_the_header_of_a_request_is_read(client_id: str | None) -> None:
 
 
 @given(some.binary(max_size=30), some.sampled_from([b"\0\0\0\x09", b"\0\1\0\x07", b"\0\x12\0\3"]))
-def test_a_header_is_refused_as_the_decoder_refuses_it(data: bytes, route: bytes) -> None:
+def test_an_invalid_header_is_rejected_with_the_error_of_the_decoder(data: bytes, route: bytes) -> None:
     frame = b"size" + route + data
     try:
         _, at = decode_request_header(frame, 4)
@@ -70,7 +70,7 @@ def test_a_header_is_refused_as_the_decoder_refuses_it(data: bytes, route: bytes
 
 
 @pytest.mark.parametrize("size", range(13))
-def test_a_frame_that_ends_in_its_header_is_refused(size: int) -> None:
+def test_a_request_that_ends_in_its_header_is_rejected(size: int) -> None:
     with pytest.raises(TruncatedError):
         open_request(join_frame(header_bytes(0, 9, "a", ()), b"")[:size])
 
@@ -84,7 +84,7 @@ def test_the_body_of_a_response_is_found() -> None:
             assert response_body_at(key, version, b"before" + join_frame(header, b"body"), 6) == 10 + len(header)
 
 
-def test_a_response_that_ends_in_its_header_is_refused() -> None:
+def test_a_response_that_ends_in_its_header_is_rejected() -> None:
     for version in (8, 9):
         for size in range(8 + (version == 9)):
             with pytest.raises(TruncatedError):
@@ -92,7 +92,7 @@ def test_a_response_that_ends_in_its_header_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-def test_a_request_is_opened_and_changed(version: int) -> None:
+def test_a_request_is_decoded_and_edited(version: int) -> None:
     message = sample(Random(version), ProduceRequest, version)
     frame = join_frame(header_bytes(0, version, "app", ()), encode(message, version) + b"after")
 
@@ -107,7 +107,7 @@ def test_a_request_is_opened_and_changed(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-def test_a_response_is_opened_and_changed(version: int) -> None:
+def test_a_response_is_decoded_and_edited(version: int) -> None:
     message = sample(Random(version), ProduceResponse, version)
     frame = encode_response(message, version, 3)
 
@@ -128,7 +128,7 @@ def test_frames_are_written_as_kio_writes_them() -> None:
         assert ours == oracle.response_frame(oracle.response(0, version, throttle_time=timedelta(seconds=1)), 12)
 
 
-def test_a_splice_puts_every_edit_in_its_place() -> None:
+def test_a_splice_applies_every_edit_at_its_position() -> None:
     frame = join_frame(b"head", b"0123456789")
 
     assert splice(frame, []) is frame
@@ -136,7 +136,7 @@ def test_a_splice_puts_every_edit_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 200_000])
-def test_a_splice_of_a_long_frame_is_that_of_a_short_one(size: int) -> None:
+def test_a_long_frame_is_spliced_like_a_short_one(size: int) -> None:
     frame = join_frame(b"head", bytes(size) + b"end")
 
     assert splice(frame, [(4, 5, b"new"), (len(frame), len(frame), b"!")]) == join_frame(
@@ -145,20 +145,20 @@ def test_a_splice_of_a_long_frame_is_that_of_a_short_one(size: int) -> None:
 
 
 @pytest.mark.parametrize("edits", [[(3, 4, b"")], [(9, 8, b"")], [(6, 9, b""), (8, 9, b"")], [(17, 19, b"")]])
-def test_edits_out_of_order_are_a_mistake(edits: list[tuple[int, int, bytes]]) -> None:
+def test_overlapping_or_unordered_edits_raise_value_error(edits: list[tuple[int, int, bytes]]) -> None:
     with pytest.raises(ValueError, match="an edit of"):
         splice(join_frame(b"head", b"0123456789"), edits)
 
 
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("records", [None, b"", b"x" * 126, b"x" * 127, memoryview(b"x" * 70_000)])
-def test_a_records_field_is_written_as_it_is_read(version: int, records: bytes | memoryview | None) -> None:
+def test_a_records_field_is_encoded_as_it_is_decoded(version: int, records: bytes | memoryview | None) -> None:
     data = records_field(records, version == 12)
     assert field_reader(PartitionData, "records", version)(data, 0) == (records, len(data))
 
 
 @given(seed=some.integers(0, 2**32), version=some.sampled_from(PRODUCE_VERSIONS), share=some.sampled_from([0.2, 0.9]))
-def test_partitions_are_cut_out_and_the_rest_stays(seed: int, version: int, share: float) -> None:
+def test_removing_partitions_keeps_all_others(seed: int, version: int, share: float) -> None:
     random = Random(seed)
     message = sample(random, ProduceRequest, version)
     frame = join_frame(header_bytes(0, version, "app", TAGS if version >= 9 else ()), encode(message, version))
@@ -184,7 +184,7 @@ def without_dropped(topic: TopicProduceData, at: int, dropped: set[tuple[int, in
     return replace_fields(topic, partition_data=tuple(kept))
 
 
-def test_what_was_not_cut_out_stays_byte_for_byte() -> None:
+def test_partitions_that_are_not_removed_stay_byte_for_byte() -> None:
     """Also where it is written as our writer would not: lengths in more bytes than they need."""
     begin, dropped = "00 0001 000003e8 8300 8200 61", "00000000 8000 00"
     rest = "00000001 8100 8000 8000  02 62 8200 00000000 00 00 00 00"
@@ -199,7 +199,7 @@ def test_what_was_not_cut_out_stays_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("flexible", [False, True])
-def test_a_count_is_written_as_it_is_read(flexible: bool) -> None:
+def test_an_array_count_is_encoded_for_flexible_and_other_versions(flexible: bool) -> None:
     assert [array_count(count, flexible).hex() for count in (0, 1, 127)] == (
         ["01", "02", "8001"] if flexible else ["00000000", "00000001", "0000007f"]
     )

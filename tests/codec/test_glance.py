@@ -54,7 +54,7 @@ def fetched(version: int, frame: bytes) -> tuple[int, Topics]:
 
 
 @each_produce
-def test_the_topics_of_a_produce_request_are_found_wherever_it_is(version: int) -> None:
+def test_the_topics_of_a_produce_request_are_found_at_any_offset(version: int) -> None:
     for topics in (("orders",), ("orders", "free"), ("a", "b", "c"), ("", "ü")):
         frame = produce_request(version, {topic: {0: GOOD, 1: GOOD} for topic in topics})
         found, end = glance_produce(b"before" + frame + b"after", 6, len(frame), version)
@@ -65,7 +65,7 @@ def test_the_topics_of_a_produce_request_are_found_wherever_it_is(version: int) 
 
 
 @each_produce
-def test_of_one_topic_the_name_is_enough_of_several_all_must_be_here(version: int) -> None:
+def test_a_truncated_produce_request_shows_its_topic_only_if_there_is_one(version: int) -> None:
     one, two = (
         produce_request(version, {"orders": {0: GOOD}}),
         produce_request(version, {"orders": {0: GOOD}, "free": {0: GOOD}}),
@@ -79,14 +79,14 @@ def test_of_one_topic_the_name_is_enough_of_several_all_must_be_here(version: in
 
 
 @each_produce
-def test_a_name_is_not_read_beyond_the_end_of_its_request(version: int) -> None:
+def test_a_topic_name_is_not_read_beyond_the_end_of_the_request(version: int) -> None:
     frame = produce_request(version, {"orders": {0: GOOD}})
     _, end = glance_produce(frame, 0, len(frame), version)
     for size in range(end):
         assert glance_produce(frame, 0, size, version) == ((), 0)
 
 
-def test_a_produce_request_without_topics_names_none() -> None:
+def test_a_produce_request_without_topics_has_none() -> None:
     for version in versions(ProduceRequest):
         frame = produce_request(version, {})
         assert glance_produce(b"12" + frame, 2, len(frame), version) == ((), 2)
@@ -113,7 +113,7 @@ def spoilt(random: Random, frame: bytes) -> bytes:
 
 
 @given(some.binary(max_size=80), some.sampled_from(versions(ProduceRequest)))
-def test_any_bytes_after_a_header_are_read_or_not_but_never_raise(body: bytes, version: int) -> None:
+def test_random_bytes_after_a_header_never_raise(body: bytes, version: int) -> None:
     for key in (ApiKey.PRODUCE, ApiKey.FETCH):
         for head in (b"", b"\0\2tx\0\1"):
             frame = oracle.framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + head + body)
@@ -143,7 +143,7 @@ def fetching(version: int, topics: Sequence[str], epoch: int = -1, forgotten: Se
 
 @each_fetch
 @pytest.mark.parametrize("epoch", [-1, 0, 1, 2**31 - 1])
-def test_topics_and_the_epoch_of_the_session_are_found_wherever_a_fetch_is(version: int, epoch: int) -> None:
+def test_topics_and_session_epoch_of_a_fetch_are_found_at_any_offset(version: int, epoch: int) -> None:
     frame = fetching(version, ["orders", "", "ü", "payments"], epoch, ["gone", "free"])
     for data, at in ((frame, 0), (b"before" + frame + b"after", 6)):
         found = glance_fetch(data, at, len(frame), version)
@@ -167,14 +167,14 @@ def test_a_fetch_without_topics_has_none(version: int) -> None:
 
 
 @each_fetch
-def test_of_a_fetch_that_is_not_all_here_nothing_is_known(version: int) -> None:
+def test_a_truncated_fetch_request_shows_nothing(version: int) -> None:
     frame = fetching(version, ["orders", "payments"], 0)
     for end in range(len(frame)):
         assert glance_fetch(frame[:end], 0, len(frame), version) is None
 
 
 @each_fetch
-def test_a_fetch_that_ends_too_early_does_not_raise(version: int) -> None:
+def test_an_invalid_short_fetch_request_does_not_raise(version: int) -> None:
     frame = fetching(version, ["orders", "payments"], 0)
     for end in range(8, len(frame)):
         glance_fetch(frame[:end], 0, end, version)

@@ -37,7 +37,7 @@ def answers(decoder: Any, data: bytes) -> Any:
 
 
 @given(pair=some.sampled_from(PAIRS), data=some.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(pair: tuple[type[Struct], int], data: bytes) -> None:
+def test_random_bytes_are_decoded_or_rejected(pair: tuple[type[Struct], int], data: bytes) -> None:
     found = answers(reader(*pair), data)
     if found is not None:
         assert found[1] <= len(data)
@@ -50,7 +50,7 @@ def test_any_bytes_are_read_or_refused(pair: tuple[type[Struct], int], data: byt
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32))
-def test_spoilt_messages_are_read_or_refused(pair: tuple[type[Struct], int], seed: int) -> None:
+def test_corrupt_messages_are_decoded_or_rejected(pair: tuple[type[Struct], int], seed: int) -> None:
     random = Random(seed)
     whole = encode(sample(random, *pair), pair[1])
     for _ in range(5):
@@ -63,7 +63,9 @@ def test_spoilt_messages_are_read_or_refused(pair: tuple[type[Struct], int], see
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32), data=some.data())
-def test_every_cut_of_a_message_is_refused(pair: tuple[type[Struct], int], seed: int, data: some.DataObject) -> None:
+def test_a_message_truncated_at_any_byte_is_rejected(
+    pair: tuple[type[Struct], int], seed: int, data: some.DataObject
+) -> None:
     whole = encode(sample(Random(seed), *pair), pair[1])
     if whole:
         cut = whole[: data.draw(some.integers(0, len(whole) - 1))]
@@ -72,18 +74,18 @@ def test_every_cut_of_a_message_is_refused(pair: tuple[type[Struct], int], seed:
 
 
 @given(some.integers(0, 2**35 - 1))
-def test_a_varint_comes_back_as_it_went(value: int) -> None:
+def test_a_varint_is_decoded_as_it_was_encoded(value: int) -> None:
     data = write_uvarint(value)
     assert read_uvarint(b"x" + data + b"x", 1) == (value, 1 + len(data))
 
 
 @given(some.lists(some.tuples(some.integers(0, 2**35 - 1), some.binary(max_size=300)), max_size=4))
-def test_tags_come_back_sorted(tags: list[tuple[int, bytes]]) -> None:
+def test_unknown_tags_are_encoded_in_order(tags: list[tuple[int, bytes]]) -> None:
     data = write_tags(tags)
     assert read_tags(b"x" + data + b"x", 1) == (sorted(tags, key=lambda tag: tag[0]), 1 + len(data))
 
 
-def test_a_count_from_a_stranger_allocates_nothing() -> None:
+def test_a_huge_array_count_allocates_no_memory() -> None:
     outermost = [(cls, version) for cls in structs() for version in {versions(cls)[0], versions(cls)[-1]}]
     for name, decoder in (way for pair in outermost for way in decoders(*pair)):
         with traced():
@@ -92,7 +94,7 @@ def test_a_count_from_a_stranger_allocates_nothing() -> None:
 
 
 @pytest.mark.program
-def test_the_fuzzer_ends_by_itself() -> None:
+def test_the_fuzzer_ends_after_its_time_limit() -> None:
     assert fuzz(0.3, Random(1)) > 100
     done = subprocess.run([sys.executable, RUNNER, "0.1", "7"], check=True, capture_output=True, text=True)
     assert "executions" in done.stdout
@@ -105,7 +107,7 @@ def traced() -> Iterator[None]:
     tracemalloc.stop()
 
 
-def test_the_fuzzer_reports_what_is_no_codec_error() -> None:
+def test_the_fuzzer_reports_every_exception_other_than_codec_error() -> None:
     with pytest.raises(FuzzError, match="ZeroDivisionError"):
         check("a broken decoder", lambda data, at: 1 // at, b"abc")
     with traced(), pytest.raises(FuzzError, match="bytes for 3"):

@@ -31,7 +31,7 @@ def name(pair: tuple[type[Struct], int]) -> str:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=name)
-def test_what_kio_writes_is_read_and_written_alike(pair: tuple[type[Struct], int]) -> None:
+def test_messages_of_kio_are_decoded_and_encoded_to_the_same_bytes(pair: tuple[type[Struct], int]) -> None:
     cls, version = pair
     kios = kios_class(cls, version)
     random = Random(name(pair))
@@ -43,7 +43,7 @@ def test_what_kio_writes_is_read_and_written_alike(pair: tuple[type[Struct], int
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=name)
-def test_what_is_written_here_is_read_and_written_alike_by_kio(pair: tuple[type[Struct], int]) -> None:
+def test_kio_decodes_our_messages_and_encodes_the_same_bytes(pair: tuple[type[Struct], int]) -> None:
     cls, version = pair
     kios = kios_class(cls, version)
     random = Random(name(pair))
@@ -52,7 +52,7 @@ def test_what_is_written_here_is_read_and_written_alike_by_kio(pair: tuple[type[
         assert kio_encode(kio_decode(kios, data)) == data
 
 
-def test_kio_knows_all_versions_but_the_newest() -> None:
+def test_kio_supports_all_versions_except_the_newest() -> None:
     for cls, version in UNKNOWN:
         with pytest.raises(UnknownEntity):
             kios_class(cls, version)

@@ -14,13 +14,13 @@ from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResp
 from kafka_sidecar.codec.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 
 
-def test_an_api_versions_request_says_who_the_client_is() -> None:
+def test_an_api_versions_request_has_the_name_and_version_of_the_client() -> None:
     body = b"\x0blibrdkafka\x072.10.0\0"
     request, end = decode(ApiVersionsRequest, body, 3)
     assert (request.client_software_name, request.client_software_version, end) == ("librdkafka", "2.10.0", len(body))
 
 
-def test_an_unsupported_api_versions_answer_is_always_version_0() -> None:
+def test_the_response_to_an_unsupported_api_versions_version_is_version_0() -> None:
     refusal = ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(ApiVersion(api_key=18, min_version=0, max_version=4),)
     )
@@ -49,7 +49,7 @@ def test_the_endpoints_of_a_produce_response_are_the_payload_of_its_tag_0() -> N
     assert field_reader(ProduceResponse, "node_endpoints", 10)(payload, 0) == ((endpoint,), len(payload))
 
 
-def test_a_fetched_partition_can_be_read_around_its_records() -> None:
+def test_the_fields_before_and_after_the_records_of_a_fetched_partition_can_be_skipped() -> None:
     partition = PartitionData(partition_index=3, aborted_transactions=None, records=b"r" * 300)
     response = FetchResponse(responses=(FetchableTopicResponse(topic_id=bytes(16), partitions=(partition,)),))
     for version in range(12, 19):
@@ -63,14 +63,14 @@ def test_a_fetched_partition_can_be_read_around_its_records() -> None:
         assert skipper(FetchResponse, version, after="responses")(data, at) == len(data)
 
 
-def test_a_leader_that_is_not_known_takes_no_room() -> None:
+def test_an_unknown_current_leader_is_not_encoded() -> None:
     assert LeaderIdAndEpoch() == LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
     partitions = (PartitionData(partition_index=1),)
     data = encode(FetchResponse(responses=(FetchableTopicResponse(partitions=partitions),)), 12)
     assert data.endswith(bytes.fromhex("01 00 00 00"))  # no records, and three empty tag sections
 
 
-def test_messages_are_imported_only_where_they_are_needed() -> None:
+def test_importing_the_headers_imports_no_message() -> None:
     code = "import sys, kafka_sidecar.codec.headers; print(*(m for m in sys.modules if '.messages' in m))"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == ""

@@ -38,7 +38,7 @@ def encoded(cls: type[Struct]) -> Iterator[tuple[int, Struct, bytes]]:
 
 
 @STRUCTS
-def test_what_was_written_is_read_again(cls: type[Struct]) -> None:
+def test_every_message_is_decoded_as_it_was_encoded(cls: type[Struct]) -> None:
     for version, value, data in encoded(cls):
         assert decode(cls, data, version) == (value, len(data))
         assert decode(cls, memoryview(b"before" + data + b"after"), version, 6) == (value, 6 + len(data))
@@ -46,14 +46,14 @@ def test_what_was_written_is_read_again(cls: type[Struct]) -> None:
 
 
 @STRUCTS
-def test_a_skipper_ends_where_a_reader_ends(cls: type[Struct]) -> None:
+def test_skipping_ends_where_decoding_ends(cls: type[Struct]) -> None:
     for version, _, data in encoded(cls):
         assert skipper(cls, version)(data, 0) == len(data)
         assert skipper(cls, version)(memoryview(b"before" + data + b"after"), 6) == 6 + len(data)
 
 
 @STRUCTS
-def test_spans_and_partial_skips_tile_the_bytes(cls: type[Struct]) -> None:
+def test_spans_and_partial_skips_cover_every_byte_once(cls: type[Struct]) -> None:
     for version, value, data in encoded(cls):
         at = 0
         for field in (declared.name for declared in cls.declaration_.plain(version)):
@@ -68,7 +68,7 @@ def test_spans_and_partial_skips_tile_the_bytes(cls: type[Struct]) -> None:
 
 
 @STRUCTS
-def test_the_tag_section_splits_into_known_payloads_and_unknown_tags(cls: type[Struct]) -> None:
+def test_a_tag_section_is_split_into_known_payloads_and_unknown_tags(cls: type[Struct]) -> None:
     for version, value, data in encoded(cls):
         known = {field.tag: field.name for field in cls.declaration_.tagged(version)}
         if not cls.declaration_.is_flexible(version):
@@ -86,7 +86,7 @@ def test_the_tag_section_splits_into_known_payloads_and_unknown_tags(cls: type[S
 
 
 @STRUCTS
-def test_a_message_that_is_cut_short_is_refused(cls: type[Struct]) -> None:
+def test_a_truncated_message_is_rejected(cls: type[Struct]) -> None:
     for version, _, data in encoded(cls):
         for size in {0, 1, 2, len(data) // 2, len(data) - 2, len(data) - 1} & set(range(len(data))):
             with pytest.raises(TruncatedError):
@@ -96,7 +96,7 @@ def test_a_message_that_is_cut_short_is_refused(cls: type[Struct]) -> None:
 
 
 @STRUCTS
-def test_a_version_next_to_the_range_is_refused(cls: type[Struct]) -> None:
+def test_a_version_outside_the_range_is_rejected(cls: type[Struct]) -> None:
     covered = cls.declaration_.versions
     assert covered is not None
     for version in (covered.low - 1, covered.high + 1):

@@ -106,14 +106,14 @@ def integer(data: bytes, at: int, size: int) -> int:
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32))
-def test_a_scan_finds_what_a_decoder_reads(pair: tuple[type[Struct], int], seed: int) -> None:
+def test_a_scan_finds_the_same_as_the_decoder(pair: tuple[type[Struct], int], seed: int) -> None:
     data = encode(sample(Random(seed), *pair), pair[1])
     assert agree(*pair, data)
     assert agree(*pair, b"before" + data + b"after", 6)
 
 
 @pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
-def test_a_scan_finds_what_kio_has_written(cls: type[Struct]) -> None:
+def test_a_scan_finds_the_same_as_kio(cls: type[Struct]) -> None:
     random = Random(cls.__name__)
     for version in versions(cls):
         for _ in range(10):
@@ -121,7 +121,7 @@ def test_a_scan_finds_what_kio_has_written(cls: type[Struct]) -> None:
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32))
-def test_a_scan_refuses_what_a_decoder_refuses(pair: tuple[type[Struct], int], seed: int) -> None:
+def test_a_scan_rejects_what_the_decoder_rejects(pair: tuple[type[Struct], int], seed: int) -> None:
     random = Random(seed)
     whole = encode(sample(random, *pair), pair[1])
     other = encode(sample(random, *pair), pair[1])
@@ -130,12 +130,14 @@ def test_a_scan_refuses_what_a_decoder_refuses(pair: tuple[type[Struct], int], s
 
 
 @given(pair=some.sampled_from(PAIRS), data=some.binary(max_size=200))
-def test_any_bytes_are_scanned_or_refused(pair: tuple[type[Struct], int], data: bytes) -> None:
+def test_random_bytes_are_scanned_or_rejected(pair: tuple[type[Struct], int], data: bytes) -> None:
     agree(*pair, data)
 
 
 @given(pair=some.sampled_from(PAIRS), seed=some.integers(0, 2**32), data=some.data())
-def test_every_cut_of_a_message_is_truncated(pair: tuple[type[Struct], int], seed: int, data: some.DataObject) -> None:
+def test_a_message_cut_at_any_byte_raises_truncated_error(
+    pair: tuple[type[Struct], int], seed: int, data: some.DataObject
+) -> None:
     cls, version = pair
     whole = encode(sample(Random(seed), cls, version), version)
     with pytest.raises(TruncatedError):
@@ -153,7 +155,7 @@ def test_spans_do_not_keep_the_frame_in_memory(cls: type[Struct]) -> None:
 
 
 @pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
-def test_a_version_next_to_the_range_is_refused(cls: type[Struct]) -> None:
+def test_a_version_outside_the_range_is_rejected(cls: type[Struct]) -> None:
     for version in (versions(cls)[0] - 1, versions(cls)[-1] + 1):
         with pytest.raises(UnsupportedVersionError):
             SCANS[cls](bytes(100), 0, version)
@@ -161,6 +163,6 @@ def test_a_version_next_to_the_range_is_refused(cls: type[Struct]) -> None:
 
 @pytest.mark.parametrize("at", [-1, 101])
 @pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
-def test_a_start_outside_of_the_bytes_is_refused(cls: type[Struct], at: int) -> None:
+def test_a_start_outside_the_bytes_is_rejected(cls: type[Struct], at: int) -> None:
     with pytest.raises(TruncatedError):
         SCANS[cls](bytes(100), at, 9)

@@ -20,13 +20,13 @@ def test_label_values_above_the_limit_are_counted_together() -> None:
     }
 
 
-def test_however_many_labels_come_there_are_few_series() -> None:
+def test_the_number_of_series_is_bounded() -> None:
     series: Series[list[int]] = Series(list, max_series=10)
     for number in range(10_000):
         series.of((str(number % 100), str(number)))
     assert len(series.values) == 2 * 10 + 1
 
 
-def test_a_long_label_is_cut() -> None:
+def test_a_long_label_is_truncated() -> None:
     series: Series[list[int]] = Series(list, max_series=10)
     assert series.of(("x" * 1_000_000,)) is series.of(("x" * MAX_LABEL_CHARS,))

@@ -176,7 +176,7 @@ def test_an_interceptor_is_configured_once_before_anything_else_and_closed_once(
     assert opened == [["configure {'level': 3}", "hints", "close"]]
 
 
-def test_it_is_not_closed_while_a_request_is_with_it(catalog: Any) -> None:
+def test_an_interceptor_is_not_closed_during_a_request(catalog: Any) -> None:
     made = catalog(one("Sends"))
     serving = made.producers("orders")
     del made
@@ -202,7 +202,7 @@ def test_interceptors_are_in_configured_order(catalog: Any) -> None:
     assert names(made) == ["a", "b", "c", "d"]
 
 
-def test_a_topic_has_those_that_both_the_configuration_and_their_hints_name(catalog: Any) -> None:
+def test_an_interceptor_applies_to_topics_in_both_its_configuration_and_its_hints(catalog: Any) -> None:
     made = catalog(
         one("Sends", "all"), one("Sends", "orders", "orders", "p*"), one("Sends", "hinted", hints={"topics": ("pay*",)})
     )
@@ -211,14 +211,14 @@ def test_a_topic_has_those_that_both_the_configuration_and_their_hints_name(cata
     assert names(made.producers("other")) == ["all"]
 
 
-def test_a_topic_without_any_costs_nothing(catalog: Any) -> None:
+def test_a_topic_without_interceptors_has_no_chain(catalog: Any) -> None:
     made = catalog(one("Both", "a", "orders"), one("Idle", "b"))
     assert made.producers("other") is None
     assert made.consumers("other") is None
     assert catalog().producers("orders") is None
 
 
-def test_what_a_topic_has_is_found_once_and_not_kept_for_ever(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chains_of_topics_are_cached_up_to_a_limit(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_module, "MAX_CACHED_TOPICS", 3)
     made = catalog(one("Sends", "a", "t*"))
     first = made.producers("t1")
@@ -253,19 +253,19 @@ def test_the_catalog_knows_which_apis_need_interception(
         assert made.producers("orders") is None
 
 
-def test_who_wants_no_records_consumes_none(catalog: Any) -> None:
+def test_an_interceptor_without_wants_records_is_not_called_for_fetches(catalog: Any) -> None:
     made = catalog(one("Consumes", hints={"wants_records": False}))
     assert not made.intercept_consumers
     assert made.consumers("orders") is None
 
 
-def test_limits_are_those_of_the_configuration(catalog: Any) -> None:
+def test_limits_come_from_the_configuration(catalog: Any) -> None:
     limits = Limits(budget_s=1, failures=2, pause_s=3)
     (guard,) = catalog(InterceptorSettings(f"{HERE}Sends", "it", limits=limits)).guards
     assert guard.limits == limits
 
 
-def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None:
+def test_the_limit_of_commit_metadata_is_configurable(catalog: Any) -> None:
     assert catalog(max_metadata=7).committers.max_metadata == 7
 
 
@@ -291,14 +291,16 @@ def test_metadata_may_be_as_long_as_the_configuration_says(catalog: Any) -> None
     ],
     ids=str,
 )
-def test_a_wrong_interceptor_is_named_with_the_remedy(setting: InterceptorSettings, message: str, catalog: Any) -> None:
+def test_an_invalid_interceptor_is_rejected_with_the_remedy(
+    setting: InterceptorSettings, message: str, catalog: Any
+) -> None:
     with pytest.raises(ValueError, match=message):
         catalog(one("Sends", "good"), setting)
     gc.collect()
     assert opened[0][-1] == "close"  # the good one, which nobody will use
 
 
-def test_after_a_reload_one_whose_settings_have_not_changed_goes_on_with_all_that_it_knows(catalog: Any) -> None:
+def test_an_interceptor_with_unchanged_settings_keeps_its_state_after_a_reload(catalog: Any) -> None:
     before = catalog(one("Sends", "same", level=1), one("Sends", "other", level=1), one("Sends", "gone"))
     after = catalog(one("Sends", "new"), one("Sends", "other", level=2), one("Sends", "same", level=1), previous=before)
     assert names(after) == ["new", "other", "same"]
@@ -310,7 +312,7 @@ def test_after_a_reload_one_whose_settings_have_not_changed_goes_on_with_all_tha
     assert [calls[-1] for calls in opened] == ["hints", "close", "close", "hints", "hints"]
 
 
-def test_two_of_the_same_settings_stay_two(catalog: Any) -> None:
+def test_two_interceptors_with_equal_settings_stay_two_after_a_reload(catalog: Any) -> None:
     twice = [one("Sends"), one("Sends")]
     before = catalog(*twice)
     after = catalog(*twice, previous=before)

@@ -85,7 +85,7 @@ def committed(committers: Callable[..., Committers], context: Callable[[], Conte
     return of
 
 
-def test_the_default_changes_nothing(committers: Any, context: Any) -> None:
+def test_the_default_pre_commit_changes_nothing(committers: Any, context: Any) -> None:
     given_in = Offsets({P0: FIVE}, context())
     assert committers(Edits(), Edits(lambda offsets: dict(offsets))).pre_commit(given_in) is given_in
 
@@ -95,25 +95,25 @@ def test_offset_metadata_and_leader_epoch_can_be_changed(committed: Committed) -
     assert committed([Edits(also(P0, changed))]) == {P0: changed, P1: SIX}
 
 
-def test_entries_can_be_removed(committed: Committed) -> None:
+def test_offsets_can_be_removed(committed: Committed) -> None:
     assert committed([Edits(without(P0))]) == {P1: SIX}
 
 
-def test_entries_can_be_added_of_other_topics_too(committed: Committed) -> None:
+def test_offsets_of_other_topics_can_be_added(committed: Committed) -> None:
     assert committed([Edits(also(OTHER, SEVEN))]) == {P0: FIVE, P1: SIX, OTHER: SEVEN}
 
 
-def test_nothing_may_be_left_and_the_next_one_is_asked_all_the_same(committed: Committed) -> None:
+def test_if_all_offsets_are_removed_the_next_interceptor_is_still_called(committed: Committed) -> None:
     second = Edits(also(OTHER, SEVEN))
     assert committed([Edits(lambda offsets: {}), second]) == {OTHER: SEVEN}
     assert second.asked == [{}]
 
 
-def test_it_runs_for_a_commit_of_nothing_too(committed: Committed) -> None:
+def test_pre_commit_is_called_for_a_commit_without_offsets(committed: Committed) -> None:
     assert committed([Edits(also(P0, FIVE))], {}) == {P0: FIVE}
 
 
-def test_each_gets_what_the_one_before_it_left(committed: Committed) -> None:
+def test_each_interceptor_gets_the_offsets_of_the_one_before_it(committed: Committed) -> None:
     first, second, third = Edits(without(P0)), Edits(also(OTHER, SEVEN)), Edits()
     committed([first, second, third])
     assert [one.asked for one in (first, second, third)] == [
@@ -123,9 +123,7 @@ def test_each_gets_what_the_one_before_it_left(committed: Committed) -> None:
     ]
 
 
-def test_after_an_exception_the_last_good_offsets_go_on_whatever_it_did_to_them(
-    committed: Committed, report: Any
-) -> None:
+def test_after_an_exception_the_next_gets_the_last_good_offsets(committed: Committed, report: Any) -> None:
     assert committed([Edits(without(P0)), Edits(fails), Edits(also(OTHER, SEVEN))]) == {P1: SIX, OTHER: SEVEN}
     assert report.failures == [("1", "pre_commit", "ValueError: bug")]
 
@@ -156,13 +154,13 @@ WRONG: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_could_not_be_committed_is_an_exception(wrong: str, committed: Committed, report: Any) -> None:
+def test_returning_offsets_that_no_broker_accepts_is_a_failure(wrong: str, committed: Committed, report: Any) -> None:
     assert committed([Edits(WRONG[wrong]), Edits(without(P0))]) == {P1: SIX}
     assert [failure[:2] for failure in report.failures] == [("0", "pre_commit")]
 
 
 @pytest.mark.parametrize("metadata", ["x" * MAX_COMMIT_METADATA, "\U0001f600" * (MAX_COMMIT_METADATA // 2)])
-def test_metadata_may_be_as_long_as_brokers_take(metadata: str, committed: Committed) -> None:
+def test_metadata_can_be_as_long_as_brokers_accept(metadata: str, committed: Committed) -> None:
     assert committed([Edits(also(P0, OffsetAndMetadata(5, metadata)))])[P0].metadata == metadata
 
 
@@ -172,7 +170,7 @@ def test_offsets_committed_by_the_client_are_validated_by_the_broker(committed: 
     assert report.failures == []
 
 
-def test_a_plain_tuple_is_as_good_as_a_topic_partition(committed: Committed, report: Any) -> None:
+def test_a_plain_tuple_can_be_used_as_a_topic_partition(committed: Committed, report: Any) -> None:
     last = Edits()
     left = committed([Edits(also(("payments", 0), SEVEN)), Edits(lambda offsets: {("orders", 0): FIVE}), last])
     assert left == {P0: FIVE}
@@ -180,7 +178,7 @@ def test_a_plain_tuple_is_as_good_as_a_topic_partition(committed: Committed, rep
     assert report.failures == []
 
 
-def test_each_sees_the_topics_that_it_is_for_and_the_others_stay(committed: Committed) -> None:
+def test_each_interceptor_gets_its_configured_topics_and_others_are_kept(committed: Committed) -> None:
     orders, none = Edits(lambda offsets: {}), Edits(lambda offsets: {})
     left = committed([orders, none], {P0: FIVE, OTHER: SEVEN}, topics={0: ("ord*",), 1: ("nothing",)})
     assert left == {OTHER: SEVEN}
@@ -204,7 +202,7 @@ def test_on_commit_gets_only_offsets_of_configured_topics_and_is_not_called_with
     assert (one.committed, other.committed) == ([], [{P0: FIVE}])
 
 
-def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
+def test_exceptions_and_changes_in_on_commit_do_not_affect_the_next_interceptor(
     committers: Any, context: Any, report: Any
 ) -> None:
     class Spoils(Edits):
@@ -220,7 +218,7 @@ def test_what_on_commit_raises_or_does_to_the_offsets_touches_nobody_else(
     assert report.failures == [("0", "on_commit", "SystemExit: bug")]
 
 
-def test_only_those_with_a_hook_of_their_own_have_a_part(committers: Any) -> None:
+def test_only_interceptors_that_override_a_hook_are_called(committers: Any) -> None:
     class Hears(ConsumerInterceptor):
         def on_commit(self, offsets: Offsets) -> None:
             """Hear."""
@@ -230,7 +228,7 @@ def test_only_those_with_a_hook_of_their_own_have_a_part(committers: Any) -> Non
     assert [guard.name for guard in both.on_commit_guards] == ["2", "3"]
 
 
-def test_those_that_want_no_records_have_a_part_in_commits(committed: Committed) -> None:
+def test_interceptors_without_wants_records_take_part_in_commits(committed: Committed) -> None:
     class Refrains(Edits):
         def hints(self) -> Hints:
             return Hints(wants_records=False)
@@ -243,7 +241,7 @@ offsets_to_commit = st.dictionaries(places, st.builds(OffsetAndMetadata, st.inte
 
 
 @given(offsets_to_commit, st.lists(st.tuples(places, st.none() | st.integers(0, 3), st.booleans()), max_size=6))
-def test_a_chain_leaves_what_those_that_do_not_fail_make_of_it(first: Any, steps: list[Any]) -> None:
+def test_the_result_of_a_chain_is_that_of_the_interceptors_that_do_not_fail(first: Any, steps: list[Any]) -> None:
     expected = dict(first)
     guards = []
     for place, number, failing in steps:

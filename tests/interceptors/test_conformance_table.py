@@ -36,7 +36,7 @@ def test_every_rule_has_its_row_in_order() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_row_says_the_rule_what_is_here_and_which_tests_hold_it(row: list[str]) -> None:
+def test_every_row_has_a_rule_our_behaviour_and_existing_tests(row: list[str]) -> None:
     _, rule, here, held_by = row
     assert rule
     assert here
@@ -61,7 +61,7 @@ def test_every_hook_has_its_row_and_no_other_is_there() -> None:
     assert {signature.partition("(")[0] for signature in REFERENCE.first_column("Hooks")} == hooks
 
 
-def test_the_class_that_is_written_there_runs() -> None:
+def test_the_documented_example_class_runs() -> None:
     (block,) = [block for block in REFERENCE.blocks if block.language == "python"]
     names: dict[str, type] = {"__name__": "reference"}  # type: ignore[dict-item]
     exec(block.text, names)

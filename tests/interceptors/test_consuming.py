@@ -104,7 +104,7 @@ def consumed(context: Callable[[], Context], a_batch: Batches, report: Any) -> C
 Consumed = Callable[..., list[tuple[bytes | None, int]]]
 
 
-def test_on_consume_runs_in_configured_order_and_each_gets_what_the_one_before_it_left(consumed: Consumed) -> None:
+def test_on_consume_runs_in_configured_order_on_the_records_of_the_one_before(consumed: Consumed) -> None:
     first, second, third = Edits(appends(b"1")), Edits(only(b"b1", b"c1")), Edits(appends(b"3"))
     assert consumed([first, second, third], b"a", b"b", b"c") == [(b"b13", 41), (b"c13", 42)]
     assert (first.seen, second.seen, third.seen) == (
@@ -120,9 +120,7 @@ def test_removed_records_leave_gaps_and_the_others_keep_their_offsets(kept: list
     assert consumed([Edits(only(*(values[at] for at in kept)))], *values) == [(values[at], BASE + at) for at in kept]
 
 
-def test_after_an_exception_the_last_good_records_go_on_and_header_changes_are_undone(
-    consumed: Consumed, report: Any
-) -> None:
+def test_after_an_exception_the_next_gets_the_last_good_records_and_headers(consumed: Consumed, report: Any) -> None:
     chain = [Edits(appends(b"1")), Edits(fails(ValueError("bug"))), Edits(appends(b"3"))]
     assert consumed(chain, b"a", b"b") == [(b"a13", 40), (b"b13", 41)]
     assert report.failures == [("1", "on_consume", "ValueError: bug")]
@@ -148,7 +146,7 @@ def test_records_cannot_be_added_moved_or_reordered(wrong: str, consumed: Consum
     assert [failure[:2] for failure in report.failures] == [("1", "on_consume")]
 
 
-def test_a_record_kept_from_an_earlier_fetch_is_not_taken_for_a_later_one(consumed: Consumed, report: Any) -> None:
+def test_returning_a_record_of_an_earlier_fetch_is_a_failure(consumed: Consumed, report: Any) -> None:
     kept: list[ConsumerRecord] = []
 
     def caches(records: ConsumerRecords) -> list[ConsumerRecord]:
@@ -161,12 +159,12 @@ def test_a_record_kept_from_an_earlier_fetch_is_not_taken_for_a_later_one(consum
     assert len(report.failures) == 1
 
 
-def test_a_record_made_from_nothing_takes_the_place_of_the_one_at_its_offset(consumed: Consumed) -> None:
+def test_a_new_record_replaces_the_one_at_its_offset(consumed: Consumed) -> None:
     made = Edits(lambda records: [ConsumerRecord("orders", 3, 41, b"k", b"x")])
     assert consumed([made, Edits(appends(b"2"))], b"a", b"b") == [(b"x2", 41)]
 
 
-def test_records_of_which_several_have_the_same_offset_are_known_by_their_place(context: Any, report: Any) -> None:
+def test_records_with_the_same_offset_are_identified_by_their_index(context: Any, report: Any) -> None:
     (batch,) = batches(
         build_batch([NewRecord(b"a", offset_delta=0), NewRecord(b"b", offset_delta=0)], base_offset=BASE)
     )
@@ -209,7 +207,7 @@ def test_nothing_that_an_interceptor_raises_fails_the_request(error: BaseExcepti
     assert consumed([Edits(fails(error)), Edits(appends(b"2"))], b"a") == [(b"a2", 40)]
 
 
-def test_batch_by_batch_and_list_by_list_can_be_mixed_in_one_chain(consumed: Consumed) -> None:
+def test_hooks_for_batches_and_for_lists_can_be_mixed(consumed: Consumed) -> None:
     whole = EditsWhole(lambda records: records.with_payload(records.payload.replace(b"a1", b"A!")))
     assert consumed([Edits(appends(b"1")), whole, Edits(only(b"A!"))], b"a", b"b") == [(b"A!", 40)]
     assert whole.seen == [[b"a1", b"b1"]]
@@ -221,14 +219,14 @@ def test_once_all_records_are_removed_the_next_interceptors_are_not_called(consu
     assert (second.seen, whole.seen) == ([], [])
 
 
-def test_very_many_records_come_in_several_calls(consumed: Consumed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_records_are_passed_in_several_calls(consumed: Consumed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consuming, "MAX_RECORDS_PER_CALL", 2)
     edits = Edits(only(b"b", b"e"))
     assert consumed([edits], b"a", b"b", b"c", b"d", b"e") == [(b"b", 41), (b"e", 44)]
     assert edits.seen == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
 
 
-def test_who_wants_no_records_gets_no_on_consume(consumed: Consumed, report: Any) -> None:
+def test_without_wants_records_on_consume_is_not_called(consumed: Consumed, report: Any) -> None:
     class Refrains(Edits):
         def hints(self) -> Hints:
             return Hints(wants_records=False)
@@ -257,7 +255,7 @@ what = st.sampled_from(["keep", "drop", "value", "key", "header"])
     st.lists(st.lists(what, min_size=8, max_size=8), min_size=1, max_size=3),
     st.booleans(),
 )
-def test_after_any_edits_another_reader_finds_what_the_interceptors_left(
+def test_after_any_edits_another_reader_finds_what_the_interceptors_returned(
     distances: list[int], scripts: list[list[str]], compacted: bool
 ) -> None:
     deltas = [sum(distances[:at]) if compacted else at for at in range(len(distances))]

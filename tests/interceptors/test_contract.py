@@ -37,7 +37,7 @@ def test_a_consumer_interceptor_that_overrides_nothing_changes_nothing(context: 
     assert offsets == {PLACE: OffsetAndMetadata(5)}
 
 
-def test_who_wants_no_headers_is_acknowledged_without_them() -> None:
+def test_without_the_headers_hook_records_are_acknowledged_without_headers() -> None:
     class Sees(ProducerInterceptor):
         def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
             self.seen = metadata, exception
@@ -48,7 +48,7 @@ def test_who_wants_no_headers_is_acknowledged_without_them() -> None:
     assert interceptor.seen == (metadata, error)
 
 
-def test_settings_and_figures_and_an_end_are_optional() -> None:
+def test_configure_metrics_and_close_are_optional() -> None:
     interceptor = Interceptor()
     interceptor.configure({})
     assert interceptor.hints() == Hints(topics=("*",), wants_records=True, fail_closed=False)
@@ -56,13 +56,13 @@ def test_settings_and_figures_and_an_end_are_optional() -> None:
     interceptor.close()
 
 
-def test_an_error_tells_kafkas_code_and_whether_the_record_may_come_again() -> None:
+def test_a_send_error_has_kafkas_code_and_whether_it_is_retriable() -> None:
     error = SendError("not leader", 6, retriable=True)
     assert (str(error), error.code, error.retriable) == ("not leader", 6, True)
     assert (SendError("lost").code, SendError("lost").retriable) == (-1, False)
 
 
-def test_only_records_that_are_to_blame_have_the_error_of_the_batch() -> None:
+def test_only_invalid_records_have_the_error_of_the_batch() -> None:
     every = SendError("not leader", 6, retriable=True)
     assert every.of(0) is every
     error = SendError("bad records", 87, bad_records={1: "no key"})

@@ -38,7 +38,7 @@ class Works:
         return self.guard.call("on_send", call)
 
 
-def test_what_the_interceptor_answers_is_passed_on(report: Any) -> None:
+def test_the_result_of_the_hook_is_returned(report: Any) -> None:
     works = Works(report)
     assert works.guard.call("on_send", lambda one, other: one + other, 1, 2) == 3
 
@@ -53,9 +53,7 @@ def test_an_exception_is_caught_counted_and_reported(report: Any) -> None:
 @pytest.mark.parametrize(
     "error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BaseException("panic")]
 )
-def test_what_would_end_the_process_or_its_task_is_an_exception_like_any_other(
-    error: BaseException, report: Any
-) -> None:
+def test_system_exit_and_cancellation_are_caught_like_other_exceptions(error: BaseException, report: Any) -> None:
     assert Works(report).fails(error) is None
     assert len(report.failures) == 1
 
@@ -72,7 +70,7 @@ def test_an_interceptor_is_disabled_for_a_pause_after_consecutive_failures(repor
     assert works.asked == 3
 
 
-def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(report: Any) -> None:
+def test_after_the_pause_one_success_enables_the_interceptor_again(report: Any) -> None:
     works = Works(report)
     for _ in range(3):
         works.fails()
@@ -83,7 +81,7 @@ def test_after_the_pause_it_is_tried_again_and_a_success_lets_it_take_part(repor
     assert not works.guard.is_disabled
 
 
-def test_after_the_pause_one_more_failure_is_enough(report: Any) -> None:
+def test_after_the_pause_one_failure_disables_the_interceptor_again(report: Any) -> None:
     works = Works(report)
     for _ in range(3):
         works.fails()
@@ -93,7 +91,7 @@ def test_after_the_pause_one_more_failure_is_enough(report: Any) -> None:
     assert report.out == [("it", 3), ("it", 4)]
 
 
-def test_only_failures_in_a_row_count(report: Any) -> None:
+def test_only_consecutive_failures_are_counted(report: Any) -> None:
     works = Works(report)
     for _ in range(10):
         works.fails()
@@ -121,7 +119,7 @@ def test_a_fail_closed_interceptor_is_never_disabled(report: Any) -> None:
     assert len(report.failures) == len(report.slow_calls) == 10
 
 
-def test_what_a_slow_call_gave_back_is_used_but_it_counts_as_a_failure(report: Any) -> None:
+def test_the_result_of_a_slow_call_is_used_but_counted_as_a_failure(report: Any) -> None:
     works = Works(report)
     for _ in range(3):
         assert works.succeeds(takes=0.6) == "answer"
@@ -158,7 +156,7 @@ def test_the_time_of_every_call_is_counted_by_hook(report: Any) -> None:
         ((), ("*",), "orders", False),
     ],
 )
-def test_it_is_for_topics_that_both_the_configuration_and_its_hints_name(
+def test_a_guard_applies_to_topics_in_both_the_configuration_and_the_hints(
     configured: tuple[str, ...], hinted: tuple[str, ...], topic: str, expected: bool, report: Any
 ) -> None:
     assert Guard("it", Interceptor(), Hints(topics=hinted), report, configured).applies_to(topic) is expected
@@ -178,7 +176,7 @@ class Acknowledges(ProducerInterceptor):
         """Not for sending."""
 
 
-def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_the_same_form(report: Any) -> None:
+def test_consecutive_guards_are_grouped_if_they_have_the_same_kind_of_hook(report: Any) -> None:
     kinds = (Sends, Acknowledges, Sends, SendsWhole, Interceptor, SendsWhole, Sends)
     guards = [Guard(str(at), kind(), Hints(), report) for at, kind in enumerate(kinds)]
     found = group_guards(guards, ProducerInterceptor, "on_send_batch", "on_send")
@@ -189,12 +187,12 @@ def test_those_that_follow_each_other_are_asked_together_if_they_are_asked_in_th
     ]
 
 
-def test_only_a_hook_of_its_own_overrides() -> None:
+def test_only_a_redefined_hook_counts_as_an_override() -> None:
     assert has_override(Sends(), ProducerInterceptor, "on_send")
     assert not has_override(Acknowledges(), ProducerInterceptor, "on_send")
 
 
-def test_a_call_about_many_records_may_take_longer_accordingly(report: Any) -> None:
+def test_the_budget_of_a_call_grows_with_the_number_of_records(report: Any) -> None:
     now = [0.0]
     guard = Guard("it", Interceptor(), Hints(), report, limits=Limits(budget_s=0.1), clock=lambda: now[0])
 
@@ -230,7 +228,7 @@ class CallsForRecords(Works):
         return [*calls.counts[:3], sum(calls.counts[3:])], calls.total_us
 
 
-def test_calls_for_records_are_all_counted_and_those_below_a_microsecond_at_the_end(report: Any) -> None:
+def test_calls_per_record_are_all_counted_also_those_below_a_microsecond(report: Any) -> None:
     works = CallsForRecords(report)
 
     assert [works.calls.call(record) for record in (0.0, 1e-7, 1.5e-6, 0.25)] == [0.0, 1e-7, 1.5e-6, 0.25]
@@ -239,7 +237,7 @@ def test_calls_for_records_are_all_counted_and_those_below_a_microsecond_at_the_
     assert report.slow_calls == []
 
 
-def test_calls_for_records_count_alike_whether_they_fail_or_take_long_or_answer_what_they_must_not(report: Any) -> None:
+def test_exceptions_slow_calls_and_invalid_results_per_record_count_as_failures(report: Any) -> None:
     works = CallsForRecords(report)
     for record in (ValueError("bug"), 0.6, "other"):
         assert not works.guard.is_disabled
@@ -252,7 +250,7 @@ def test_calls_for_records_count_alike_whether_they_fail_or_take_long_or_answer_
     assert works.asked == 3
 
 
-def test_a_quick_success_ends_a_row_of_failures(report: Any) -> None:
+def test_a_fast_success_resets_the_consecutive_failures(report: Any) -> None:
     works = CallsForRecords(report)
     for record in [ValueError(), ValueError(), 0.0] * 5:
         works.calls.call(record)
@@ -261,7 +259,7 @@ def test_a_quick_success_ends_a_row_of_failures(report: Any) -> None:
     assert works.histogram() == ([5, 0, 0, 0], 0)
 
 
-def test_a_call_for_a_record_may_not_take_longer_than_a_budget_below_a_microsecond(report: Any) -> None:
+def test_a_budget_below_a_microsecond_is_enforced_per_record(report: Any) -> None:
     works = CallsForRecords(report, Limits(budget_s=1e-8))
 
     works.calls.call(5e-7)

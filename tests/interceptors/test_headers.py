@@ -26,36 +26,36 @@ def test_add_puts_a_header_at_the_end() -> None:
     assert pairs(Headers(MANY, []).add("a", b"3").add("c", b"")) == [*MANY, ("a", b"3"), ("c", b"")]
 
 
-def test_a_header_can_be_added_as_one() -> None:
+def test_a_header_object_can_be_added() -> None:
     assert pairs(Headers((), []).add(Header(b"\xff", b"x"))) == [("\udcff", b"x")]
 
 
-def test_remove_takes_all_of_a_key_away() -> None:
+def test_remove_removes_all_headers_of_a_key() -> None:
     assert pairs(Headers(MANY, []).remove("a")) == [("b", b"2"), ("", b"")]
 
 
-def test_the_last_header_of_a_key_is_found_or_none() -> None:
+def test_last_header_returns_the_last_header_of_a_key_or_none() -> None:
     headers = Headers([*MANY, ("a", b"3")])
     assert headers.last_header("a") == Header("a", b"3")
     assert headers.last_header("c") is None
 
 
-def test_all_headers_of_a_key_are_found_in_their_order() -> None:
+def test_headers_returns_all_headers_of_a_key_in_order() -> None:
     assert Headers(MANY).headers("a") == (Header("a", b"1"), Header("a", None), Header("a", b"1"))
     assert Headers(MANY).headers("c") == ()
 
 
-def test_a_value_may_be_null_which_is_not_empty() -> None:
+def test_a_header_value_can_be_null_which_is_not_empty() -> None:
     headers = Headers([("a", None), ("a", b"")], [])
     assert [header.value for header in headers.headers("a")] == [None, b""]
     assert Headers([("a", None)]) != Headers([("a", b"")])
 
 
-def test_a_key_may_be_empty() -> None:
+def test_a_header_key_can_be_empty() -> None:
     assert Headers(MANY).last_header("") == Header("", b"")
 
 
-def test_keys_that_are_not_utf_8_are_kept_byte_for_byte_and_can_be_found() -> None:
+def test_header_keys_that_are_not_utf_8_are_kept_byte_for_byte_and_can_be_found() -> None:
     headers = Headers([Header(b"\xfc", b"1"), Header("ü", b"2")], [])
     assert headers.last_header("\udcfc") == Header(b"\xfc", b"1")
     headers.add("\udcfc", b"3")
@@ -64,7 +64,7 @@ def test_keys_that_are_not_utf_8_are_kept_byte_for_byte_and_can_be_found() -> No
 
 
 @pytest.mark.parametrize("key", [None, b"a", 1])
-def test_a_key_that_is_no_text_is_an_error_of_the_caller(key: Any) -> None:
+def test_a_header_key_that_is_not_text_raises_type_error(key: Any) -> None:
     headers = Headers(MANY, [])
     for use in (headers.add, headers.remove, headers.last_header, headers.headers):
         with pytest.raises(TypeError, match="the key of a header is"):
@@ -73,14 +73,14 @@ def test_a_key_that_is_no_text_is_an_error_of_the_caller(key: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), memoryview(b"x")])
-def test_a_value_that_is_no_bytes_is_an_error_of_the_caller(value: Any) -> None:
+def test_a_header_value_that_is_not_bytes_raises_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="the value of header 'a' is"):
         Headers(MANY, []).add("a", value)
     with pytest.raises(TypeError, match="the value of header 'a' is"):
         Headers([("a", value)])
 
 
-def test_a_ready_made_header_without_a_key_is_an_error_of_the_caller() -> None:
+def test_adding_a_header_object_without_a_key_raises_type_error() -> None:
     nameless = Header(None, b"")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the key of a Header"):
         Headers(MANY, []).add(nameless)
@@ -88,7 +88,7 @@ def test_a_ready_made_header_without_a_key_is_an_error_of_the_caller() -> None:
         Headers([nameless])
 
 
-def test_once_the_chain_has_run_headers_can_only_be_read() -> None:
+def test_headers_are_read_only_after_the_chain() -> None:
     headers = Headers(MANY, [])
     headers.close()
     with pytest.raises(ReadOnlyError, match="read-only after the last interceptor"):
@@ -100,7 +100,7 @@ def test_once_the_chain_has_run_headers_can_only_be_read() -> None:
     assert headers.last_header("b") == Header("b", b"2")
 
 
-def test_nothing_can_be_changed_by_way_of_what_is_read() -> None:
+def test_results_of_reads_are_immutable() -> None:
     headers = Headers(MANY, [])
     assert isinstance(headers.to_tuple(), tuple)
     assert isinstance(headers.headers("a"), tuple)
@@ -118,7 +118,7 @@ def test_headers_that_are_only_read_are_the_same_object_and_not_marked_as_change
     assert journal == []
 
 
-def test_headers_are_equal_if_what_they_hold_is() -> None:
+def test_headers_are_equal_if_their_contents_are_equal() -> None:
     assert Headers(MANY) == Headers(MANY, [])
     assert Headers(MANY) != MANY
     assert "('a', b'1')" in repr(Headers(MANY))
@@ -128,7 +128,7 @@ steps = st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.none() | st
 
 
 @given(steps, steps, st.integers(0, 8))
-def test_all_changes_since_the_journal_was_empty_can_be_undone(one: Any, other: Any, upto: int) -> None:
+def test_all_changes_in_the_journal_can_be_undone(one: Any, other: Any, upto: int) -> None:
     journal: Journal = []
     both = Headers(MANY, journal), Headers((), journal)
     expected: list[list[tuple[str, bytes | None]]] = [list(MANY), []]

@@ -75,7 +75,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_record_cannot_be_removed_moved_or_multiplied(wrong: str, sent: Sent, report: Any) -> None:
+def test_removing_moving_or_duplicating_a_record_is_a_failure(wrong: str, sent: Sent, report: Any) -> None:
     assert sent([Edits(appends(b"1")), Edits(WRONG[wrong]), Edits(appends(b"3"))], b"a") == [(b"a13", ["h"])]
     assert [failure[:2] for failure in report.failures] == [("1", "on_send")]
 
@@ -107,7 +107,7 @@ def test_keys_and_values_can_be_replaced_also_with_null(a_batch: Batches, chain:
     assert [(record.key, record.value) for record in left] == [(b"v", None), (None, b""), (b"", b"k")]
 
 
-def test_headers_are_read_only_once_the_chain_has_run(sent: Sent) -> None:
+def test_headers_of_records_are_read_only_after_the_chain(sent: Sent) -> None:
     kept: list[ProducerRecord] = []
 
     def keeps(record: ProducerRecord) -> ProducerRecord:
@@ -144,7 +144,7 @@ def test_a_batch_must_keep_its_number_of_records(wrong: Any, sent: Sent, a_batch
     assert [failure[:2] for failure in report.failures] == [("0", "on_send")]
 
 
-def test_a_batch_comes_with_its_topic_partition_and_client(sent: Sent) -> None:
+def test_a_batch_has_its_topic_partition_and_client(sent: Sent) -> None:
     whole = EditsWhole()
     sent([whole], b"a")
     assert (whole.topic[:2], whole.topic[2].clock()) == (("orders", 3), NOW)

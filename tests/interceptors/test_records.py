@@ -28,13 +28,13 @@ def record(a_batch: Batches, place: BatchInfo) -> ProducerRecord:
     return record_of(ProducerRecord, place, records[1])
 
 
-def test_a_record_of_a_batch_shows_what_was_sent(record: ProducerRecord, place: BatchInfo) -> None:
+def test_a_producer_record_has_the_fields_of_the_batch(record: ProducerRecord, place: BatchInfo) -> None:
     assert (record.topic, record.partition, record.index, record.timestamp) == ("orders", 3, 1, NOW + 5)
     assert (record.key, record.value, list(record.headers)) == (b"k", b"v", [Header(*H)])
     assert record.context is place.context
 
 
-def test_a_record_that_a_consumer_gets_shows_where_it_is(a_batch: Batches, place: BatchInfo) -> None:
+def test_a_consumer_record_has_offset_leader_epoch_and_serialized_sizes(a_batch: Batches, place: BatchInfo) -> None:
     records = a_batch({"value": None, "offset": 0}, {"value": b"four", "key": b"", "offset": 5})
     first, second = (record_of(ConsumerRecord, place, record) for record in records)
     assert (first.offset, second.offset, second.leader_epoch, second.has_log_append_time) == (40, 45, 7, False)
@@ -52,7 +52,7 @@ def test_an_unchanged_record_has_no_change(record: ProducerRecord) -> None:
     assert record.replace().change() is None
 
 
-def test_replace_makes_another_record_and_leaves_this_one(record: ProducerRecord) -> None:
+def test_replace_returns_a_new_record_and_keeps_the_original(record: ProducerRecord) -> None:
     other = record.replace(key=None, value=b"w")
     assert (other.key, other.value, list(other.headers)) == (None, b"w", [Header(*H)])
     assert (record.key, record.value) == (b"k", b"v")
@@ -76,9 +76,7 @@ def test_headers_are_changed_in_place(record: ProducerRecord) -> None:
 
 @pytest.mark.parametrize("wrong", ["text", 1, bytearray(b"x"), [b"x"]])
 @pytest.mark.parametrize("what", ["key", "value"])
-def test_a_key_or_value_that_is_no_bytes_is_an_error_of_the_caller(
-    what: str, wrong: Any, record: ProducerRecord
-) -> None:
+def test_a_key_or_value_that_is_not_bytes_raises_type_error(what: str, wrong: Any, record: ProducerRecord) -> None:
     with pytest.raises(TypeError, match=f"the {what} of a record is {type(wrong).__name__}: it must be bytes or None"):
         record.replace(**{what: wrong})
     with pytest.raises(TypeError, match=f"the {what} of a record is"):
@@ -88,12 +86,12 @@ def test_a_key_or_value_that_is_no_bytes_is_an_error_of_the_caller(
 
 
 @pytest.mark.parametrize("name", ["key", "value", "headers", "topic", "partition", "timestamp"])
-def test_nothing_can_be_assigned(name: str, record: ProducerRecord) -> None:
+def test_attributes_of_a_record_cannot_be_assigned(name: str, record: ProducerRecord) -> None:
     with pytest.raises(AttributeError):
         setattr(record, name, None)
 
 
-def test_a_record_made_from_nothing_is_complete(context: Callable[[], Context]) -> None:
+def test_a_record_created_by_an_interceptor_has_all_fields(context: Callable[[], Context]) -> None:
     record = ConsumerRecord("orders", 3, 7, b"k", None, [H], NOW, context())
     assert (record.topic, record.partition, record.offset, record.index) == ("orders", 3, 7, -1)
     assert (record.timestamp, record.serialized_key_size, record.serialized_value_size) == (NOW, 1, -1)
@@ -101,7 +99,9 @@ def test_a_record_made_from_nothing_is_complete(context: Callable[[], Context]) 
     assert record.change() == Change(b"k", None, (Header(*H), Header("x", None)))
 
 
-def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerRecord, a_batch: Batches) -> None:
+def test_a_record_created_by_an_interceptor_can_replace_one_record_only(
+    record: ProducerRecord, a_batch: Batches
+) -> None:
     made = ProducerRecord("orders", 3, value=b"new")
     made.adopt(record)
     assert (made.index, made.timestamp, made.context) == (1, NOW + 5, record.context)
@@ -110,7 +110,7 @@ def test_a_record_made_from_nothing_takes_another_s_place_once(record: ProducerR
         made.adopt(record_of(ProducerRecord, BatchInfo("orders", 3, record.context, []), a_batch({})[0]))
 
 
-def test_after_the_chain_headers_are_read_only_whether_anybody_has_looked_at_them_or_not(
+def test_after_the_chain_headers_are_read_only_also_if_never_read(
     record: ProducerRecord, place: BatchInfo, a_batch: Batches
 ) -> None:
     seen = record_of(ProducerRecord, place, a_batch({"headers": [H]})[0])
@@ -122,11 +122,11 @@ def test_after_the_chain_headers_are_read_only_whether_anybody_has_looked_at_the
         assert list(one.headers) == [Header(*H)]
 
 
-def test_what_stands_in_a_log_shows_no_contents(record: ProducerRecord) -> None:
+def test_the_repr_of_a_record_has_no_payload(record: ProducerRecord) -> None:
     assert repr(record) == "ProducerRecord(topic='orders', partition=3)"
 
 
-def test_records_are_asked_for_as_in_kafka(context: Callable[[], Context]) -> None:
+def test_consumer_records_have_the_methods_of_kafkas_class(context: Callable[[], Context]) -> None:
     made = [ConsumerRecord("orders", partition, 7) for partition in (0, 1, 0)]
     records = ConsumerRecords(made, own := context())
     assert records.partitions() == {TopicPartition("orders", 0), TopicPartition("orders", 1)}

@@ -30,12 +30,12 @@ def test_an_unknown_interceptor_type_is_rejected_with_a_list_of_the_built_in_one
         INTERCEPTORS.find("mask")
 
 
-def test_a_policy_is_no_interceptor() -> None:
+def test_a_policy_class_is_rejected_as_an_interceptor() -> None:
     with pytest.raises(ValueError, match=r"interceptor class RequireHeader .* is not a subclass of .*Interceptor"):
         INTERCEPTORS.find("kafka_sidecar.policies.builtin.require_header:RequireHeader")
 
 
-def test_the_example_of_the_remedy_looks_like_a_class() -> None:
+def test_the_remedy_has_an_example_of_a_class_name() -> None:
     assert INTERCEPTORS.example == "acme.interceptors:Tenant"
     with pytest.raises(ValueError, match=r"such as acme\.interceptors:Tenant"):
         INTERCEPTORS.find("no class!")

@@ -18,7 +18,7 @@ from kafka_sidecar.interceptors.values import (
 PLACE = TopicPartition("orders", 3)
 
 
-def test_metadata_of_which_nothing_is_known_is_minus_one_and_never_none() -> None:
+def test_unknown_fields_of_record_metadata_are_minus_one() -> None:
     metadata = RecordMetadata("orders", 3)
     assert metadata.topic_partition == PLACE
     assert metadata[2:6] == (-1, -1, -1, -1)
@@ -37,7 +37,7 @@ def test_the_checksum_is_crc_32c_of_time_and_sizes_as_in_kafka(timestamp: int, k
     assert RecordMetadata("orders", 3, 7, timestamp, key, value).checksum == crc ^ 0xFFFFFFFF
 
 
-def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Context]) -> None:
+def test_offsets_are_a_dict_with_the_context_of_the_request(context: Callable[..., Context]) -> None:
     own = context(group_id="g")
     offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)
     assert offsets["orders", 3] == OffsetAndMetadata(5, "", -1)  # type: ignore[index]
@@ -45,7 +45,9 @@ def test_offsets_are_a_dict_that_knows_whose_they_are(context: Callable[..., Con
 
 
 @pytest.mark.parametrize(("text", "length"), [("", 0), ("abc", 3), ("\u00e9\u9375", 2), ("\U0001f600", 2)])
-def test_metadata_is_counted_as_in_java(text: str, length: int, context: Callable[..., Context]) -> None:
+def test_commit_metadata_is_measured_in_utf_16_units_as_in_java(
+    text: str, length: int, context: Callable[..., Context]
+) -> None:
     assert java_length(text) == length
     assert Offsets({}, context(), max_metadata=length).fits(text)
     assert not Offsets({}, context(), max_metadata=length - 1).fits(text)

@@ -66,7 +66,7 @@ def test_a_class_is_loaded_from_folders_zips_and_wheels(kind: str, tmp_path: Pat
     assert validated(found) == "1 1"
 
 
-def test_two_policies_keep_their_own_versions_of_a_module_also_when_they_import_late(tmp_path: Path) -> None:
+def test_two_policies_keep_their_own_versions_of_a_module_also_for_late_imports(tmp_path: Path) -> None:
     one = POLICIES.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
     other = POLICIES.find("orders.Orders", str(archive(tmp_path / "2.zip", contents("2"))))
     assert (validated(one), validated(other), validated(one)) == ("1 1", "2 2", "1 1")
@@ -79,7 +79,7 @@ def test_the_program_does_not_see_the_modules_of_a_class_path(tmp_path: Path) ->
     assert (sys.path, sys.meta_path) == (path, finders)
 
 
-def test_a_module_of_the_class_path_comes_before_the_program_s_of_that_name(tmp_path: Path) -> None:
+def test_a_module_of_the_class_path_precedes_an_installed_one_of_the_same_name(tmp_path: Path) -> None:
     source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\nimport json\n"
     files = {"orders.py": f"{source}class Orders(P):\n    version = json.VERSION", "json.py": "VERSION = 'mine'"}
     found = POLICIES.find("orders:Orders", str(folder(tmp_path, files)))
@@ -88,7 +88,7 @@ def test_a_module_of_the_class_path_comes_before_the_program_s_of_that_name(tmp_
     assert json.loads("1") == 1
 
 
-def test_what_a_class_path_lacks_comes_from_the_program(tmp_path: Path) -> None:
+def test_a_module_that_is_not_on_the_class_path_is_imported_from_the_program(tmp_path: Path) -> None:
     found = POLICIES.find(
         "kafka_sidecar.policies.builtin.require_header:RequireHeader", str(folder(tmp_path, contents("1")))
     )
@@ -100,7 +100,7 @@ def test_the_contract_cannot_be_replaced(tmp_path: Path) -> None:
     assert validated(POLICIES.find("orders:Orders", str(folder(tmp_path, files)))) == "1 1"
 
 
-def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
+def test_a_star_adds_all_archives_of_a_folder(tmp_path: Path) -> None:
     archive(tmp_path / "b.whl", {"b.py": ""})
     archive(tmp_path / "a.zip", {"a.py": ""})
     (tmp_path / "readme.txt").write_text("")
@@ -108,7 +108,7 @@ def test_all_archives_of_a_folder_are_meant_by_a_star(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("class_path", ["/nowhere/at/all", "", ":"])
-def test_a_class_path_that_leads_nowhere_is_refused(class_path: str) -> None:
+def test_a_class_path_that_does_not_exist_is_rejected(class_path: str) -> None:
     with pytest.raises(ValueError, match="class path: "):
         POLICIES.find("orders:Orders", class_path)
 
@@ -137,7 +137,7 @@ def test_a_folder_of_a_class_path_hides_no_module_of_the_program(tmp_path: Path)
     assert found.version == json.__file__  # type: ignore[attr-defined]
 
 
-def test_a_class_may_stand_in_a_package_without_an_init(tmp_path: Path) -> None:
+def test_a_class_can_be_in_a_package_without_an_init_file(tmp_path: Path) -> None:
     files = {
         f"com/acme/{name}": text.replace("import helper", "import com.acme.helper as helper")
         for name, text in contents("3").items()
@@ -150,7 +150,7 @@ def test_a_class_may_stand_in_a_package_without_an_init(tmp_path: Path) -> None:
     assert POLICIES.find("com.acme.orders.Orders", str(folder(tmp_path, files))).version == "3"  # type: ignore[attr-defined]
 
 
-def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_package_is_merged_with_the_installed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = folder(tmp_path / "program", {"space/theirs.py": "NAME = 'theirs'", "space/both.py": "NAME = 'theirs'"})
     monkeypatch.syspath_prepend(str(programs))
     source = "from kafka_sidecar.policies.contract import RecordValidationPolicy as P\n"
@@ -165,7 +165,7 @@ def test_a_namespace_that_the_program_has_too_is_shared(tmp_path: Path, monkeypa
         del sys.modules[name]
 
 
-def test_what_is_loaded_is_imported_again_without_waiting_for_other_class_paths(
+def test_a_loaded_module_is_imported_without_waiting_for_other_class_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = POLICIES.find("orders:Orders", str(folder(tmp_path / "1", contents("1"))))
@@ -188,7 +188,7 @@ def test_what_is_loaded_is_imported_again_without_waiting_for_other_class_paths(
     assert answers == ["1 1"]
 
 
-def test_what_a_package_imports_lazily_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lazy_import_of_a_package_finds_its_own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lazy = "def __getattr__(name):\n    from importlib import import_module\n"
     lazy += "    if name not in ('EARLY', 'LATE'):\n        raise AttributeError(name)\n"
     lazy += "    globals()[name] = found = getattr(import_module('.lazy', __name__), name)\n    return found\n"

@@ -29,7 +29,7 @@ async def _async_generator(self: Any, topic: Any, records: Any) -> Any:
     yield
 
 
-def test_the_contracts_have_these_hooks() -> None:
+def test_the_hooks_of_the_contracts_are_as_listed() -> None:
     assert {*POLICIES.hooks} == {
         "configure", "hints", "check", "validate", "resolve", "close", "validate_batch", "validate_header",
     }  # fmt: skip
@@ -148,7 +148,7 @@ def test_only_the_method_that_would_be_called_counts() -> None:
     assert class_problem(fixed, POLICIES.hooks) is None
 
 
-def test_hooks_that_configure_sets_on_the_object_are_looked_at() -> None:
+def test_hooks_assigned_in_configure_are_checked() -> None:
     one = ProducerInterceptor()
     vars(one).update(limit=3, on_send_batch=lambda batch: batch.records)
     assert object_problem(one, INTERCEPTORS.hooks) is None

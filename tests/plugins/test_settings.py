@@ -27,7 +27,7 @@ def test_a_setting_named_like_a_python_keyword_is_reported_as_it_is_configured()
         read_settings(Named, {"wiht": "y"})
 
 
-def test_sizes_and_times_are_written_with_units() -> None:
+def test_sizes_and_durations_have_units() -> None:
     assert read_settings(Example, {"size": "2MiB", "time": "1m30s500ms"}) == Example(size="2MiB", time="1m30s500ms")  # type: ignore[arg-type]
     assert read_settings(Example, {"size": "2MiB"}).size == 2 << 20
     assert read_settings(Example, {"time": "1d"}).time == 86_400_000
@@ -45,13 +45,13 @@ def test_sizes_and_times_are_written_with_units() -> None:
         ({"tiem": "1s"}, "^tiem is not a setting; the settings are size, time$"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_remedy(settings: dict[str, object], message: str) -> None:
+def test_an_invalid_setting_is_rejected_with_its_remedy(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_settings(Example, settings)
 
 
 @pytest.mark.parametrize("name", POLICIES.built_in)
-def test_every_built_in_tells_what_each_of_its_settings_is_for(name: str) -> None:
+def test_every_setting_of_a_built_in_has_a_description(name: str) -> None:
     policy = POLICIES.by_name(name)
     assert (policy.__doc__ or "").strip()
     lines = describe_settings(policy)

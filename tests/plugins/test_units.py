@@ -53,18 +53,18 @@ def loaded(path: Path, **sections: object) -> Config:
 
 
 @pytest.mark.parametrize(("text", "ms"), DURATIONS.items())
-def test_a_duration_is_a_number_with_a_unit_or_several_in_a_row(text: str, ms: int) -> None:
+def test_a_duration_is_one_or_more_numbers_with_units(text: str, ms: int) -> None:
     assert milliseconds(text) == ms
     assert seconds(text) == ms / 1000
 
 
 @pytest.mark.parametrize(("text", "number"), SIZES.items())
-def test_a_size_is_bytes_or_has_a_unit(text: object, number: int) -> None:
+def test_a_size_is_a_number_of_bytes_or_has_a_unit(text: object, number: int) -> None:
     assert size(text) == number
 
 
 @pytest.mark.parametrize("text", ["0.5ms", "1.0005s"])
-def test_a_fraction_of_a_millisecond_is_not_rounded_where_milliseconds_count(text: str) -> None:
+def test_a_fraction_of_a_millisecond_is_rejected_where_milliseconds_are_expected(text: str) -> None:
     assert seconds(text) < 1.001
     with pytest.raises(ValueError, match=f"write a duration of whole milliseconds in place of '{text}'"):
         milliseconds(text)
@@ -97,7 +97,7 @@ def test_the_program_and_plug_ins_read_the_same_sizes(text: str, tmp_path: Path)
     [(text, ("connections", "drain_timeout"), ("timestamp", "before_max")) for text in NOT_DURATIONS]
     + [(text, ("connections", "window"), ("limits", "max_value_bytes")) for text in NOT_SIZES],
 )
-def test_both_reject_the_same_with_the_same_words(
+def test_the_program_and_plug_ins_reject_the_same_with_the_same_message(
     text: object, of_program: tuple[str, str], of_plug_in: tuple[str, str], tmp_path: Path
 ) -> None:
     (section, setting), (type_, own_setting) = of_program, of_plug_in

@@ -144,12 +144,12 @@ def test_a_policy_string_is_a_list_of_names_with_arguments(text: str, expected: 
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "a,,b", "a b", 'a:"b', 'a:"b"c', "os.path:join", "a;b", ":x"])
-def test_what_is_no_such_list_is_refused_with_how_to_write_it(text: str) -> None:
+def test_an_invalid_policy_string_is_rejected_with_the_syntax(text: str) -> None:
     with pytest.raises(ValueError, match="write name or name:argument"):
         list(parse_items(text))
 
 
-def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> None:
+def test_rules_are_in_the_order_of_the_string_with_their_own_arguments() -> None:
     catalog = PolicyCatalog({"orders": remembering()})
     assert named(catalog, "orders, require_header:trace-id, orders:x") == [
         ("orders", ""),
@@ -158,7 +158,7 @@ def test_rules_stand_in_the_order_of_the_string_with_their_own_arguments() -> No
     ]
 
 
-def test_a_policy_is_configured_once_with_its_settings_and_its_choice_on_failures() -> None:
+def test_a_policy_is_configured_once_with_its_settings_and_failure_mode() -> None:
     catalog = PolicyCatalog({"orders": remembering(fail_open=True, settings={"depth": 3})})
     one, other = catalog.plan("orders, orders:x").rules
     assert one.policy is other.policy
@@ -168,23 +168,23 @@ def test_a_policy_is_configured_once_with_its_settings_and_its_choice_on_failure
     assert one.hints == Hints(access_headers=True)
 
 
-def test_a_built_in_needs_no_configuration() -> None:
+def test_a_built_in_policy_needs_no_configuration() -> None:
     (rule,) = PolicyCatalog({}).plan("require_header:trace-id").rules
     assert isinstance(rule.policy, RequireHeader)
     assert not rule.fail_open
 
 
-def test_a_configured_policy_may_be_called_like_a_built_in() -> None:
+def test_a_configured_policy_can_have_the_name_of_a_built_in_one() -> None:
     (rule,) = PolicyCatalog({"require_header": remembering()}).plan("require_header:x").rules
     assert isinstance(rule.policy, Remembering)
 
 
-def test_a_facade_gets_the_whole_string() -> None:
+def test_a_facade_gets_the_whole_policy_string() -> None:
     catalog = PolicyCatalog({}, remembering(settings={"a": 1}))
     assert named(catalog, "anything, at: all") == [("Remembering", "anything, at: all")]
 
 
-def test_equal_strings_share_a_plan_and_strings_do_not_fill_the_memory() -> None:
+def test_equal_strings_share_a_plan_and_the_cache_of_plans_is_bounded() -> None:
     catalog = PolicyCatalog({"p": remembering()})
     first = catalog.plan("p:first")
     assert catalog.plan("p:first") is first
@@ -193,17 +193,17 @@ def test_equal_strings_share_a_plan_and_strings_do_not_fill_the_memory() -> None
     assert catalog.plan("p:first") is not first
 
 
-def test_an_unknown_name_is_refused_with_the_names_that_there_are() -> None:
+def test_an_unknown_policy_name_is_rejected_with_the_known_names() -> None:
     with pytest.raises(ValueError, match=r"unknown policy 'nope'.*under policies:.*orders.*require_header"):
         PolicyCatalog({"orders": remembering()}).plan("nope")
 
 
-def test_an_argument_that_means_nothing_is_refused_with_the_policy_s_name() -> None:
+def test_an_invalid_argument_is_rejected_with_the_name_of_the_policy() -> None:
     with pytest.raises(ValueError, match="policy orders: nonsense means nothing"):
         PolicyCatalog({"orders": remembering()}).plan("orders:nonsense")
 
 
-def test_a_topic_s_string_cannot_name_a_class() -> None:
+def test_the_policy_string_of_a_topic_cannot_name_a_class() -> None:
     with pytest.raises(ValueError, match="unknown policy 'os'"):
         PolicyCatalog({}).plan("os:system")
 
@@ -229,7 +229,7 @@ def test_an_invalid_policy_is_reported_when_the_catalog_is_created(setting: Poli
         PolicyCatalog({"p": setting})
 
 
-def test_a_policy_that_fails_to_look_at_an_argument_makes_it_a_wrong_one() -> None:
+def test_an_exception_in_the_check_of_an_argument_rejects_the_argument() -> None:
     with pytest.raises(ValueError, match="policy p: check\\(\\) failed: KeyError: 'bug'"):
         PolicyCatalog({"p": remembering()}).plan("p:bug")
 
@@ -258,14 +258,14 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
     ["a" + " " * LONG + "b", "a:b" + " " * LONG + '"x', 'a:"' + '""' * LONG, "a," * LONG, "a:" * LONG],
     ids=["spaces", "spaces before a quote", "quotes", "commas", "colons"],
 )
-def test_no_text_takes_long_or_makes_a_long_message(text: str) -> None:
+def test_parsing_time_is_linear_and_messages_are_short(text: str) -> None:
     """If time grew with the square of the length, this would not come to an end."""
     with pytest.raises(ValueError, match=r"policy|policies|is invalid") as refused:
         PolicyCatalog({}).plan(text)
     assert len(str(refused.value)) < 400
 
 
-def test_a_topic_can_have_only_so_many_policies() -> None:
+def test_the_number_of_policies_of_a_topic_is_limited() -> None:
     catalog = PolicyCatalog({})
     assert len(catalog.plan("key," * MAX_RULES_PER_TOPIC).rules) == MAX_RULES_PER_TOPIC
     with pytest.raises(ValueError, match="names 101 policies: a topic can have at most 100"):
@@ -282,11 +282,11 @@ def test_any_argument_can_be_written_in_quotes(rules: list[tuple[str, str]]) -> 
 
 
 @given(st.text())
-def test_a_text_is_a_list_or_refused_with_how_to_write_one(text: str) -> None:
+def test_random_text_is_parsed_or_rejected_with_the_syntax(text: str) -> None:
     with suppress(ValueError):
         assert all(re.fullmatch(r"[\w-]+", name) for name, _ in parse_items(text))
 
 
-def test_every_built_in_is_there() -> None:
+def test_every_built_in_policy_is_registered() -> None:
     for name in POLICIES.built_in:
         assert issubclass(POLICIES.by_name(name), RecordValidationPolicy)

@@ -112,14 +112,14 @@ def test_at_most_a_thousand_invalid_records_of_a_batch_are_reported(
     assert [one.index for one in found] == list(range(MAX_REJECTIONS))
 
 
-def test_the_first_rule_that_refuses_a_record_names_it(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_rejection_has_the_name_of_the_first_rule_that_rejects(batch: Batches, orders: TopicMetadata) -> None:
     first = rule(AskedByBatch([Fault(2, "by batch", "a")]), "first")
     second = rule(Asked(refuse("by record", "b")), "second")
     found = Plan((first, second)).validate(orders, batch({}, {}, {}), LIMIT)
     assert [(one.index, one.policy) for one in found] == [(0, "second"), (1, "second"), (2, "first")]
 
 
-def test_a_record_that_is_refused_is_not_shown_to_the_next_rules(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_rejected_record_is_not_passed_to_the_next_rules(batch: Batches, orders: TopicMetadata) -> None:
     second = Asked()
     Plan((rule(AskedByBatch([Fault(0, "no")])), rule(second))).validate(orders, batch({}, {}), LIMIT)
     assert len(second.topics) == 1
@@ -132,7 +132,7 @@ def test_each_rule_gets_the_topic_with_its_own_argument(batch: Batches, orders: 
     assert other.topics == [TopicMetadata("orders", 3, bytes(16), "y")]
 
 
-def test_nothing_is_inflated_for_rules_that_need_nothing_of_the_records(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_batch_is_not_decompressed_for_rules_that_need_no_records(batch: Batches, orders: TopicMetadata) -> None:
     contents = batch({}, {})
     header_only = rule(AskedByHeader([], Hints()))
     closed = rule(Asked(hints=Hints()))
@@ -140,7 +140,7 @@ def test_nothing_is_inflated_for_rules_that_need_nothing_of_the_records(batch: B
     assert contents.inflated == 0
 
 
-def test_contents_are_inflated_once_for_all_rules(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_batch_is_decompressed_once_for_all_rules(batch: Batches, orders: TopicMetadata) -> None:
     contents = batch({})
     Plan((rule(Asked()), rule(AskedByBatch()), rule(Asked()))).validate(orders, contents, LIMIT)
     assert contents.inflated == 1
@@ -151,7 +151,7 @@ def test_a_policy_without_hints_validates_the_batch_once(batch: Batches, orders:
     assert found == [Rejection(WHOLE_BATCH, "closed", "closed", "rejected")]
 
 
-def test_a_batch_that_its_header_condemns_is_not_inflated(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_batch_rejected_by_its_header_is_not_decompressed(batch: Batches, orders: TopicMetadata) -> None:
     contents = batch({}, {})
     by_header = rule(AskedByHeader([Fault(WHOLE_BATCH, "too many")], Hints(access_value_bytes=ALL)))
     found = Plan((rule(Asked(refuse("never asked"))), by_header)).validate(orders, contents, LIMIT)
@@ -159,14 +159,14 @@ def test_a_batch_that_its_header_condemns_is_not_inflated(batch: Batches, orders
     assert contents.inflated == 0
 
 
-def test_what_cannot_be_said_yet_names_rule_and_key(batch: Batches, orders: TopicMetadata) -> None:
+def test_an_unresolved_value_is_reported_with_rule_and_key(batch: Batches, orders: TopicMetadata) -> None:
     asking = rule(Asked(fail(Unresolved(7))), "schema")
     with pytest.raises(ResolveRequired) as waiting:
         Plan((asking,)).validate(orders, batch({}), LIMIT)
     assert (waiting.value.rule, waiting.value.key) == (asking, 7)
 
 
-def test_what_could_not_be_resolved_is_a_failure(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_value_that_cannot_be_resolved_is_a_failure(batch: Batches, orders: TopicMetadata) -> None:
     given_up = {("schema", 7)}
     closed = Plan((rule(Asked(fail(Unresolved(7))), "schema"),))
     with pytest.raises(PolicyFailedError):
@@ -178,7 +178,7 @@ def test_what_could_not_be_resolved_is_a_failure(batch: Batches, orders: TopicMe
 
 
 @pytest.mark.parametrize("policy", [Asked(fail(KeyError("x"))), AskedByBatch(error=KeyError("x"))])
-def test_a_failure_ends_the_judging_with_the_name_of_the_policy(
+def test_an_exception_in_a_policy_ends_validation_with_its_name(
     policy: RecordValidationPolicy, batch: Batches, orders: TopicMetadata
 ) -> None:
     with pytest.raises(PolicyFailedError) as failed:
@@ -189,7 +189,7 @@ def test_a_failure_ends_the_judging_with_the_name_of_the_policy(
 
 @pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()])
 @pytest.mark.parametrize("kind", ["record", "batch"])
-def test_what_would_end_the_process_or_its_task_is_a_failure_like_any_other(
+def test_system_exit_and_cancellation_are_failures_like_other_exceptions(
     error: BaseException, kind: str, batch: Batches, orders: TopicMetadata
 ) -> None:
     policy = Asked(fail(error)) if kind == "record" else AskedByBatch(error=error)
@@ -198,7 +198,7 @@ def test_what_would_end_the_process_or_its_task_is_a_failure_like_any_other(
     assert failed.value.error is error
 
 
-def test_an_interrupt_of_the_person_at_the_keyboard_is_none(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_keyboard_interrupt_is_not_caught(batch: Batches, orders: TopicMetadata) -> None:
     with pytest.raises(KeyboardInterrupt):
         Plan((rule(Asked(fail(KeyboardInterrupt())), fail_open=True),)).validate(orders, batch({}), LIMIT)
 
@@ -207,7 +207,7 @@ ODD_FAULTS = [Fault(2, "of two"), Fault(-2, "negative"), Fault(0, None), Fault(0
 
 
 @pytest.mark.parametrize("odd", [*ODD_FAULTS, None], ids=str)
-def test_a_fault_that_no_answer_can_tell_is_the_policys_failure(
+def test_a_fault_that_is_invalid_is_a_failure_of_the_policy(
     odd: Fault | None, batch: Batches, orders: TopicMetadata
 ) -> None:
     policy = AskedByBatch([Fault(0, "bad"), odd])  # type: ignore[list-item]
@@ -215,13 +215,13 @@ def test_a_fault_that_no_answer_can_tell_is_the_policys_failure(
         Plan((rule(policy),)).validate(orders, batch({}, {}), LIMIT)
 
 
-def test_a_policy_that_always_waits_for_something_else_has_failed(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_policy_that_never_stops_asking_for_new_values_has_failed(batch: Batches, orders: TopicMetadata) -> None:
     given_up = {("p", number) for number in range(MAX_RESOLVES)}
     with pytest.raises(PolicyFailedError):
         Plan((rule(Asked(fail(Unresolved("new")))),)).validate(orders, batch({}), LIMIT, given_up)
 
 
-def test_a_policy_that_waits_for_what_is_not_hashable_has_failed(batch: Batches, orders: TopicMetadata) -> None:
+def test_an_unresolved_key_that_is_not_hashable_is_a_failure(batch: Batches, orders: TopicMetadata) -> None:
     def asks(record: Any) -> None:
         raise Unresolved([7])
 
@@ -230,7 +230,7 @@ def test_a_policy_that_waits_for_what_is_not_hashable_has_failed(batch: Batches,
 
 
 @pytest.mark.parametrize(("policy", "times"), [(Asked(fail(KeyError("x"))), 2), (AskedByBatch(error=KeyError("x")), 1)])
-def test_a_failure_that_is_to_be_open_is_reported_and_the_other_rules_go_on(
+def test_with_fail_open_a_failure_is_reported_and_the_other_rules_run(
     policy: RecordValidationPolicy, times: int, batch: Batches, orders: TopicMetadata
 ) -> None:
     reported: list[tuple[str, BaseException]] = []
@@ -241,20 +241,20 @@ def test_a_failure_that_is_to_be_open_is_reported_and_the_other_rules_go_on(
     assert [name for name, _ in reported] == ["buggy"] * times
 
 
-def test_bytes_that_are_no_batch_are_no_failure_of_a_policy(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_codec_error_is_not_a_failure_of_the_policy(batch: Batches, orders: TopicMetadata) -> None:
     for policy in (Asked(fail(CodecError("varint"))), AskedByBatch(error=CodecError("varint"))):
         with pytest.raises(CodecError):
             Plan((rule(policy, fail_open=True),)).validate(orders, batch({}), LIMIT)
 
 
-def test_what_two_rules_need_is_what_the_plan_needs() -> None:
+def test_the_hints_of_a_plan_combine_those_of_its_rules() -> None:
     one, other = Hints(access_key_bytes=5), Hints(access_headers=True, access_key_bytes=ALL)
     assert Plan((rule(Asked(hints=one)), rule(Asked(hints=other)))).hints == other
     assert not Plan(()).hints.access_contents
 
 
 @pytest.mark.parametrize("hints", [None, Hints()], ids=["records", "header"])
-def test_a_policy_that_gives_back_false_has_failed_and_refused_nothing(
+def test_returning_false_is_a_failure_and_not_a_rejection(
     hints: Hints | None, batch: Batches, orders: TopicMetadata
 ) -> None:
     class SaysFalse(Asked):
@@ -266,11 +266,11 @@ def test_a_policy_that_gives_back_false_has_failed_and_refused_nothing(
     assert "raise InvalidRecordError" in str(failed.value.error)
 
 
-def test_a_message_fits_any_answer(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_rejection_message_is_valid_utf_8_of_limited_length(batch: Batches, orders: TopicMetadata) -> None:
     (found,) = Plan((rule(Asked(refuse("\udcff" + "ü" * 40_000))),)).validate(orders, batch({}), LIMIT)
     assert found.message == "?" + "ü" * 999
 
 
-def test_a_reason_can_be_a_label(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_rejection_reason_is_a_valid_metric_label(batch: Batches, orders: TopicMetadata) -> None:
     (found,) = Plan((rule(Asked(refuse("no", "\udcff" + "x" * 40_000))),)).validate(orders, batch({}), LIMIT)
     assert found.reason == "?" + "x" * 999

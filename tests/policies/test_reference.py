@@ -101,13 +101,13 @@ def test_every_example_can_be_used(block: Block, tmp_path: Path) -> None:
         assert [found.of(topic.name, bytes(16)) for topic in config.topics].count(None) == 0
 
 
-def test_the_policy_that_is_written_there_runs() -> None:
+def test_the_documented_example_policy_runs() -> None:
     blocks = [block.text for block in REFERENCE.blocks if block.language == "python"]
     assert len(blocks) == 2
     exec("\n".join(blocks), {"__name__": "reference"})
 
 
-def test_the_examples_run_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_examples_give_the_documented_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config, folder = "examples/policies/sidecar.yaml", Path("examples/policies")
     verdicts = CliRunner().invoke(

@@ -14,7 +14,7 @@ PLACE = "kafka_sidecar.policies.builtin.require_header"
 
 
 @pytest.mark.parametrize("name", ["require_header", f"{PLACE}:RequireHeader", f"{PLACE}.RequireHeader"])
-def test_a_class_is_found_by_a_built_in_s_name_or_its_own(name: str) -> None:
+def test_a_class_is_found_by_its_built_in_name_or_its_module_and_class(name: str) -> None:
     assert POLICIES.find(name) is RequireHeader
 
 
@@ -25,7 +25,7 @@ def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.Monk
     assert POLICIES.known()["acme"] == f"{PLACE}:RequireHeader"
 
 
-def test_an_entry_point_does_not_take_a_built_in_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_does_not_replace_a_built_in_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("require_header", "acme:Other", POLICIES.entry_points)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
     assert POLICIES.find("require_header") is RequireHeader

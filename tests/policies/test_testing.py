@@ -37,33 +37,33 @@ class Asking(RecordValidationPolicy):
         raise Unresolved("schema 1")
 
 
-def test_a_policy_sees_the_record_and_topic_that_are_given() -> None:
+def test_a_policy_gets_the_given_record_and_topic() -> None:
     headers = [("a", b"1"), ("a", None)]
     error = check(Echo(), value=b"v", key=b"k", headers=headers, timestamp=17, topic="orders", argument="x")
     assert error == repr(("orders", "x", b"k", b"v", headers, 17))
 
 
-def test_a_record_that_may_pass_gives_nothing() -> None:
+def test_an_accepted_record_returns_none() -> None:
     assert check("key", key=b"k") is None
     assert check("key") == "Topic topic requires records to have a key"
 
 
-def test_several_records_are_one_batch() -> None:
+def test_several_records_are_validated_as_one_batch() -> None:
     found = check_batch("key, timestamp", [Example(key=b"k", timestamp=5), Example(timestamp=1 << 50), Example()])
     assert [(one.index, one.reason) for one in found] == [(1, "no_key"), (2, "no_key")]
 
 
-def test_a_policy_cannot_look_at_what_its_hints_do_not_name() -> None:
+def test_a_policy_cannot_access_fields_that_its_hints_do_not_name() -> None:
     with pytest.raises(PolicyFailedError):
         check(Hasty(), value=b"v")
 
 
-def test_a_question_comes_back() -> None:
+def test_an_unresolved_value_is_raised_to_the_caller() -> None:
     with pytest.raises(ResolveRequired) as waiting:
         check(Asking())
     assert waiting.value.key == "schema 1"
 
 
-def test_an_argument_is_looked_at_first() -> None:
+def test_an_argument_is_checked_before_validation() -> None:
     with pytest.raises(ValueError, match="bad"):
         check(Echo(), argument="bad")

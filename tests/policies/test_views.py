@@ -40,7 +40,7 @@ SIGHTS: dict[str, tuple[Callable[[Any], object], object]] = {
 
 @pytest.mark.parametrize("part", SIGHTS)
 @pytest.mark.parametrize("asked", SIGHTS)
-def test_a_policy_sees_what_its_hints_asked_for_and_nothing_else(
+def test_a_policy_sees_only_the_fields_in_its_hints(
     part: str, asked: str, batch: Batches, orders: TopicMetadata
 ) -> None:
     look, expected = SIGHTS[part]
@@ -57,14 +57,14 @@ def test_a_policy_sees_what_its_hints_asked_for_and_nothing_else(
         assert part in str(failed.value.error)
 
 
-def test_another_policys_hints_show_a_policy_nothing_more(batch: Batches, orders: TopicMetadata) -> None:
+def test_hints_of_another_policy_show_no_more_fields(batch: Batches, orders: TopicMetadata) -> None:
     curious = looking(lambda record: record.value, Hints(access_headers=True))
     entitled = looking(lambda record: record.value, Hints(access_value_bytes=ALL))
     with pytest.raises(PolicyFailedError):
         Plan((entitled, curious)).validate(orders, batch({}), LIMIT)
 
 
-def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: TopicMetadata) -> None:
+def test_a_hint_of_some_bytes_shows_only_the_first_bytes(batch: Batches, orders: TopicMetadata) -> None:
     seen: list[object] = []
 
     def look(record: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_hint_of_some_bytes_shows_the_first_of_them(batch: Batches, orders: To
             Plan((too_far,)).validate(orders, batch({"value": b"012345"}), LIMIT)
 
 
-def test_sizes_and_timestamps_are_seen_by_whoever_has_records_walked(batch: Batches, orders: TopicMetadata) -> None:
+def test_with_access_metadata_sizes_and_timestamps_are_visible(batch: Batches, orders: TopicMetadata) -> None:
     seen: list[object] = []
 
     def look(record: Any) -> None:

@@ -33,7 +33,7 @@ def test_each_invalid_value_is_reported_with_record_index_reason_and_byte_positi
     ]
 
 
-def test_keys_are_looked_at_instead_where_that_is_asked_for() -> None:
+def test_keys_can_be_validated_instead_of_values() -> None:
     records = records_of(NewRecord(b"no", key=b"1"), NewRecord(b"1", key=b"no"), NewRecord(b"1"))
     assert find_not_json(records, True, DEPTH) == [(1, "expected true, false or null at byte 0"), (2, None)]
 
@@ -44,7 +44,7 @@ def test_a_truncated_value_is_not_completed_by_the_next_record() -> None:
 
 
 @given(st.lists(st.builds(NewRecord, parts, key=parts), max_size=8), st.booleans())
-def test_it_agrees_with_the_check_of_one_text(new: list[NewRecord], of_key: bool) -> None:
+def test_a_batch_is_validated_like_each_of_its_values_alone(new: list[NewRecord], of_key: bool) -> None:
     texts = [(record.key if of_key else record.value) for record in new]
     faults = [
         (index, None if text is None else find_fault(text, 0, len(text), DEPTH)) for index, text in enumerate(texts)

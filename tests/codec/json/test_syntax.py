@@ -165,7 +165,7 @@ python = the_python_source()
 
 
 @pytest.mark.parametrize("text", ACCEPTED, ids=lambda text: repr(text[:40]))
-def test_what_the_grammar_allows_is_accepted(text: bytes) -> None:
+def test_valid_json_is_accepted(text: bytes) -> None:
     assert fault(text) is None
     assert strict(text)
 
@@ -173,14 +173,14 @@ def test_what_the_grammar_allows_is_accepted(text: bytes) -> None:
 @pytest.mark.parametrize(
     ("error", "text"), [pytest.param(error, text, id=repr(text)) for error, texts in REFUSED.items() for text in texts]
 )
-def test_what_the_grammar_does_not_allow_is_rejected_with_reason_and_position(error: str, text: bytes) -> None:
+def test_invalid_json_is_rejected_with_reason_and_position(error: str, text: bytes) -> None:
     assert fault(text) == error
     assert not strict(text)
 
 
 @pytest.mark.parametrize("length", range(70))
 @pytest.mark.parametrize("special", [b"\x1f", b"\\x", b"\xc3(", b"\x80"])
-def test_what_a_string_may_not_hold_is_found_wherever_it_stands(length: int, special: bytes) -> None:
+def test_invalid_bytes_in_a_string_are_found_at_any_position(length: int, special: bytes) -> None:
     text = b'"' + b"~" * length + special + b"~" * 40 + b'"'
     assert (fault(text) or "").endswith(f" at byte {length + 1}")
     assert fault(b'"' + b"~" * length + b'"') is None
@@ -188,7 +188,7 @@ def test_what_a_string_may_not_hold_is_found_wherever_it_stands(length: int, spe
 
 @pytest.mark.parametrize(("opened", "closed"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]")])
 @pytest.mark.parametrize("max_depth", [0, 2, 10, 64, MAX_NESTING])
-def test_what_is_nested_deeper_than_allowed_is_refused(opened: bytes, closed: bytes, max_depth: int) -> None:
+def test_nesting_above_the_maximum_depth_is_rejected(opened: bytes, closed: bytes, max_depth: int) -> None:
     levels = max_depth // len(closed)
     assert fault(opened * levels + b"0" + closed * levels, max_depth) is None
     deeper = fault(b"[" + opened * levels + b"0" + closed * levels + b"]", max_depth)
@@ -199,7 +199,7 @@ def test_what_is_nested_deeper_than_allowed_is_refused(opened: bytes, closed: by
 @pytest.mark.parametrize(
     ("start", "end", "max_depth"), [(-1, 1, 1), (0, 3, 1), (2, 1, 1), (0, 2, -1), (0, 2, MAX_NESTING + 1)]
 )
-def test_a_range_outside_the_data_and_a_depth_beyond_the_deepest_are_mistakes(
+def test_a_range_outside_the_data_or_a_depth_above_the_maximum_raises_value_error(
     start: int, end: int, max_depth: int
 ) -> None:
     with pytest.raises(ValueError, match="range"):
@@ -233,12 +233,12 @@ def mutated(draw: Any) -> bytes:
 
 
 @given(documents | mutated() | st.lists(pieces, max_size=12).map(b"".join) | st.binary(max_size=30))
-def test_the_two_readers_agree(text: bytes) -> None:
+def test_our_validation_agrees_with_a_strict_json_parser(text: bytes) -> None:
     assert (fault(text) is None) == strict(text), fault(text)
 
 
 @given(mutated() | documents)
-def test_the_python_source_finds_the_same_at_the_same_place(text: bytes) -> None:
+def test_the_python_source_finds_the_same_error_as_the_compiled_module(text: bytes) -> None:
     assert fault(text) == python.find_fault(text, 0, len(text), DEPTH)
 
 

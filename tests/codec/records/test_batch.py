@@ -15,7 +15,7 @@ def patched(batch: bytes, at: int, data: bytes) -> bytes:
     return batch[:at] + data + batch[at + len(data) :]
 
 
-def test_batches_come_in_order_as_views_of_the_same_bytes() -> None:
+def test_batches_are_read_in_order_as_views_of_the_same_bytes() -> None:
     data = ONE + build_batch([]) + ONE
 
     found = batches(memoryview(data))
@@ -35,7 +35,7 @@ def test_a_truncated_batch_is_rejected_or_omitted(size: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
-def test_a_length_that_cannot_be_is_refused_even_where_the_end_may_be_missing(length: int) -> None:
+def test_an_invalid_batch_length_is_rejected_also_where_a_truncated_batch_is_allowed(length: int) -> None:
     data = patched(ONE, 8, length.to_bytes(4, "big", signed=True))
 
     with pytest.raises(CodecError, match="at least 61"):
@@ -43,19 +43,19 @@ def test_a_length_that_cannot_be_is_refused_even_where_the_end_may_be_missing(le
 
 
 @pytest.mark.parametrize("magic", [3, 127, 255])
-def test_a_format_that_does_not_exist_is_refused(magic: int) -> None:
+def test_an_unknown_magic_is_rejected(magic: int) -> None:
     with pytest.raises(CodecError, match=f"magic {magic}"):
         batches(patched(ONE, 16, bytes((magic,))))
 
 
-def test_the_checksum_is_right_until_a_byte_that_it_covers_changes() -> None:
+def test_the_checksum_fails_if_a_byte_that_it_covers_is_changed() -> None:
     for at in range(len(ONE)):
         (batch,) = batches(patched(ONE, at, bytes((ONE[at] ^ 1,)))) if at not in (*range(8, 12), 16) else batches(ONE)
 
         assert batch.crc_is_right() == (at < 17), at
 
 
-def test_an_older_batch_is_not_looked_into() -> None:
+def test_records_and_header_of_an_older_format_cannot_be_read() -> None:
     message = bytes.fromhex("0000000000000000000000101fecd70a0000000000016b0000000176")
 
     (batch,) = batches(message)
@@ -68,7 +68,7 @@ def test_an_older_batch_is_not_looked_into() -> None:
         _ = batch.header
 
 
-def test_records_larger_than_the_limit_are_refused() -> None:
+def test_records_larger_than_the_limit_are_rejected() -> None:
     (batch,) = batches(build_batch([NewRecord(bytes(1000))], codec=Codec.ZSTD))
     size = len(batch.records().payload)
 
@@ -78,14 +78,14 @@ def test_records_larger_than_the_limit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_does_not_exist_is_refused(codec: int) -> None:
+def test_an_unknown_compression_codec_is_rejected(codec: int) -> None:
     (batch,) = batches(patched(ONE, 22, bytes((codec,))))
 
     with pytest.raises(CodecError, match=f"unknown compression codec {codec}"):
         batch.records()
 
 
-def test_log_append_time_is_the_time_of_every_record() -> None:
+def test_with_log_append_time_every_record_has_the_timestamp_of_the_batch() -> None:
     records = [NewRecord(b"a"), NewRecord(b"b", timestamp_delta=5)]
 
     (of_client,) = batches(build_batch(records, base_timestamp=TIME))

@@ -24,7 +24,7 @@ def header_of(*values: int) -> BatchHeader:
     return header
 
 
-def test_a_batch_gives_back_every_field_of_its_header() -> None:
+def test_every_field_of_a_batch_header_is_read() -> None:
     data = build_batch(
         [NewRecord(b"v"), NewRecord(b"w", timestamp_delta=-5, offset_delta=9)],
         codec=Codec.GZIP, attributes=0x70, base_offset=2**40, leader_epoch=3, base_timestamp=TIME,
@@ -44,7 +44,7 @@ def test_a_batch_gives_back_every_field_of_its_header() -> None:
 
 
 @pytest.mark.parametrize("fill", [b"\x00", b"\x7f", b"\x80", b"\xff", None])
-def test_every_value_of_a_field_is_read_wherever_the_header_is(fill: bytes | None) -> None:
+def test_every_header_value_is_read_at_any_offset(fill: bytes | None) -> None:
     data = Random(1).randbytes(BATCH_HEADER_SIZE) if fill is None else fill * BATCH_HEADER_SIZE
     data = data[:16] + b"\x02" + data[17:]
 
@@ -55,7 +55,7 @@ def test_every_value_of_a_field_is_read_wherever_the_header_is(fill: bytes | Non
     assert header.fields() == dict(zip(FIELDS, LAYOUT.unpack(data), strict=True))
 
 
-def test_there_is_no_header_where_bytes_are_missing_or_the_format_is_older() -> None:
+def test_a_truncated_or_older_batch_has_no_header() -> None:
     data = LAYOUT.pack(*range(3), 2, *range(4, 13))
 
     assert header_at(memoryview(data), 0) is not None
@@ -64,14 +64,14 @@ def test_there_is_no_header_where_bytes_are_missing_or_the_format_is_older() -> 
     assert header_at(memoryview(data[:16] + b"\x01" + data[17:]), 0) is None
 
 
-def test_bytes_that_are_not_contiguous_are_refused() -> None:
+def test_bytes_that_are_not_contiguous_are_rejected() -> None:
     data = bytes(one for byte in build_batch([NewRecord(b"v")]) for one in (byte, 0))
 
     with pytest.raises(BufferError):
         batches(memoryview(data)[::2])
 
 
-def test_headers_are_equal_if_all_their_fields_are() -> None:
+def test_batch_headers_are_equal_if_all_fields_are_equal() -> None:
     values = (0, 1, 2, 2, *range(4, 13))
 
     assert header_of(*values) == header_of(*values)
@@ -81,7 +81,7 @@ def test_headers_are_equal_if_all_their_fields_are() -> None:
         assert header_of(*values) != header_of(*(value + (at == place) for place, value in enumerate(values)))
 
 
-def test_a_header_shows_its_fields() -> None:
+def test_the_repr_of_a_batch_header_has_its_fields() -> None:
     assert repr(header_of(0, 1, 2, 2, *range(4, 13))) == (
         "BatchHeader(base_offset=0, length=1, leader_epoch=2, magic=2, crc=4, attributes=5, last_offset_delta=6, "
         "base_timestamp=7, max_timestamp=8, producer_id=9, producer_epoch=10, base_sequence=11, count=12)"

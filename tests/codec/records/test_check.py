@@ -57,7 +57,7 @@ def record(**changed: str) -> bytes:
     ],
     ids=str,
 )
-def test_a_length_that_cannot_be_is_refused(changed: dict[str, str], why: str) -> None:
+def test_an_invalid_length_in_a_record_is_rejected(changed: dict[str, str], why: str) -> None:
     with pytest.raises(CodecError, match=why):
         Records(record(**changed), 1)
 
@@ -74,32 +74,32 @@ def test_a_length_that_cannot_be_is_refused(changed: dict[str, str], why: str) -
     ],
     ids=str,
 )
-def test_a_record_at_the_edge_of_what_can_be_is_read(changed: dict[str, str]) -> None:
+def test_a_record_with_extreme_but_valid_values_is_read(changed: dict[str, str]) -> None:
     (one,) = Records(record(**changed), 1)
 
     ask_record(one)
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 1, 3, 2**31 - 1])
-def test_a_count_that_is_not_that_of_the_records_is_refused(count: int) -> None:
+def test_a_record_count_that_does_not_match_the_records_is_rejected(count: int) -> None:
     with pytest.raises(CodecError):
         Records(PAYLOAD, count)
 
 
-def test_no_records_are_no_bytes() -> None:
+def test_a_batch_of_no_records_must_have_no_payload() -> None:
     assert list(Records(b"", 0)) == []
     with pytest.raises(CodecError):
         Records(b"\0", 0)
 
 
 @pytest.mark.parametrize("size", range(len(PAYLOAD)))
-def test_every_cut_of_the_records_is_refused(size: int) -> None:
+def test_records_truncated_at_any_byte_are_rejected(size: int) -> None:
     with pytest.raises(CodecError):
         Records(PAYLOAD[:size], 2)
 
 
 @given(data=some.binary(max_size=60), count=some.integers(0, 4))
-def test_any_bytes_are_records_or_refused(data: bytes, count: int) -> None:
+def test_random_bytes_are_read_as_records_or_rejected(data: bytes, count: int) -> None:
     try:
         records = Records(data, count)
     except CodecError:
@@ -111,7 +111,7 @@ def test_any_bytes_are_records_or_refused(data: bytes, count: int) -> None:
 
 
 @given(seed=SEEDS)
-def test_a_sound_batch_answers_everything(seed: int) -> None:
+def test_all_fields_of_a_valid_batch_can_be_read(seed: int) -> None:
     data = sample_batch(Random(seed))
     (batch,) = batches(data)
 
@@ -120,7 +120,7 @@ def test_a_sound_batch_answers_everything(seed: int) -> None:
 
 
 @given(seed=SEEDS)
-def test_a_spoilt_batch_is_read_or_refused(seed: int) -> None:
+def test_a_corrupt_batch_is_read_or_rejected(seed: int) -> None:
     random = Random(seed)
     batch = sample_batch(random)
     for _ in range(5):
@@ -131,7 +131,7 @@ def test_a_spoilt_batch_is_read_or_refused(seed: int) -> None:
 
 
 @given(seed=SEEDS, data=some.data())
-def test_every_cut_of_a_batch_is_refused(seed: int, data: some.DataObject) -> None:
+def test_a_batch_truncated_at_any_byte_is_rejected(seed: int, data: some.DataObject) -> None:
     batch = sample_batch(Random(seed))
     size = data.draw(some.integers(1, len(batch) - 1))
 

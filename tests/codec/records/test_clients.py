@@ -52,7 +52,7 @@ def as_seen_by_client(record: Any) -> Seen:
 @pytest.mark.parametrize("attributes", [0, TRANSACTIONAL, LOG_APPEND_TIME])
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("client", READERS)
-def test_a_client_reads_in_our_batches_what_we_read(client: str, codec: Codec, attributes: int) -> None:
+def test_clients_read_the_same_from_our_batches_as_we_do(client: str, codec: Codec, attributes: int) -> None:
     data = build_batch(
         tame_records(), codec=codec, attributes=attributes, base_offset=40, base_timestamp=TIME,
         max_timestamp=TIME + 10**6, producer_id=4242, producer_epoch=7, base_sequence=5,
@@ -69,7 +69,7 @@ def test_a_client_reads_in_our_batches_what_we_read(client: str, codec: Codec, a
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("client", BUILDERS)
-def test_we_read_in_a_clients_batches_what_it_wrote(client: str, codec: Codec) -> None:
+def test_batches_of_clients_are_read_as_written(client: str, codec: Codec) -> None:
     builder = BUILDERS[client](
         magic=2, compression_type=codec, is_transactional=1, producer_id=4242, producer_epoch=7, base_sequence=5,
         batch_size=1 << 24,

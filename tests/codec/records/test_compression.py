@@ -65,7 +65,7 @@ WRITTEN_BY_OTHERS = {
 
 
 @pytest.mark.parametrize(("codec", "data"), WRITTEN_BY_OTHERS.values(), ids=WRITTEN_BY_OTHERS)
-def test_what_others_may_write_is_read(codec: Codec, data: bytes) -> None:
+def test_compressed_data_of_other_implementations_is_decompressed(codec: Codec, data: bytes) -> None:
     assert inflated(codec, data) == b"one, two"
     assert inflated(codec, data, limit=8) == b"one, two"
     with pytest.raises(BatchTooLargeError):
@@ -74,7 +74,7 @@ def test_what_others_may_write_is_read(codec: Codec, data: bytes) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT], ids=["nothing", "one byte", "several blocks"])
-def test_what_is_written_is_read(codec: Codec, data: bytes) -> None:
+def test_compressed_data_is_decompressed_to_the_same_bytes(codec: Codec, data: bytes) -> None:
     assert inflated(codec, compress(codec, data)) == data
     assert inflated(codec, compress(codec, data), limit=len(data)) == data
 
@@ -100,14 +100,14 @@ def test_batches_are_compressed_and_decompressed_in_several_threads(codec: Codec
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_what_is_written_does_not_depend_on_what_was_written_before(codec: Codec) -> None:
+def test_compression_does_not_depend_on_earlier_data(codec: Codec) -> None:
     first = compress(codec, TEXT)
     compress(codec, bytes(LIMIT))
 
     assert compress(codec, TEXT) == first
 
 
-def test_an_lz4_frame_is_read_that_fills_the_first_allocation_or_nearly() -> None:
+def test_an_lz4_frame_that_nearly_fills_the_first_allocation_is_decompressed() -> None:
     random, differences = Random(1).randbytes(5000), set()
     for zeros in range(19_500, 19_800):
         data = random + bytes(zeros)
@@ -117,7 +117,7 @@ def test_an_lz4_frame_is_read_that_fills_the_first_allocation_or_nearly() -> Non
     assert {-1, 0, 1} <= differences
 
 
-def test_snappy_stays_raw_where_it_was_because_some_clients_read_nothing_else() -> None:
+def test_raw_snappy_stays_raw_for_clients_that_read_only_this_format() -> None:
     framed, raw = compress(Codec.SNAPPY, b"one"), bytes(cramjam.snappy.compress_raw(b"one"))
 
     assert cramjam.snappy.decompress_raw(compress(Codec.SNAPPY, TEXT, like=raw)) == cramjam.Buffer(TEXT)
@@ -131,14 +131,14 @@ def test_lz4_is_written_in_independent_blocks_of_64_kb_without_a_size() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_one_byte_over_the_limit_is_refused(codec: Codec) -> None:
+def test_one_byte_over_the_limit_is_rejected(codec: Codec) -> None:
     with pytest.raises(BatchTooLargeError):
         inflated(codec, compress(codec, TEXT), limit=len(TEXT) - 1)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("with_size", [True, False])
-def test_every_cut_is_refused(codec: Codec, with_size: bool) -> None:
+def test_compressed_data_truncated_at_any_byte_is_rejected(codec: Codec, with_size: bool) -> None:
     data = zstd(b"some text " * 9, write_content_size=with_size) if codec == Codec.ZSTD else compress(codec, b"text")
 
     for size in range(len(data)):
@@ -146,7 +146,7 @@ def test_every_cut_is_refused(codec: Codec, with_size: bool) -> None:
             inflated(codec, data[:size])
 
 
-def test_a_snappy_block_that_is_not_all_there_is_refused() -> None:
+def test_a_truncated_snappy_block_is_rejected() -> None:
     data = compress(Codec.SNAPPY, b"some text")
 
     for size in (0, *range(17, len(data))):
@@ -159,12 +159,12 @@ def test_bytes_after_an_lz4_frame_are_rejected_as_librdkafka_does() -> None:
         inflated(Codec.LZ4, compress(Codec.LZ4, b"text") + b"\0")
 
 
-def test_a_snappy_block_that_announces_gigabytes_is_refused_before_it_is_read() -> None:
+def test_a_snappy_block_with_a_declared_size_of_gigabytes_is_rejected_before_decompression() -> None:
     with pytest.raises(BatchTooLargeError):
         inflated(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"abc")
 
 
-def test_a_zstd_frame_that_announces_too_much_is_refused_before_it_is_read() -> None:
+def test_a_zstd_frame_with_a_declared_size_over_the_limit_is_rejected_before_decompression() -> None:
     # magic, one segment with a size of 8 bytes, that size, an empty last block
     announced = bytes.fromhex("28b52ffd" + "e0") + (1 << 40).to_bytes(8, "little") + bytes.fromhex("010000")
 
@@ -173,13 +173,13 @@ def test_a_zstd_frame_that_announces_too_much_is_refused_before_it_is_read() -> 
 
 
 @given(codec=some.sampled_from(COMPRESSED), data=some.binary(max_size=80))
-def test_any_bytes_are_inflated_or_refused(codec: Codec, data: bytes) -> None:
+def test_random_bytes_are_decompressed_or_rejected(codec: Codec, data: bytes) -> None:
     with suppress(CodecError):
         assert len(inflated(codec, data, limit=1000)) <= 1000
 
 
 @given(codec=some.sampled_from(COMPRESSED), seed=some.integers(0, 2**32))
-def test_spoilt_bytes_are_inflated_or_refused(codec: Codec, seed: int) -> None:
+def test_corrupt_data_is_decompressed_or_rejected(codec: Codec, seed: int) -> None:
     random = Random(seed)
     data = compress(codec, random.randbytes(50) * 20)
     for _ in range(5):
@@ -214,7 +214,7 @@ for codec, bomb in bombs.items():
 """
 
 
-def test_a_bomb_takes_no_more_memory_than_the_limit() -> None:
+def test_a_decompression_bomb_uses_no_more_memory_than_the_limit() -> None:
     # In a process of its own, whose peak is not that of other tests.
     done = subprocess.run([sys.executable, "-c", BOMBS], capture_output=True, text=True, timeout=60, check=True)
 

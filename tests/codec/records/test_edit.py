@@ -69,7 +69,7 @@ def test_a_header_is_added_at_the_end_of_every_record(new: list[NewRecord], key:
 
 
 @given(new=BATCHES, key=KEYS, value=VALUES)
-def test_a_header_is_added_where_it_is_absent(new: list[NewRecord], key: bytes, value: bytes | None) -> None:
+def test_a_header_is_added_only_to_records_without_it(new: list[NewRecord], key: bytes, value: bytes | None) -> None:
     found = with_header(records_of(new), key, value, only_if_absent=True)
 
     added = (Header(key, value),)
@@ -77,7 +77,7 @@ def test_a_header_is_added_where_it_is_absent(new: list[NewRecord], key: bytes, 
 
 
 @given(new=BATCHES, key=KEYS, only_if_absent=some.booleans(), data=some.data())
-def test_each_record_can_have_a_value_of_its_own_or_be_left_alone(
+def test_each_record_can_get_its_own_header_value_or_none(
     new: list[NewRecord], key: bytes, only_if_absent: bool, data: some.DataObject
 ) -> None:
     values = data.draw(some.lists(VALUES | some.just(KEEP), min_size=len(new), max_size=len(new)))
@@ -93,7 +93,7 @@ def test_each_record_can_have_a_value_of_its_own_or_be_left_alone(
 
 
 @given(new=BATCHES, keys=some.sets(KEYS))
-def test_all_headers_of_a_name_are_removed(new: list[NewRecord], keys: set[bytes]) -> None:
+def test_all_headers_with_a_key_are_removed(new: list[NewRecord], keys: set[bytes]) -> None:
     found = without_headers(records_of(new), keys)
 
     assert checked(found) == one_by_one(
@@ -169,7 +169,7 @@ def test_removing_headers_rewrites_only_the_record_length_and_header_count(
     )
 
 
-def test_records_that_nobody_would_write_are_edited_all_the_same() -> None:
+def test_corrupt_but_readable_records_are_edited_correctly() -> None:
     edited = 0
     for seed in range(1000):
         try:
@@ -189,7 +189,7 @@ def test_records_that_nobody_would_write_are_edited_all_the_same() -> None:
     assert edited > 300
 
 
-def test_if_nothing_changes_it_is_the_very_records() -> None:
+def test_an_edit_without_changes_returns_the_same_object() -> None:
     records = records_of([NewRecord(b"v", headers=[Header("a", None)])] * 3)
 
     assert with_header(records, b"a", b"v", only_if_absent=True) is records
@@ -200,7 +200,7 @@ def test_if_nothing_changes_it_is_the_very_records() -> None:
     assert with_header(nothing, b"a", b"v") is nothing
 
 
-def test_a_new_headers_null_is_not_empty() -> None:
+def test_a_null_value_of_a_new_header_is_not_empty() -> None:
     records = records_of([NewRecord(b"v")] * 2)
 
     found = with_header_each(records, b"", [None, b""])
@@ -209,13 +209,13 @@ def test_a_new_headers_null_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [b"1"], [b"1", b"2", b"3"]])
-def test_there_is_one_value_for_each_record(values: list[bytes]) -> None:
+def test_the_number_of_header_values_must_be_the_number_of_records(values: list[bytes]) -> None:
     with pytest.raises(CodecError, match=f"{len(values)} header values for 2 records"):
         with_header_each(records_of([NewRecord(b"v")] * 2), b"a", values)
 
 
 @pytest.mark.parametrize("last", [b"value", KEEP], ids=["all", "all but the last"])
-def test_a_result_may_be_as_large_as_the_limit_and_no_larger(last: bytes | Keep) -> None:
+def test_a_result_larger_than_the_limit_is_rejected(last: bytes | Keep) -> None:
     records = records_of([NewRecord(b"v" * 100)] * 10)
     values = [b"value"] * 9 + [last]
     size = len(with_header_each(records, b"key", values).payload)
@@ -227,7 +227,7 @@ def test_a_result_may_be_as_large_as_the_limit_and_no_larger(last: bytes | Keep)
         with_header(records, b"key", b"value", limit=size - 1)
 
 
-def test_what_shrinks_later_counts_for_the_limit() -> None:
+def test_the_limit_applies_to_the_size_after_lengths_were_shortened() -> None:
     short, long = Written(bytes(5), ()), Written(bytes(5), (), longer=4)
     records = Records(bytes(short) + bytes(long), 2)
     size = len(with_header(records, b"", b"").payload)
@@ -239,7 +239,7 @@ def test_what_shrinks_later_counts_for_the_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", [100 << 20, 2**62])
-def test_what_would_be_too_large_is_known_before_there_is_room_for_it(limit: int) -> None:
+def test_a_result_over_the_limit_is_rejected_before_memory_is_allocated(limit: int) -> None:
     records = records_of([NewRecord(b"v")] * 100_000)
     value = bytes(4 << 20)  # all in all 400 GB
     tracemalloc.start()
@@ -254,7 +254,7 @@ def test_what_would_be_too_large_is_known_before_there_is_room_for_it(limit: int
 
 
 @pytest.mark.parametrize("wrong", [None, "text"])
-def test_a_name_is_bytes(wrong: object) -> None:
+def test_a_header_key_that_is_not_bytes_raises_type_error(wrong: object) -> None:
     records = records_of([NewRecord(b"v", headers=[Header("text", b"")])])
 
     with pytest.raises(TypeError):
@@ -265,7 +265,7 @@ def test_a_name_is_bytes(wrong: object) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("client", [AiokafkaRecords, KafkaPythonRecords])
-def test_clients_read_what_was_added_and_not_what_was_removed(
+def test_clients_read_added_headers_and_not_removed_ones(
     client: type[AiokafkaRecords] | type[KafkaPythonRecords], codec: Codec
 ) -> None:
     kept, gone = ("kept", b"1"), ("gone", None)

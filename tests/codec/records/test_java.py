@@ -62,7 +62,7 @@ def shown(data: bytes | None) -> str | None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_we_read_in_javas_batches_what_java_reads(case: dict[str, Any]) -> None:
+def test_we_read_the_same_from_javas_batches_as_java(case: dict[str, Any]) -> None:
     found = [described(batch) for batch in batches(bytes.fromhex(case["hex"]))]
 
     assert found == case["batches"]
@@ -90,12 +90,12 @@ def test_we_write_what_java_writes(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.integration
-def test_java_still_writes_what_is_kept_here() -> None:
+def test_the_golden_batches_are_what_java_writes() -> None:
     assert made() == FILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.integration
-def test_java_reads_in_our_batches_what_we_read() -> None:
+def test_java_reads_the_same_from_our_batches_as_we_do() -> None:
     random = Random(4)
     headers = [Header("trace", b"1"), Header("null", None), Header("Bücher-Ω", bytes(300))]
     several = [NewRecord(b"%d" % number * 5000, b"key", headers, number) for number in range(30)]

@@ -30,7 +30,7 @@ def written_by_aiokafka(codec: int, **about: Any) -> bytes:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_what_another_client_writes_is_a_batch_without_fault(codec: int) -> None:
+def test_batches_of_another_client_are_valid(codec: int) -> None:
     for about in ({}, {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": 1}):
         found = cut_single_batch(written_by_aiokafka(codec, **about))
         assert isinstance(found, Batch)
@@ -49,7 +49,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_what_is_wrong_with_a_header_is_named(kind: str) -> None:
+def test_an_invalid_batch_header_is_rejected_with_the_reason(kind: str) -> None:
     data, code, words = FAULTS[kind]
     fault = find_fault(only(data))
     assert fault is not None
@@ -58,12 +58,12 @@ def test_what_is_wrong_with_a_header_is_named(kind: str) -> None:
 
 
 @pytest.mark.parametrize("good", [GOOD, batch("a", attributes=TRANSACTIONAL, producer_id=3, base_sequence=0)])
-def test_a_batch_without_fault_has_none(good: bytes) -> None:
+def test_a_valid_batch_has_no_fault(good: bytes) -> None:
     assert find_fault(only(good)) is None
 
 
 @pytest.mark.parametrize("none", [None, b"", b"short", GOOD[:-1], GOOD + GOOD, GOOD[:16] + b"\7" + GOOD[17:]])
-def test_what_is_not_one_batch_is_refused(none: bytes | None) -> None:
+def test_bytes_that_are_not_exactly_one_batch_are_rejected(none: bytes | None) -> None:
     assert isinstance(cut_single_batch(none), InvalidBatch)
 
 
@@ -89,12 +89,12 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_records_that_cannot_be_read_get_the_brokers_code(kind: str) -> None:
+def test_unreadable_records_get_the_error_code_of_the_broker(kind: str) -> None:
     batch, code = UNREADABLE[kind]
     found = explain_unreadable(batch, CodecError("not this"))
     assert (found.error_code, found.message) == (code, "the records cannot be read: not this")
 
 
-def test_what_cannot_be_decompressed_is_a_failure_of_the_broker() -> None:
+def test_records_that_cannot_be_decompressed_get_unknown_server_error() -> None:
     found = explain_unreadable(with_payload(b"", Codec.GZIP), DecompressionError("not gzip"))
     assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

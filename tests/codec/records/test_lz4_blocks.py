@@ -42,14 +42,14 @@ READ = {
 
 
 @pytest.mark.parametrize(("frame", "expected"), READ.values(), ids=READ)
-def test_independent_blocks_are_read(frame: bytes, expected: bytes) -> None:
+def test_frames_of_independent_blocks_are_decompressed(frame: bytes, expected: bytes) -> None:
     assert lz4.frame.decompress(frame) == expected
     assert decompressed(frame) == expected
 
 
 @pytest.mark.parametrize("size", [1, 1000, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES + 7])
 @pytest.mark.parametrize("random", [True, False])
-def test_what_is_written_here_and_by_clients_is_read(size: int, random: bool) -> None:
+def test_our_own_frames_and_those_of_clients_are_decompressed(size: int, random: bool) -> None:
     data = Random(1).randbytes(size) if random else Random(1).randbytes(size).hex().encode()[:size]
     frame = compress(Codec.LZ4, data)
 
@@ -73,7 +73,7 @@ def test_other_frames_are_left_to_the_frame_api(options: dict[str, int]) -> None
     assert decompressed(frame) is None
 
 
-def test_a_frame_that_is_not_whole_or_has_bytes_after_it_is_left_to_the_frame_api() -> None:
+def test_a_truncated_frame_or_one_with_trailing_bytes_is_left_to_the_frame_api() -> None:
     frame = START + block(TEXT) + raw(b"plain") + END
 
     assert decompressed(frame + b"\0") is None
@@ -92,27 +92,27 @@ def test_a_frame_that_is_not_whole_or_has_bytes_after_it_is_left_to_the_frame_ap
     ],
     ids=["no block", "more than a block may hold", "more than a block may have", "more than there is"],
 )
-def test_a_block_that_cannot_be_is_left_to_the_frame_api(frame: bytes) -> None:
+def test_an_invalid_block_is_left_to_the_frame_api(frame: bytes) -> None:
     assert decompressed(frame) is None
     with pytest.raises(RuntimeError):
         lz4.frame.decompress(frame)
 
 
-def test_what_might_hold_more_than_the_limit_is_left_to_the_frame_api() -> None:
+def test_a_frame_that_may_exceed_the_limit_is_left_to_the_frame_api() -> None:
     assert decompressed(START + block(TEXT) + END, limit=BLOCK_BYTES) == TEXT
     assert decompressed(START + block(TEXT) + END, limit=BLOCK_BYTES - 1) is None
     assert decompressed(START + raw(b"plain") + END, limit=5) == b"plain"
     assert decompressed(START + raw(b"plain") + END, limit=4) is None
 
 
-def test_tiny_blocks_do_not_reserve_memory_for_full_ones() -> None:
+def test_no_memory_is_allocated_for_full_blocks_if_blocks_are_tiny() -> None:
     assert decompressed(START + block(b"x") + END) == b"x"
     assert decompressed(START + block(b"x") * 100 + END, limit=100 * BLOCK_BYTES) is None
     assert decompressed(START + block(bytes(BLOCK_BYTES)) * 10 + END) is None  # would be worth it, but looks the same
 
 
 @given(seed=some.integers(0, 2**32))
-def test_spoilt_frames_hold_what_the_frame_api_says_or_are_left_to_it(seed: int) -> None:
+def test_corrupt_frames_give_the_result_of_the_frame_api_or_are_left_to_it(seed: int) -> None:
     random = Random(seed)
     text = random.randbytes(60) * random.randrange(1, 3000)
     frame = compress(Codec.LZ4, text) if seed % 2 else START + block(text[:500]) + raw(text[:99]) + END
@@ -122,7 +122,7 @@ def test_spoilt_frames_hold_what_the_frame_api_says_or_are_left_to_it(seed: int)
         assert found is None or found == lz4.frame.decompress(data)
 
 
-def test_a_view_that_is_not_one_of_contiguous_bytes_is_left_to_the_frame_api() -> None:
+def test_a_view_of_bytes_that_are_not_contiguous_is_left_to_the_frame_api() -> None:
     frame = START + raw(b"plain") + END
 
     assert decompress_blocks(memoryview(bytes(byte for byte in frame for _ in range(2)))[::2], LIMIT) in (

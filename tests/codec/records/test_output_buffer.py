@@ -8,7 +8,7 @@ from kafka_sidecar.codec.records.output_buffer import allocate, truncate, writab
 
 
 @pytest.mark.parametrize("size", [2, 100, 600, 1 << 20])  # of which CPython allocates the smaller ones itself
-def test_what_is_written_is_in_the_bytes(size: int) -> None:
+def test_bytes_written_through_the_view_are_in_the_result(size: int) -> None:
     out = allocate(size)
     writable_view(out, size)[:] = b"ab" * (size // 2)
 
@@ -16,7 +16,7 @@ def test_what_is_written_is_in_the_bytes(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 512])
-def test_what_is_not_needed_is_truncated(size: int) -> None:
+def test_the_unused_end_is_truncated(size: int) -> None:
     out = allocate(600)
     writable_view(out, 600)[:] = b"x" * 600
 

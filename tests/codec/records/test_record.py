@@ -12,7 +12,7 @@ def read(record: NewRecord) -> Record:
     return batch.records()[1]
 
 
-def test_a_record_gives_what_was_written() -> None:
+def test_a_record_is_read_as_it_was_written() -> None:
     record = read(NewRecord(b"value", b"key", [Header("name", b"x")], -7, 99, 255))
 
     assert (record.index, record.attributes, record.timestamp_delta, record.offset_delta) == (1, 255, -7, 99)
@@ -20,7 +20,7 @@ def test_a_record_gives_what_was_written() -> None:
     assert record.headers == (Header("name", b"x"),)
 
 
-def test_null_is_not_empty() -> None:
+def test_a_null_key_or_value_is_not_empty() -> None:
     null, empty = read(NewRecord(None)), read(NewRecord(b"", b""))
 
     assert (null.key, null.key_size, null.value, null.value_size) == (None, -1, None, -1)
@@ -29,14 +29,14 @@ def test_null_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize(("size", "key"), [(0, b""), (2, b"ke"), (3, b"key"), (4, b"key"), (-1, b"key")])
-def test_a_prefix_is_no_longer_than_asked_for(size: int, key: bytes) -> None:
+def test_a_prefix_has_at_most_the_requested_size(size: int, key: bytes) -> None:
     record = read(NewRecord(b"v" + b"key", b"key"))
 
     assert record.key_prefix(size) == key
     assert record.value_prefix(size) == (b"vkey" if size < 0 else b"vkey"[:size])
 
 
-def test_of_headers_with_one_name_the_last_counts() -> None:
+def test_the_last_of_several_headers_with_the_same_key_is_returned() -> None:
     record = read(NewRecord(b"", headers=[Header("a", b"1"), Header("b", b"2"), Header("a", b"3"), Header("aa", b"4")]))
 
     assert record.header("a") == record.header(b"a") == Header("a", b"3")
@@ -44,7 +44,7 @@ def test_of_headers_with_one_name_the_last_counts() -> None:
     assert read(NewRecord(b"")).header("a") is None
 
 
-def test_a_header_may_be_null_or_empty_or_have_no_name() -> None:
+def test_a_header_value_can_be_null_or_empty_and_a_key_can_be_empty() -> None:
     headers = (Header("null", None), Header("empty", b""), Header("", b"x"))
     record = read(NewRecord(b"", headers=headers))
 
@@ -52,7 +52,7 @@ def test_a_header_may_be_null_or_empty_or_have_no_name() -> None:
     assert [record.header(header.key) for header in headers] == list(headers)
 
 
-def test_a_name_that_is_not_utf8_survives_as_text() -> None:
+def test_a_header_key_that_is_not_utf_8_is_kept_in_text() -> None:
     record = read(NewRecord(b"", headers=[Header(b"\xff\xfe", b"x")]))
 
     (header,) = record.headers
@@ -61,7 +61,7 @@ def test_a_name_that_is_not_utf8_survives_as_text() -> None:
     assert record.header(header.key) == Header(header.key, b"x") == header
 
 
-def test_what_a_record_is_called_tells_no_contents() -> None:
+def test_the_repr_of_a_record_has_no_payload() -> None:
     assert repr(read(NewRecord(b"secret", b"word"))) == "Record(index=1, key_size=4, value_size=6)"
 
 
@@ -75,13 +75,13 @@ def test_what_a_record_is_called_tells_no_contents() -> None:
         (10**12, -5, 10**12 - 5),
     ],
 )
-def test_times_go_round_in_64_bits_as_they_do_for_consumers(base: int, delta: int, time: int) -> None:
+def test_timestamps_overflow_in_64_bits_as_in_consumers(base: int, delta: int, time: int) -> None:
     (batch,) = batches(build_batch([NewRecord(b"", timestamp_delta=delta)], base_timestamp=base, max_timestamp=0))
 
     assert batch.records()[0].timestamp == time
 
 
-def test_a_record_cannot_be_changed() -> None:
+def test_a_record_is_immutable() -> None:
     record = read(NewRecord(b"value"))
 
     for name in ("index", "key", "value", "headers", "timestamp"):
@@ -89,7 +89,7 @@ def test_a_record_cannot_be_changed() -> None:
             setattr(record, name, 1)
 
 
-def test_a_record_outlives_its_batch() -> None:
+def test_a_record_is_valid_after_its_batch_was_released() -> None:
     kept = list(batches(build_batch([NewRecord(b"a"), NewRecord(b"b")]))[0].records())
 
     assert [record.value for record in kept] == [b"a", b"b"]

@@ -30,7 +30,7 @@ def test_records_are_a_sequence() -> None:
     assert list(records_of()) == []
 
 
-def test_records_can_be_gone_through_twice_at_a_time() -> None:
+def test_records_can_be_iterated_in_nested_loops() -> None:
     records = records_of(NewRecord(b"a"), NewRecord(b"b"))
 
     assert [(one.value, two.value) for one in records for two in records] == [
@@ -41,7 +41,7 @@ def test_records_can_be_gone_through_twice_at_a_time() -> None:
     ]
 
 
-def test_the_first_limit_that_a_record_is_over_is_named() -> None:
+def test_the_first_limit_that_a_record_exceeds_is_reported() -> None:
     records = records_of(
         NewRecord(b"123", b"12"),
         NewRecord(b"123", b"123"),
@@ -57,7 +57,7 @@ def test_the_first_limit_that_a_record_is_over_is_named() -> None:
 
 
 @given(seed=some.integers(0, 2**32), max_results=some.integers(1, 5))
-def test_loops_stop_at_the_most_that_anybody_wants_to_know(seed: int, max_results: int) -> None:
+def test_searches_stop_after_max_results(seed: int, max_results: int) -> None:
     records = records_of(*sample_records(Random(seed)))
 
     assert records.missing_header(b"trace", max_results) == records.missing_header(b"trace")[:max_results]
@@ -66,7 +66,7 @@ def test_loops_stop_at_the_most_that_anybody_wants_to_know(seed: int, max_result
 
 
 @given(seed=some.integers(0, 2**32))
-def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
+def test_searches_agree_with_each_record_alone(seed: int) -> None:
     records = records_of(*sample_records(Random(seed)))
 
     for name in (b"trace", b"", b"x" * 70):
@@ -82,7 +82,7 @@ def test_loops_agree_with_records_asked_one_by_one(seed: int) -> None:
 
 @pytest.mark.parametrize("attributes", [0, 0x08], ids=["create time", "log append time"])
 @pytest.mark.parametrize("base", [-1, 0, 1_700_000_000_000, 2**63 - 1, -(2**63)])
-def test_all_timestamps_are_those_of_the_records(base: int, attributes: int) -> None:
+def test_timestamps_are_those_of_each_record(base: int, attributes: int) -> None:
     new = [NewRecord(b"", timestamp_delta=delta) for delta in (0, 1, -1, 10**6, 2**63 - 1, -(2**63))]
     (batch,) = batches(build_batch(new, attributes=attributes, base_timestamp=base, max_timestamp=5))
     records = batch.records()

@@ -56,7 +56,7 @@ def test_records_read_back_as_they_were_written(seed: int, codec: Codec) -> None
 
 
 @given(seed=SEEDS)
-def test_writing_everything_as_it_was_changes_no_byte_of_the_records(seed: int) -> None:
+def test_rewriting_all_fields_unchanged_changes_no_byte(seed: int) -> None:
     batch = only(sample_batch(Random(seed)))
     changes = {one.index: Change(one.key, one.value, one.headers) for one in batch.records()}
 
@@ -68,7 +68,7 @@ def test_writing_everything_as_it_was_changes_no_byte_of_the_records(seed: int) 
 
 
 @given(seed=SEEDS, data=some.data())
-def test_only_what_was_to_change_changes(seed: int, data: some.DataObject) -> None:
+def test_only_the_chosen_fields_of_the_chosen_records_change(seed: int, data: some.DataObject) -> None:
     batch = only(sample_batch(Random(seed)))
     before = [as_new(record) for record in batch.records()]
     new = Change(
@@ -93,7 +93,7 @@ def test_only_what_was_to_change_changes(seed: int, data: some.DataObject) -> No
         assert record.offset_delta == old.offset_delta
 
 
-def test_a_length_that_was_written_longer_than_needed_stays_so_in_other_records() -> None:
+def test_a_varint_longer_than_needed_is_kept_in_unchanged_records() -> None:
     odd = bytes.fromhex("908000" + "000000" + "01" + "808000" + "00")  # length and value's length in three bytes
     header = build_batch([NewRecord(b""), NewRecord(b"")])[:61]
     batch = only(header[:8] + (49 + 2 * len(odd)).to_bytes(4, "big") + header[12:] + odd + odd)
@@ -103,13 +103,13 @@ def test_a_length_that_was_written_longer_than_needed_stays_so_in_other_records(
     assert after.records().payload == odd + bytes.fromhex("12" + "000000" + "026b" + "808000" + "00")
 
 
-def test_no_change_gives_the_same_bytes() -> None:
+def test_a_rebuild_without_changes_returns_the_same_bytes() -> None:
     data = build_batch([NewRecord(b"v")], codec=Codec.GZIP)
 
     assert rebuilt(only(data), {}) == data
 
 
-def test_there_is_no_codec_beyond_zstd() -> None:
+def test_building_a_batch_with_an_unknown_codec_is_rejected() -> None:
     with pytest.raises(CodecError, match="codec 5"):
         build_batch([], codec=5)
 

@@ -111,7 +111,7 @@ def test_a_flexible_version_has_compact_lengths_and_sorted_tags() -> None:
     assert encode(FULL, 2) == bytes.fromhex(IN_VERSION_2)
 
 
-def test_every_wire_type_comes_back_as_it_went() -> None:
+def test_every_wire_type_is_decoded_as_it_was_encoded() -> None:
     for version in range(3):
         data = encode(FULL, version)
         value, end = decode(Everything, data, version)
@@ -121,7 +121,7 @@ def test_every_wire_type_comes_back_as_it_went() -> None:
     assert decode(Everything, encode(FULL, 2), 2)[0] == replace_fields(FULL, unknown_tags=sorted_tags)
 
 
-def test_null_is_kept_apart_from_empty() -> None:
+def test_null_and_empty_are_different() -> None:
     nothing = replace_fields(FULL, key=None, records=None, names=None, maybe=None, spare=None)
     empty = replace_fields(FULL, key=b"", records=b"", names=(), maybe=Point(), spare=Leader())
     for version in range(3):
@@ -137,7 +137,7 @@ def test_null_is_kept_apart_from_empty() -> None:
     assert decode(Everything, encode(nothing, 2), 2)[0].spare is None
 
 
-def test_a_field_that_a_version_does_not_have_takes_its_default() -> None:
+def test_a_field_that_is_not_in_a_version_has_its_default() -> None:
     found, _ = decode(Everything, encode(FULL, 0), 0)
     assert (found.leader, found.spare, found.late, found.fixed) == (Leader(), None, "", "")
     assert found.point.label == ""
@@ -150,7 +150,7 @@ def test_a_tagged_field_with_its_default_is_not_written() -> None:
     assert plain == encode(Everything(), 2)
 
 
-def test_a_field_may_be_tagged_in_some_versions_only() -> None:
+def test_a_field_can_be_tagged_in_some_versions_only() -> None:
     assert span(Everything, "late", 1)(encode(FULL, 1), 0)[1] > 0
     with pytest.raises(UnsupportedVersionError):
         span(Everything, "late", 2)
@@ -158,7 +158,7 @@ def test_a_field_may_be_tagged_in_some_versions_only() -> None:
     assert field_reader(Everything, "late", 2)(b"\x05late", 0) == ("late", 5)
 
 
-def test_records_are_a_view_and_the_rest_is_copied() -> None:
+def test_records_are_decoded_as_a_view_and_other_fields_are_copied() -> None:
     data = encode(FULL, 2)
     found, _ = decode(Everything, memoryview(data), 2)
     assert isinstance(found.records, memoryview)
@@ -166,14 +166,14 @@ def test_records_are_a_view_and_the_rest_is_copied() -> None:
     assert (type(found.key), type(found.topic_id), type(found.name)) == (bytes, bytes, str)
 
 
-def test_bytes_that_are_not_utf_8_leave_as_they_came() -> None:
+def test_strings_that_are_not_utf_8_are_encoded_to_the_same_bytes() -> None:
     for raw in (b"\xff\xfe", b"\xed\xa0\x80", b"a\x80b", b"\xc0\x80", b"\xf5"):
         data = bytes([len(raw) + 1]) + raw
         name, end = field_reader(Everything, "name", 2)(data, 0)
         assert (end, field_writer(Everything, "name", 2)(name)) == (len(data), data)
 
 
-def test_a_value_is_immutable_hashable_and_equal_only_to_its_own_kind() -> None:
+def test_a_message_is_immutable_hashable_and_equal_only_to_its_own_class() -> None:
     with pytest.raises(AttributeError):
         FULL.count = 1  # type: ignore[misc]
     with pytest.raises(AttributeError):
@@ -187,7 +187,7 @@ def test_a_value_is_immutable_hashable_and_equal_only_to_its_own_kind() -> None:
     assert repr(Point(x=1)) == "Point(x=1, label='', unknown_tags=())"
 
 
-def test_changed_gives_a_copy_and_refuses_unknown_names() -> None:
+def test_replacing_fields_returns_a_copy_and_rejects_unknown_names() -> None:
     assert replace_fields(Point(x=1, label="a"), x=2) == Point(x=2, label="a")
     with pytest.raises(ValueError, match="typo"):
         replace_fields(Point(), typo=2)
@@ -205,12 +205,12 @@ def test_changed_gives_a_copy_and_refuses_unknown_names() -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_value_that_does_not_fit_raises_codec_error(wrong: dict[str, Any]) -> None:
+def test_a_value_outside_the_range_of_its_type_raises_codec_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(CodecError, match=r"Everything v2|does not fit"):
         encode(replace_fields(FULL, **wrong), 2)
 
 
-def test_null_where_a_version_does_not_allow_it_is_refused_both_ways() -> None:
+def test_null_in_a_version_that_does_not_allow_it_is_rejected_by_encoder_and_decoder() -> None:
     with pytest.raises(CodecError):
         encode(replace_fields(FULL, name=None), 0)
     with pytest.raises(CodecError, match="name is null"):
@@ -230,14 +230,14 @@ def test_null_where_a_version_does_not_allow_it_is_refused_both_ways() -> None:
         ("names", 1, "808080808080"),
     ],
 )
-def test_a_length_that_cannot_be_is_refused(field: str, version: int, data: str) -> None:
+def test_an_invalid_length_is_rejected(field: str, version: int, data: str) -> None:
     with pytest.raises(CodecError) as refused:
         field_reader(Everything, field, version)(bytes.fromhex(data) + bytes(40), 0)
     assert not isinstance(refused.value, TruncatedError)
 
 
 @pytest.mark.parametrize("field", ["names", "ids", "flags", "ratios", "points", "key", "records", "name"])
-def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made(field: str) -> None:
+def test_an_array_count_larger_than_the_bytes_is_rejected_before_allocation(field: str) -> None:
     for version, huge in ((0, "7fffffff"), (1, "feffffff0f"), (1, "ffffffff7f")):
         if field == "name" and version == 0:
             huge = "7fff"
@@ -249,7 +249,7 @@ def test_a_count_beyond_the_bytes_is_refused_before_anything_is_made(field: str)
             find(encode(FULL, version)[:start] + bytes.fromhex(huge) + bytes(100), 0)
 
 
-def test_a_known_tag_with_bytes_left_over_is_refused() -> None:
+def test_a_known_tagged_field_with_trailing_bytes_is_rejected() -> None:
     body = encode(Everything(), 2)[:-1]
     assert decode(Everything, body + bytes.fromhex("01 01 03 0005 00"), 2)[0].leader == Leader(epoch=5)
     with pytest.raises(CodecError, match="1 bytes too many"):
@@ -258,7 +258,7 @@ def test_a_known_tag_with_bytes_left_over_is_refused() -> None:
         decode(Everything, body + bytes.fromhex("01 01 02 0005 00"), 2)
 
 
-def test_a_field_that_is_not_there_cannot_be_asked_for() -> None:
+def test_a_field_that_is_not_in_the_version_raises_unsupported_version() -> None:
     for ask in (skipper, span, field_reader, field_writer):
         with pytest.raises(UnsupportedVersionError):
             ask(Everything, *((0, "late") if ask is skipper else ("late", 0)))
@@ -268,13 +268,13 @@ def test_a_field_that_is_not_there_cannot_be_asked_for() -> None:
         field_reader(Everything, "typo", 2)
 
 
-def test_the_first_version_of_a_field_is_the_one_that_was_declared() -> None:
+def test_the_first_version_of_a_field_is_its_declared_one() -> None:
     assert (first_version(Point, "x"), first_version(Point, "label")) == (0, 1)
     with pytest.raises(ValueError, match="Point has no field typo"):
         first_version(Point, "typo")
 
 
-def test_the_first_flexible_version_is_the_one_that_was_declared() -> None:
+def test_the_first_flexible_version_is_the_declared_one() -> None:
     class Old(Message, versions="0-9", flexible="none"):
         """Never flexible."""
 
@@ -283,7 +283,7 @@ def test_the_first_flexible_version_is_the_one_that_was_declared() -> None:
         _ = Old.declaration_.first_flexible
 
 
-def test_a_struct_belongs_to_one_message() -> None:
+def test_a_struct_that_is_part_of_no_message_or_of_two_is_rejected() -> None:
     with pytest.raises(TypeError, match="part of another message"):
 
         class Thief(Message, versions="0-9", flexible="none"):

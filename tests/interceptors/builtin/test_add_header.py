@@ -18,18 +18,18 @@ from kafka_sidecar.interceptors.registry import INTERCEPTORS
 Made = Callable[..., Any]
 
 
-def test_headers_are_added_at_the_end_in_the_order_of_the_file(configured: Made, sent: Made) -> None:
+def test_headers_are_added_at_the_end_in_configured_order(configured: Made, sent: Made) -> None:
     adding = configured("add_header", headers={"z": "1", "a": "2"})
     assert sent(adding, {"headers": [("m", None)]}) == [[("m", None), ("z", b"1"), ("a", b"2")]]
 
 
-def test_a_header_that_is_there_is_left_as_it_is_whatever_its_value(configured: Made, sent: Made) -> None:
+def test_an_existing_header_is_kept_whatever_its_value(configured: Made, sent: Made) -> None:
     adding = configured("add_header", headers={"tenant": "acme"})
     records: list[Any] = [{"headers": [("tenant", None)]}, {"headers": [("tenant", b"x"), ("tenant", b"y")]}, {}]
     assert sent(adding, *records) == [[("tenant", None)], [("tenant", b"x"), ("tenant", b"y")], [("tenant", b"acme")]]
 
 
-def test_without_if_absent_there_is_one_more(configured: Made, sent: Made) -> None:
+def test_without_if_absent_a_second_header_is_added(configured: Made, sent: Made) -> None:
     adding = configured("add_header", headers={"tenant": "acme"}, if_absent=False)
     assert sent(adding, {"headers": [("tenant", b"x")]}) == [[("tenant", b"x"), ("tenant", b"acme")]]
 
@@ -40,7 +40,7 @@ def test_without_if_absent_there_is_one_more(configured: Made, sent: Made) -> No
     if_absent=st.booleans(),
 )
 @settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_batch_leaves_as_if_each_record_had_been_asked(
+def test_a_batch_gets_the_headers_that_each_record_alone_would_get(
     there: list[Any], added: dict[str, str], if_absent: bool, configured: Made, sent: Made
 ) -> None:
     one_by_one = Headers(there, journal=[])
@@ -59,14 +59,16 @@ def test_unchanged_records_are_returned_as_the_same_object(
     assert adding.on_send_batch(RecordBatch("orders", 0, records, context(principal=None))) is records
 
 
-def test_a_value_can_be_of_the_environment(configured: Made, sent: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_can_come_from_an_environment_variable(
+    configured: Made, sent: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POD_NAME", "orders-7")
     monkeypatch.delenv("ZONE", raising=False)
     headers = {"pod": {"env": "POD_NAME"}, "zone": {"env": "ZONE", "default": "nowhere"}}
     assert sent(configured("add_header", headers=headers), {}) == [[("pod", b"orders-7"), ("zone", b"nowhere")]]
 
 
-def test_a_value_can_be_what_a_file_says_without_the_white_space_around_it(
+def test_a_value_can_come_from_a_file_without_surrounding_white_space(
     configured: Made, sent: Made, tmp_path: Path
 ) -> None:
     path = tmp_path / "labels"
@@ -80,14 +82,14 @@ def test_a_value_can_be_any_bytes(configured: Made, sent: Made) -> None:
     assert sent(configured("add_header", headers={"raw": {"base64": "/wA="}}), {}) == [[("raw", b"\xff\x00")]]
 
 
-def test_a_value_can_be_the_client_s(configured: Made, sent: Made) -> None:
+def test_a_value_can_come_from_the_client(configured: Made, sent: Made) -> None:
     names = ("client_id", "client_software", "principal", "session")
     adding = configured("add_header", headers={name: {"from": name} for name in names})
     about = {"client_id": "app", "client_software": "librdkafka 2.10", "principal": "User:alice", "session": 7}
     assert sent(adding, {}, **about) == [[(name, str(about[name]).encode()) for name in names]]
 
 
-def test_what_is_not_known_of_a_client_is_not_added(configured: Made, sent: Made) -> None:
+def test_an_unknown_attribute_of_the_client_adds_no_header(configured: Made, sent: Made) -> None:
     adding = configured("add_header", headers={"who": {"from": "principal"}, "tenant": "acme"})
     assert sent(adding, {}) == [[("tenant", b"acme")]]
 
@@ -110,5 +112,5 @@ def test_an_invalid_setting_is_rejected_with_its_remedy(configured: Made, header
     assert str(error.value).startswith(remedy)
 
 
-def test_it_has_nothing_to_do_with_consumers() -> None:
+def test_add_header_is_only_a_producer_interceptor() -> None:
     assert [kind.__name__ for kind in INTERCEPTORS.find("add_header", None).__bases__] == [ProducerInterceptor.__name__]

@@ -20,7 +20,7 @@ CHAIN = [
 ]
 
 
-def test_each_sees_what_the_one_before_it_has_left(
+def test_each_interceptor_gets_the_result_of_the_one_before_it(
     a_batch: Callable[..., Records], context: Callable[..., Context], report: Any
 ) -> None:
     catalog, here = InterceptorCatalog(CHAIN, report), context(client_id="app")

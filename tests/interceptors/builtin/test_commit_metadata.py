@@ -37,43 +37,45 @@ def committed(report: Any) -> Committed:
     return lambda metadata="", settings=None, **about: committed_through(settings or {}, metadata, report, **about)
 
 
-def test_it_says_who_where_and_when(committed: Committed) -> None:
+def test_the_default_format_has_client_id_host_and_time(committed: Committed) -> None:
     assert committed() == f"client_id=app host={platform.node()} time=2023-11-14T22:13:20.123Z"
 
 
-def test_it_appends_and_does_not_replace(committed: Committed) -> None:
+def test_metadata_of_the_client_is_kept_and_appended_to(committed: Committed) -> None:
     assert committed("mine", {"format": "by={client_id}"}) == "mine by=app"
     assert committed("mine", {"format": "by={client_id}", "separator": "; "}) == "mine; by=app"
 
 
-def test_everything_that_a_format_can_ask_for(committed: Committed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_can_use_session_principal_member_id_and_environment(
+    committed: Committed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POD_NAME", "pod-3")
     text = "{{}} {session} {principal} {member_id} {env:POD_NAME}!"
     assert committed("", {"format": text}, principal="User:alice", member_id="m") == "{} 7 User:alice m pod-3!"
 
 
-def test_what_is_not_known_is_empty(committed: Committed) -> None:
+def test_an_unknown_field_of_the_format_is_empty(committed: Committed) -> None:
     assert committed("", {"format": "a={client_id},{principal},{member_id}"}, client_id=None) == "a=,,"
 
 
-def test_a_client_id_that_is_no_text_can_be_written_all_the_same(committed: Committed) -> None:
+def test_a_client_id_that_is_not_utf_8_is_written_with_replacement_characters(committed: Committed) -> None:
     assert committed("", {"format": "by={client_id}"}, client_id="a\udcff") == "by=a\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("theirs", ["", "mine", "client_id=7 of mine", " client_id= host= ", "time=", "client_id=7 x"])
-def test_what_was_appended_before_is_replaced(theirs: str, committed: Committed) -> None:
+def test_metadata_appended_earlier_is_replaced(theirs: str, committed: Committed) -> None:
     once = committed(theirs, client_id="a first app")
     assert once.startswith(theirs)
     assert committed(once) == committed(theirs)
 
 
-def test_what_is_appended_holds_the_separator_only_where_the_format_does(committed: Committed) -> None:
+def test_separators_inside_appended_values_are_replaced(committed: Committed) -> None:
     assert committed("mine", {"format": "by={client_id} in={session}"}, client_id="my app") == "mine by=my_app in=7"
 
 
 @pytest.mark.parametrize("text", ["a={client_id};b={session}", "a={client_id};a={session}", "a=", "a;a"])
 @given(st.text(alphabet="ab=; \U0001f600", max_size=12), st.text(alphabet="ab=; ", max_size=4))
-def test_metadata_that_comes_back_again_and_again_does_not_grow(text: str, theirs: str, client_id: str) -> None:
+def test_metadata_that_is_committed_repeatedly_does_not_grow(text: str, theirs: str, client_id: str) -> None:
     interceptor = CommitMetadata()
     interceptor.configure({"format": text, "separator": ";"})
     context = Context(clock=lambda: NOW, client_id=client_id)
@@ -88,7 +90,7 @@ def test_metadata_that_comes_back_again_and_again_does_not_grow(text: str, their
 
 @pytest.mark.parametrize("limit", [20, MAX_COMMIT_METADATA, 10_000])  # as `interception.max_commit_metadata`
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
-def test_what_would_not_fit_leaves_the_client_s_metadata_alone(
+def test_metadata_is_not_appended_if_the_result_exceeds_the_limit(
     character: str, limit: int, committed: Committed
 ) -> None:
     room = limit - len(" by=app")
@@ -98,7 +100,7 @@ def test_what_would_not_fit_leaves_the_client_s_metadata_alone(
     assert committed(fits + "yy", {"format": "by={client_id}"}, limit=limit) == fits + "yy"
 
 
-def test_commits_in_transactions_say_it_too(committed: Committed) -> None:
+def test_metadata_is_appended_to_commits_in_transactions(committed: Committed) -> None:
     assert committed("", {"format": "by={client_id}"}, transactional_id="t") == "by=app"
 
 
@@ -116,11 +118,11 @@ def test_commits_in_transactions_say_it_too(committed: Committed) -> None:
         ("by={client_id", "expected '}'"),
     ],
 )
-def test_a_format_that_means_nothing_is_refused(text: str, message: str, committed: Committed) -> None:
+def test_an_invalid_format_is_rejected(text: str, message: str, committed: Committed) -> None:
     with pytest.raises(ValueError, match=f"interceptor who: format: {message}"):
         committed("", {"format": text})
 
 
-def test_there_must_be_a_separator(committed: Committed) -> None:
+def test_an_empty_separator_is_rejected(committed: Committed) -> None:
     with pytest.raises(ValueError, match="interceptor who: separator: "):
         committed("", {"separator": ""})

@@ -24,9 +24,7 @@ def acknowledged(context: Context, topic: str = "orders", count: int = 1) -> Ack
     return AcknowledgedBatch(topic, 0, count, context, 0, 0)
 
 
-def test_records_are_counted_when_they_are_written_and_those_that_are_not_apart(
-    configured: Made, context: Callable[..., Context]
-) -> None:
+def test_written_and_failed_records_are_counted_separately(configured: Made, context: Callable[..., Context]) -> None:
     counting = configured("counting", bytes=False, keys=False)
     app, other = context(client_id="app"), context(client_id=None)
     counting.on_acknowledgement_batch(acknowledged(app, count=3), None)
@@ -40,7 +38,7 @@ def test_records_are_counted_when_they_are_written_and_those_that_are_not_apart(
 
 
 @pytest.mark.parametrize("codec", [0, 3])
-def test_bytes_are_those_before_compression(
+def test_bytes_are_counted_before_compression(
     codec: int, configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     counting = configured("counting")
@@ -50,7 +48,7 @@ def test_bytes_are_those_before_compression(
     assert shown(counting)["sent_record_bytes"] == {("orders", "app"): 2 + 1 + 1 + 1 + 2 + 2 + 1000 + 1 + 7}
 
 
-def test_different_keys_are_estimated_and_null_is_none(
+def test_distinct_keys_are_estimated_without_null_keys(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     counting = configured("counting")
@@ -71,7 +69,9 @@ def test_changing_client_ids_do_not_fill_the_memory(configured: Made, context: C
     assert shown(counting)["written_records"] == written
 
 
-def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., Records], context: Made) -> None:
+def test_counts_from_several_threads_are_complete(
+    configured: Made, a_batch: Callable[..., Records], context: Made
+) -> None:
     counting, here = configured("counting"), context(client_id="app")
     batch = RecordBatch("orders", 0, a_batch({"value": b"x" * 91}), here)
 
@@ -96,7 +96,7 @@ def test_several_threads_lose_nothing(configured: Made, a_batch: Callable[..., R
         ({"bytes": False, "keys": False}, False, {"written_records", "unwritten_records"}),
     ],
 )
-def test_nothing_is_decompressed_for_what_is_not_counted(
+def test_records_are_decompressed_only_if_bytes_or_keys_are_counted(
     settings: dict[str, Any], needs_records: bool, names: set[str], report: Any
 ) -> None:
     catalog = InterceptorCatalog([InterceptorSettings("counting", "it", settings=settings)], report)

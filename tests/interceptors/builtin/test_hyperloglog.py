@@ -20,7 +20,7 @@ def test_an_estimate_is_near_the_number_of_different_keys(count: int) -> None:
     assert abs(sketch.estimate() - count) <= max(SIGMAS * STANDARD_ERROR * count, 2)
 
 
-def test_keys_that_come_again_do_not_count() -> None:
+def test_repeated_keys_are_not_counted_again() -> None:
     sketch, keys = Sketch(), [b"%d" % number for number in range(5000)]
     sketch.add(keys)
     once = sketch.estimate()
@@ -30,7 +30,7 @@ def test_keys_that_come_again_do_not_count() -> None:
     assert sketch.estimate() == once
 
 
-def test_it_does_not_matter_in_how_many_batches_they_come() -> None:
+def test_the_estimate_does_not_depend_on_the_number_of_batches() -> None:
     at_once, one_by_one = Sketch(), Sketch()
     at_once.add(b"%d" % number for number in range(40_000))
     for number in range(40_000):
@@ -38,17 +38,17 @@ def test_it_does_not_matter_in_how_many_batches_they_come() -> None:
     assert at_once.estimate() == one_by_one.estimate()
 
 
-def test_without_keys_there_are_none() -> None:
+def test_without_keys_the_estimate_is_zero() -> None:
     assert Sketch().estimate() == 0
 
 
-def test_the_empty_key_is_one() -> None:
+def test_the_empty_key_is_counted() -> None:
     sketch = Sketch()
     sketch.add([b""])
     assert round(sketch.estimate()) == 1
 
 
-def test_the_error_is_as_small_as_it_is_said_to_be() -> None:
+def test_the_error_is_within_the_documented_bound() -> None:
     errors = []
     for start in range(0, 60_000, 2_000):
         sketch = Sketch()

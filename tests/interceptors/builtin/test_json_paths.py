@@ -76,25 +76,25 @@ def found(path: str | list[str], text: str | bytes) -> list[str]:
         ("$.l[7]", []),
     ],
 )
-def test_a_path_names_places(path: str, values: list[str]) -> None:
+def test_a_path_selects_spans_of_the_text(path: str, values: list[str]) -> None:
     text = """ {"a":1 , "b" : {"c": "x, ]}"}, "l": [{"a": -2.50E+3}, [ 3 , 4 ], null], "it's": true, "0": []}\n"""
     assert found(path, text) == values
 
 
-def test_of_two_places_within_one_another_the_outer_alone_is_named() -> None:
+def test_of_nested_matches_only_the_outer_one_is_selected() -> None:
     assert found(["$..a", "$.b"], '{"b": {"a": 1}, "a": {"a": 2}}') == ['{"a": 1}', '{"a": 2}']
 
 
-def test_every_one_of_several_members_with_the_same_name_is_named() -> None:
+def test_all_members_with_a_duplicate_name_are_selected() -> None:
     assert found("$.a.b", '{"a": {"b": 1, "b": 2}, "a": 3, "a": {"b": 4}}') == ["1", "2", "4"]
 
 
-def test_a_name_is_known_however_it_is_escaped() -> None:
+def test_an_escaped_member_name_is_matched() -> None:
     assert found("$['ü\"']", r'{"\u00fc\"": 1, "ü\"": 2, "\u00FC\u0022": 3, "u": 4}') == ["1", "2", "3"]
 
 
 @given(json_values, some_steps, st.sampled_from([None, 1]), st.booleans())
-def test_what_is_named_is_what_the_rfc_selects(
+def test_the_selection_agrees_with_rfc_9535(
     value: Any, steps: list[tuple[str | int | None, bool]], indent: int | None, ascii_only: bool
 ) -> None:
     if not isinstance(value, dict | list):
@@ -122,20 +122,20 @@ def test_bytes_that_are_not_a_json_object_or_array_are_rejected(data: bytes) -> 
 
 
 @pytest.mark.parametrize("text", ['"a"', "1", "null", "", " ", '{"a": 1} x', '{"a": NaN}', "{'a': 1}", "[" * 600])
-def test_what_readers_of_json_do_not_agree_about_is_not_readable(text: str) -> None:
+def test_invalid_json_or_a_scalar_raises_not_readable(text: str) -> None:
     with pytest.raises(NotReadableError):
         found("$.a", text)
 
 
 @pytest.mark.parametrize("levels", range(8))
-def test_what_is_passed_over_or_named_as_a_whole_may_be_of_any_depth(levels: int) -> None:
+def test_skipped_or_selected_values_can_be_nested(levels: int) -> None:
     inside = '[{"x": "]}\\\\\\""}, ' * levels + '"a"' + ', [], {"a": 0}]' * levels
     assert found("$.a", f'{{"b": {inside}, "a": 1}}') == ["1"]
     assert found("$.b", f'{{"b": {inside}, "a": 1}}') == [inside]
     assert found("$[1][*]", f"[{inside}, [{inside}, 2], {inside}]") == [inside, "2"]
 
 
-def test_the_deepest_text_is_read() -> None:
+def test_json_of_the_maximum_depth_is_read() -> None:
     assert found("$..a", "[" * 511 + '{"a": 1}' + "]" * 511) == ["1"]
 
 
@@ -143,12 +143,12 @@ NO_PATHS = ["", "a", "$", "$.", "$.a.", "$.a-b", "$[-1]", "$[01]", "$[1:2]", "$[
 
 
 @pytest.mark.parametrize("path", [*NO_PATHS, "$['a", "$['a\\u0061']"])
-def test_what_is_no_path_of_a_known_kind_is_refused_with_those_that_are(path: str) -> None:
+def test_an_unsupported_path_is_rejected_with_the_supported_kinds(path: str) -> None:
     with pytest.raises(ValueError, match=r"write \$, then \.name, \['name'\], \[0\], \[\*\] or \.\.name"):
         JsonPaths([path])
 
 
-def test_paths_that_would_need_too_much_memory_are_refused() -> None:
+def test_paths_that_would_need_too_much_memory_are_rejected() -> None:
     with pytest.raises(ValueError, match="too many wildcards"):
         JsonPaths(["$..a" + "[*]" * 12])
     assert found(["$..a" + "[*]" * 5], '{"a": [[[[[7]]]]]}') == ["7"]

@@ -27,9 +27,7 @@ def expected(*milliseconds: int) -> Histogram:
     return histogram
 
 
-def test_the_time_until_records_are_acknowledged_is_counted_for_each(
-    configured: Made, context: Callable[..., Context]
-) -> None:
+def test_produce_latency_is_counted_for_each_record(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency", end_to_end=False)
     for topic, count, took_us in ("orders", 3, 20_000), ("orders", 1, 500_000), ("customers", 2, 0):
         done = AcknowledgedBatch(topic, 0, count, context(), NOW, base_offset=7, took_us=took_us)
@@ -38,14 +36,14 @@ def test_the_time_until_records_are_acknowledged_is_counted_for_each(
     assert histograms(latency) == {"produce_latency_seconds": found}
 
 
-def test_neither_a_failure_nor_acks_0_has_a_latency(configured: Made, context: Callable[..., Context]) -> None:
+def test_failed_records_and_acks_0_have_no_produce_latency(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency")
     latency.on_acknowledgement_batch(AcknowledgedBatch("orders", 0, 3, context(), NOW), SendError("no", 6))
     latency.on_acknowledgement_batch(AcknowledgedBatch("orders", 0, 3, context(), NOW), None)
     assert histograms(latency)["produce_latency_seconds"] == {}
 
 
-def test_the_time_from_making_records_to_the_consumer_is_counted_for_each_that_has_one(
+def test_end_to_end_latency_is_counted_for_each_record_with_a_timestamp(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     latency = configured("latency", produce=False)
@@ -54,7 +52,7 @@ def test_the_time_from_making_records_to_the_consumer_is_counted_for_each_that_h
     assert histograms(latency) == {"end_to_end_latency_seconds": {"orders": expected(7, 7, 0)}}
 
 
-def test_it_can_be_counted_from_what_create_timestamp_noted(
+def test_end_to_end_latency_can_start_at_the_header_of_create_timestamp(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     noting, latency = configured("create_timestamp"), configured("latency", **{"from": "_t"}, produce=False)
@@ -74,7 +72,7 @@ def test_topics_beyond_the_limit_share_a_histogram(configured: Made, context: Ca
     assert histograms(latency)["produce_latency_seconds"] == found
 
 
-def test_what_is_shown_is_a_copy(configured: Made, context: Callable[..., Context]) -> None:
+def test_metrics_are_a_copy_of_the_histograms(configured: Made, context: Callable[..., Context]) -> None:
     latency = configured("latency")
     acknowledged = AcknowledgedBatch("orders", 0, 1, context(), NOW, 0, took_us=1000)
     latency.on_acknowledgement_batch(acknowledged, None)
@@ -87,7 +85,7 @@ def test_what_is_shown_is_a_copy(configured: Made, context: Callable[..., Contex
     ("settings", "acknowledge", "producers_inside", "consumers"),
     [({}, True, False, True), ({"produce": False}, False, False, True), ({"end_to_end": False}, True, False, False)],
 )
-def test_nothing_is_decompressed_that_is_not_measured(
+def test_records_are_decompressed_only_for_end_to_end_latency(
     settings: dict[str, Any], acknowledge: bool, producers_inside: bool, consumers: bool, report: Any
 ) -> None:
     catalog = InterceptorCatalog([InterceptorSettings("latency", "it", settings=settings)], report)

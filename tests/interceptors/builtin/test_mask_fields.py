@@ -45,7 +45,7 @@ def test_a_field_is_masked_and_every_other_byte_stays(consumed: Consumed) -> Non
     assert consumed(CARD, value) == [value.replace('"4000"', '"***"').encode()]
 
 
-def test_records_in_which_nothing_is_masked_are_the_brokers_own(consumed: Consumed) -> None:
+def test_records_without_masked_fields_are_unchanged(consumed: Consumed) -> None:
     consumed(CARD, '{"card": {}}', None, "[]", '{"card": {"number": "***"}}', '{"card": {"number": null}}')
     assert consumed.left is consumed.records  # type: ignore[attr-defined]
 
@@ -54,14 +54,14 @@ def test_a_whole_object_can_be_masked(consumed: Consumed) -> None:
     assert consumed({"fields": ["$.card"]}, '{"card": {"number": [1, {}]}, "a": 1}') == [b'{"card": "***", "a": 1}']
 
 
-def test_a_key_that_is_there_twice_or_escaped_shows_nothing(consumed: Consumed) -> None:
+def test_duplicate_and_escaped_keys_are_masked_too(consumed: Consumed) -> None:
     value = '{"card": {"number": "A", "number": "B"}, "c\\u0061rd": {"numbe\\u0072": "C"}, "card": 1}'
     (masked,) = consumed(CARD, value)
     assert masked is not None
     assert masked.count(b"***") == 3
 
 
-def test_a_null_stays_null_as_with_kafka_connects_mask(consumed: Consumed) -> None:
+def test_a_null_field_stays_null_as_in_kafka_connects_mask_field(consumed: Consumed) -> None:
     assert consumed({"fields": ["$.a", "$.b"]}, '{"a": null, "b": 1}') == [b'{"a": null, "b": "***"}']
 
 
@@ -84,30 +84,30 @@ def test_a_null_stays_null_as_with_kafka_connects_mask(consumed: Consumed) -> No
         ({"keep_last": 1}, "null", "null"),
     ],
 )
-def test_what_stands_in_place_of_a_field(mask: Any, field: str, expected: str, consumed: Consumed) -> None:
+def test_the_replacement_of_a_field_is_configurable(mask: Any, field: str, expected: str, consumed: Consumed) -> None:
     assert consumed({"fields": ["$.a"], "with": mask}, f'{{"a": {field}}}') == [f'{{"a": {expected}}}'.encode()]
 
 
 UNREADABLE = [SECRET.encode(), f'"{SECRET}"'.encode(), b"", b"\xff", b'{"card": {"number": "4000"', b"\0\0\0\0\1{}"]
 
 
-def test_a_value_that_cannot_be_read_is_hidden(consumed: Consumed) -> None:
+def test_an_unreadable_value_is_hidden_by_default(consumed: Consumed) -> None:
     assert consumed(CARD, *UNREADABLE) == [b'"***"'] * len(UNREADABLE)
     assert consumed({**CARD, "with": None}, b"") == [b"null"]
     assert consumed({**CARD, "with": {"keep_last": 4}}, SECRET) == [b'"***"']
 
 
-def test_a_value_that_cannot_be_read_is_kept_or_dropped_if_that_is_wanted(consumed: Consumed) -> None:
+def test_an_unreadable_value_is_kept_or_dropped_if_configured(consumed: Consumed) -> None:
     assert consumed({**CARD, "unreadable": "keep"}, *UNREADABLE) == UNREADABLE
     assert consumed({**CARD, "unreadable": "drop"}, *UNREADABLE, "{}") == [b"{}"]
 
 
-def test_a_tombstone_stays_one(consumed: Consumed) -> None:
+def test_a_tombstone_is_not_changed(consumed: Consumed) -> None:
     assert consumed({**CARD, "unreadable": "drop"}, None) == [None]
 
 
 @pytest.mark.parametrize(("unreadable", "expected"), [("hide", [b'"***"']), ("keep", [b'"***"']), ("drop", [])])
-def test_a_defect_hides_and_never_shows(
+def test_after_an_internal_error_the_value_is_hidden_or_dropped(
     unreadable: str, expected: list[bytes], consumed: Consumed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: JsonPaths, text: bytes) -> None:
@@ -125,7 +125,7 @@ def test_mask_fields_is_never_disabled_for_being_slow(consumed: Consumed) -> Non
     assert not guard.is_disabled
 
 
-def test_it_counts_what_it_masks_and_why(consumed: Consumed) -> None:
+def test_masked_fields_and_unreadable_values_are_counted(consumed: Consumed) -> None:
     consumed(CARD, '{"card": {"number": 1}}', '{"card": {"number": 2}}', "{}", "none", None)
     (figures,) = consumed.catalog.guards[0].interceptor.metrics()  # type: ignore[attr-defined]
     assert dict(figures.counters) == {("fields",): 2, ("unreadable",): 1}
@@ -145,7 +145,7 @@ def without(value: Any) -> Any:
 
 
 @given(st.dictionaries(st.sampled_from(["pin", "a"]), anything, max_size=2), st.booleans())
-def test_what_is_left_is_what_a_reader_would_write_with_the_fields_replaced(value: Any, spaced: bool) -> None:
+def test_the_result_is_the_same_json_with_the_fields_replaced(value: Any, spaced: bool) -> None:
     from kafka_sidecar.interceptors.builtin.mask_fields import MaskFields
     from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
 
@@ -168,6 +168,6 @@ def test_what_is_left_is_what_a_reader_would_write_with_the_fields_replaced(valu
         ({**CARD, "wiht": "x"}, "wiht is not a setting; the settings are fields, with, unreadable"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str, consumed: Consumed) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, consumed: Consumed) -> None:
     with pytest.raises(ValueError, match=message):
         consumed(settings)

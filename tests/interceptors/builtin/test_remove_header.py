@@ -20,7 +20,7 @@ def test_all_headers_of_the_keys_are_removed_and_the_others_keep_their_order(con
     assert sent(removing, THERE, {"headers": [("secrets", b"")]}) == [[("a", b"1"), ("b", None)], [("secrets", b"")]]
 
 
-def test_consumers_do_not_see_them_either(
+def test_headers_are_removed_for_consumers(
     configured: Made, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     removing = configured("remove_header", keys=["secret"])
@@ -41,9 +41,7 @@ def test_records_without_the_headers_are_returned_as_the_same_object(
     ("hooks", "producers", "consumers"),
     [(["on_send"], True, False), (["on_consume"], False, True), (["on_send", "on_consume"], True, True)],
 )
-def test_only_the_hooks_of_the_settings_look_inside(
-    hooks: list[str], producers: bool, consumers: bool, report: Any
-) -> None:
+def test_only_configured_hooks_decode_records(hooks: list[str], producers: bool, consumers: bool, report: Any) -> None:
     settings = InterceptorSettings("remove_header", "it", settings={"keys": ["secret"], "hooks": hooks})
     catalog = InterceptorCatalog([settings], report)
     assert (catalog.producers("orders") is not None, catalog.consumers("orders") is not None) == (producers, consumers)

@@ -59,17 +59,19 @@ def test_an_identical_commit_is_suppressed(group: Group) -> None:
 
 
 @pytest.mark.parametrize("other", [SIX, OffsetAndMetadata(5, "x"), OffsetAndMetadata(5, "", 7), OffsetAndMetadata(4)])
-def test_another_offset_metadata_or_leader_epoch_goes_through(other: OffsetAndMetadata, group: Group) -> None:
+def test_a_commit_with_another_offset_metadata_or_leader_epoch_is_forwarded(
+    other: OffsetAndMetadata, group: Group
+) -> None:
     group.commits({P0: FIVE})
     assert group.commits({P0: other}) == {P0: other}
 
 
-def test_what_failed_is_not_remembered(group: Group) -> None:
+def test_a_failed_commit_is_not_remembered(group: Group) -> None:
     group.asks({P0: FIVE})
     assert group.commits({P0: FIVE}) == {P0: FIVE}
 
 
-def test_a_commit_that_is_under_way_makes_the_one_before_it_forgotten(group: Group) -> None:
+def test_a_pending_commit_replaces_the_remembered_one(group: Group) -> None:
     group.commits({P0: FIVE})
     back = group.asks({P0: OffsetAndMetadata(3)})
     again = group.asks({P0: FIVE})
@@ -79,14 +81,14 @@ def test_a_commit_that_is_under_way_makes_the_one_before_it_forgotten(group: Gro
     assert group.stored == {P0: FIVE}
 
 
-def test_the_answer_to_an_older_commit_does_not_vouch_for_a_newer_one(group: Group) -> None:
+def test_the_response_to_an_older_commit_does_not_confirm_a_newer_one(group: Group) -> None:
     first, second = group.asks({P0: FIVE}), group.asks({P0: OffsetAndMetadata(5, "x")})
     group.succeeds(first)
     assert second == {P0: OffsetAndMetadata(5, "x")}  # and fails
     assert group.commits({P0: OffsetAndMetadata(5, "x")}) == {P0: OffsetAndMetadata(5, "x")}
 
 
-def test_after_some_time_a_commit_goes_through_though_nothing_changed(group: Group) -> None:
+def test_an_identical_commit_is_forwarded_after_a_time(group: Group) -> None:
     group.commits({P0: FIVE})
     group.now += 59_999
     assert group.commits({P0: FIVE}) == {}
@@ -96,7 +98,7 @@ def test_after_some_time_a_commit_goes_through_though_nothing_changed(group: Gro
     assert group.commits({P0: FIVE}) == {}
 
 
-def test_a_clock_that_goes_back_lets_commits_through(group: Group) -> None:
+def test_commits_are_forwarded_if_the_clock_goes_back(group: Group) -> None:
     group.commits({P0: FIVE})
     group.now -= 1
     assert group.commits({P0: FIVE}) == {P0: FIVE}
@@ -114,14 +116,14 @@ def test_the_first_commit_after_one_of_another_client_is_forwarded(group: Group)
     assert group.commits({P0: FIVE}) == {P0: FIVE}
 
 
-def test_commits_in_transactions_go_through_and_make_the_last_one_forgotten(group: Group) -> None:
+def test_commits_in_transactions_are_forwarded_and_clear_the_remembered_commit(group: Group) -> None:
     group.commits({P0: FIVE})
     assert group.commits({P0: FIVE}, transactional_id="t") == {P0: FIVE}
     assert group.commits({P0: FIVE}, transactional_id="t") == {P0: FIVE}
     assert group.commits({P0: FIVE}) == {P0: FIVE}
 
 
-def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(report: Any) -> None:
+def test_above_the_limit_the_least_recently_used_partition_is_forgotten(report: Any) -> None:
     group = Group(chain(report, "skip_identical_commits", remember=2))
     group.commits({P0: FIVE})
     group.commits({P1: FIVE})
@@ -134,7 +136,7 @@ def test_of_more_partitions_than_it_may_the_one_used_longest_ago_is_forgotten(re
 @pytest.mark.parametrize(
     "order", [("skip_identical_commits", "commit_metadata"), ("commit_metadata", "skip_identical_commits")]
 )
-def test_what_is_said_about_a_commit_makes_it_no_other_if_it_is_said_afterwards(
+def test_metadata_appended_by_a_later_interceptor_does_not_make_a_commit_different(
     order: tuple[str, str], report: Any
 ) -> None:
     group = Group(chain(report, *order))
@@ -143,7 +145,7 @@ def test_what_is_said_about_a_commit_makes_it_no_other_if_it_is_said_afterwards(
     assert bool(group.commits({P0: FIVE})) == (order[0] == "commit_metadata")
 
 
-def test_it_looks_at_no_records_and_counts_what_it_leaves_out(group: Group) -> None:
+def test_no_records_are_decoded_and_suppressed_commits_are_counted(group: Group) -> None:
     group.commits({P0: FIVE, P1: FIVE})
     group.commits({P0: FIVE, P1: FIVE})
     (guard,) = group.catalog.guards
@@ -156,6 +158,6 @@ def test_it_looks_at_no_records_and_counts_what_it_leaves_out(group: Group) -> N
     ("settings", "message"),
     [({"remember": 0}, "remember: "), ({"at_least_every": 60}, "at_least_every: write a duration with its unit")],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str, report: Any) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, report: Any) -> None:
     with pytest.raises(ValueError, match=f"interceptor skip_identical_commits: {message}"):
         chain(report, "skip_identical_commits", **settings)

@@ -101,7 +101,7 @@ def produced(tracing: Any, records: Records, context: Context, error: Exception 
     return [own for record in made if (own := parse_traceparent(record.header("traceparent").value))]
 
 
-def test_a_record_s_span_has_the_ids_that_stand_in_it(
+def test_the_span_of_a_record_has_the_ids_of_its_header(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records]
 ) -> None:
     times = iter([NOW, NOW + 12])
@@ -119,7 +119,7 @@ def test_a_record_s_span_has_the_ids_that_stand_in_it(
     }
 
 
-def test_a_span_says_what_was_sent_where(
+def test_a_span_has_topic_partition_and_client(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     produced(tracing, a_batch({}, {}), context(client_id="app"))
@@ -142,7 +142,7 @@ def test_a_span_says_what_was_sent_where(
     assert values(collector.requests[0].resource_spans[0].resource.attributes)["service.name"] == "orders-app"
 
 
-def test_a_record_that_was_not_written_has_a_span_that_says_so(
+def test_the_span_of_a_failed_record_has_the_error(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     produced(tracing, a_batch({}), context(), SendError("not the leader", 6))
@@ -152,7 +152,7 @@ def test_a_record_that_was_not_written_has_a_span_that_says_so(
     assert "messaging.kafka.offset" not in values(span.attributes)
 
 
-def test_only_what_is_sampled_is_exported(
+def test_only_sampled_spans_are_exported(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     quiet = {"headers": [("traceparent", bytes(TraceParent(TRACE, SPAN, 0)))]}
@@ -160,7 +160,7 @@ def test_only_what_is_sampled_is_exported(
     assert [span.span_id.hex() for span in exported(tracing, collector)] == [loud.span_id.decode()]
 
 
-def test_requests_that_overlap_keep_their_spans_apart(
+def test_spans_of_concurrent_requests_are_not_mixed(
     tracing: Any, collector: Collector, a_batch: Callable[..., Records], context: Callable[..., Context]
 ) -> None:
     contexts = [context(client_id="app")] * 2
@@ -173,7 +173,7 @@ def test_requests_that_overlap_keep_their_spans_apart(
     assert [values(span.attributes)["messaging.kafka.offset"] for span in found] == [1, 0]
 
 
-def test_what_is_never_acknowledged_does_not_fill_the_memory(
+def test_spans_that_are_never_acknowledged_do_not_fill_the_memory(
     tracing: Any,
     a_batch: Callable[..., Records],
     context: Callable[..., Context],
@@ -212,7 +212,7 @@ def test_text_that_cannot_be_written_is_exported_escaped(
     assert span.status.message == "\\udcfe"
 
 
-def test_a_program_at_its_end_waits_for_the_last_spans(
+def test_the_last_spans_are_exported_at_exit(
     tracing: Any,
     collector: Collector,
     a_batch: Callable[..., Records],
@@ -237,7 +237,7 @@ def test_hooks_and_close_do_not_wait_for_the_collector(
     assert len(exported(tracing, collector)) == 1
 
 
-def test_a_collector_that_is_not_there_is_no_failure(
+def test_an_unreachable_collector_is_not_a_failure(
     configured: Made,
     a_batch: Callable[..., Records],
     context: Callable[..., Context],

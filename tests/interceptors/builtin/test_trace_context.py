@@ -31,26 +31,26 @@ def of(headers: list[tuple[str, bytes | None]]) -> TraceParent:
     return own
 
 
-def test_a_trace_goes_on_with_a_new_span(configured: Made, sent: Made) -> None:
+def test_a_trace_is_continued_with_a_new_span(configured: Made, sent: Made) -> None:
     (headers,) = sent(configured("trace_context"), {"headers": [("traceparent", VALID), STATE, ("a", None)]})
     assert headers[:-1] == [STATE, ("a", None)]
     assert (of(headers).trace_id, of(headers).flags) == (TRACE, 1)
     assert of(headers).span_id != SPAN
 
 
-def test_a_trace_that_is_not_sampled_stays_so(configured: Made, sent: Made) -> None:
+def test_a_trace_that_is_not_sampled_stays_unsampled(configured: Made, sent: Made) -> None:
     quiet = bytes(TraceParent(TRACE, SPAN, 0))
     (headers,) = sent(configured("trace_context", sample=1.0), {"headers": [("traceparent", quiet)]})
     assert (of(headers).trace_id, of(headers).flags) == (TRACE, 0)
 
 
-def test_of_several_headers_the_last_one_counts_and_one_is_left(configured: Made, sent: Made) -> None:
+def test_the_last_of_several_traceparents_is_used_and_only_one_is_sent(configured: Made, sent: Made) -> None:
     others = [("traceparent", b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-00"), ("traceparent", VALID)]
     (headers,) = sent(configured("trace_context"), {"headers": others})
     assert of(headers).trace_id == TRACE
 
 
-def test_a_trace_starts_where_there_is_none(configured: Made, sent: Made) -> None:
+def test_a_trace_is_started_if_there_is_none(configured: Made, sent: Made) -> None:
     found = sent(configured("trace_context"), *({"headers": [("a", b"")]} for _ in range(50)))
     assert all(headers[:-1] == [("a", b"")] for headers in found)
     assert len({of(headers).trace_id for headers in found}) == 50
@@ -58,7 +58,7 @@ def test_a_trace_starts_where_there_is_none(configured: Made, sent: Made) -> Non
     assert {of(headers).flags for headers in found} == {1}
 
 
-def test_a_trace_that_starts_has_no_state_of_another(configured: Made, sent: Made) -> None:
+def test_a_new_trace_has_no_tracestate_of_another(configured: Made, sent: Made) -> None:
     invalid, without = {"headers": [STATE, ("traceparent", b"00-xyz")]}, {"headers": [STATE]}
     going_on = {"headers": [STATE, ("traceparent", VALID)]}
     found = sent(configured("trace_context"), invalid, without, going_on, {})
@@ -66,14 +66,14 @@ def test_a_trace_that_starts_has_no_state_of_another(configured: Made, sent: Mad
     assert [of(headers).trace_id == TRACE for headers in found] == [False, False, True, False]
 
 
-def test_of_those_that_start_the_share_is_sampled_that_is_set(configured: Made, sent: Made) -> None:
+def test_the_configured_share_of_new_traces_is_sampled(configured: Made, sent: Made) -> None:
     found = sent(configured("trace_context", sample=0.25), *({} for _ in range(4000)))
     flags = Counter(of(headers).flags for headers in found)
     assert abs(flags[1] - 1000) < 6 * (4000 * 0.25 * 0.75) ** 0.5
     assert flags[0] + flags[1] == 4000
 
 
-def test_without_start_only_valid_traces_go_on(configured: Made, sent: Made) -> None:
+def test_without_start_only_valid_traces_are_continued(configured: Made, sent: Made) -> None:
     invalid = [("traceparent", b"00-xyz"), STATE]
     records = {"headers": [STATE]}, {"headers": invalid}, {"headers": [("traceparent", VALID)]}
     found = sent(configured("trace_context", start=False), *records)
@@ -90,7 +90,7 @@ def test_without_start_records_without_a_trace_are_returned_as_the_same_object(
     )
 
 
-def test_opentelemetry_reads_what_leaves(configured: Made, sent: Made) -> None:
+def test_opentelemetry_reads_the_written_headers(configured: Made, sent: Made) -> None:
     for record in {}, {"headers": [("traceparent", VALID), STATE]}:
         (headers,) = sent(configured("trace_context"), record)
         carrier = {key: value.decode() for key, value in headers}
@@ -99,7 +99,7 @@ def test_opentelemetry_reads_what_leaves(configured: Made, sent: Made) -> None:
         assert (b"%032x" % read.trace_id, b"%016x" % read.span_id, read.trace_flags) == of(headers)
 
 
-def test_without_the_library_for_it_the_export_is_refused_with_the_remedy(
+def test_an_export_without_its_library_is_rejected_with_the_remedy(
     configured: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "kafka_sidecar.interceptors.builtin.spans", raising=False)
@@ -109,13 +109,13 @@ def test_without_the_library_for_it_the_export_is_refused_with_the_remedy(
     assert configured("trace_context").settings.otlp is None
 
 
-def test_without_export_nobody_waits_for_acknowledgements(report: Any) -> None:
+def test_without_export_no_acknowledgements_are_requested(report: Any) -> None:
     chain = InterceptorCatalog([InterceptorSettings("trace_context", "it")], report).producers("orders")
     assert chain is not None
     assert (chain.needs_records, chain.wants_acknowledgements) == (True, False)
 
 
 @pytest.mark.parametrize("wrong", [{"sample": 1.5}, {"sample": -0.1}, {"sample": "often"}])
-def test_a_share_is_between_0_and_1(configured: Made, wrong: dict[str, Any]) -> None:
+def test_a_sample_share_outside_0_to_1_is_rejected(configured: Made, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^sample: "):
         configured("trace_context", **wrong)

@@ -28,7 +28,7 @@ def header(version: bytes = b"00", trace: bytes = TRACE, span: bytes = SPAN, fla
         (header(b"01") + b"-", 0),
     ],
 )
-def test_what_is_valid_is_read_and_flags_that_are_not_known_are_not(value: bytes, flags: int) -> None:
+def test_a_valid_traceparent_is_parsed_without_unknown_flags(value: bytes, flags: int) -> None:
     assert parse_traceparent(value) == TraceParent(TRACE, SPAN, flags)
 
 
@@ -61,17 +61,17 @@ def test_what_is_valid_is_read_and_flags_that_are_not_known_are_not(value: bytes
         header() + b"\n",
     ],
 )
-def test_what_is_not_valid_is_not_read(value: bytes | None) -> None:
+def test_an_invalid_traceparent_is_not_parsed(value: bytes | None) -> None:
     assert parse_traceparent(value) is None
 
 
 @given(st.binary(max_size=70))
-def test_no_bytes_raise(value: bytes) -> None:
+def test_random_bytes_never_raise(value: bytes) -> None:
     assert parse_traceparent(value) is None
 
 
 @given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.integers(0, 3))
-def test_what_is_written_is_read(trace: int, span: int, flags: int) -> None:
+def test_a_traceparent_is_parsed_as_it_was_written(trace: int, span: int, flags: int) -> None:
     one = TraceParent(b"%032x" % trace, b"%016x" % span, flags)
     assert parse_traceparent(bytes(one)) == one
     assert one.is_sampled == bool(flags & 1)

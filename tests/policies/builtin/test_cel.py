@@ -35,7 +35,7 @@ Refusals = Callable[..., list[tuple[int, str, str]]]
         ("timestamp > timestamp('2020-01-01T00:00:00Z')", {}, {"timestamp": 0}),
     ],
 )
-def test_a_record_passes_where_the_condition_is_true(
+def test_a_record_is_accepted_if_the_condition_is_true(
     expression: str, good: dict[str, Any], bad: dict[str, Any], refusals: Refusals
 ) -> None:
     text = f"Topic orders requires records to satisfy: {expression}"
@@ -54,31 +54,33 @@ def test_a_record_passes_where_the_condition_is_true(
         ("value.l.all(x, value.l.all(y, x + y >= 0))", {"value": b'{"l": [%s0]}' % (b"0," * 5000)}),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused(expression: str, record: dict[str, Any], refusals: Refusals) -> None:
+def test_a_record_for_which_the_condition_fails_to_evaluate_is_rejected(
+    expression: str, record: dict[str, Any], refusals: Refusals
+) -> None:
     ((index, reason, message),) = refusals("cel", {"expression": expression}, record)
     assert (index, reason) == (0, "not_evaluated")
     assert message == f"Topic orders requires records to satisfy: {expression}"
 
 
-def test_a_value_of_the_record_that_is_no_condition_is_refused(refusals: Refusals) -> None:
+def test_a_result_that_is_not_a_boolean_rejects_the_record(refusals: Refusals) -> None:
     found = refusals("cel", {"expression": "value.ok"}, {"value": b'{"ok": true}'}, {"value": b'{"ok": 1}'})
     assert [(index, reason) for index, reason, _ in found] == [(1, "condition")]
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"NaN", b'"\xff"', b'"\\ud800"', b"[" * 100_000])
-def test_a_value_that_is_no_json_is_refused_where_the_condition_looks_at_it(value: bytes, refusals: Refusals) -> None:
+def test_a_value_that_is_not_json_is_rejected_if_the_condition_uses_it(value: bytes, refusals: Refusals) -> None:
     text = "Topic orders requires record values to be JSON"
     assert refusals("cel", {"expression": "value != 1"}, {"value": value}) == [(0, "not_json", text)]
     assert refusals("cel", {"expression": "topic == 'orders' && partition == 3"}, {"value": value}) == []
 
 
 @pytest.mark.parametrize("timestamp", [-1, 253_402_300_800_000, -(1 << 62)])
-def test_a_timestamp_that_no_calendar_has_is_refused(timestamp: int, refusals: Refusals) -> None:
+def test_a_timestamp_outside_the_calendar_is_rejected(timestamp: int, refusals: Refusals) -> None:
     ((_, reason, _),) = refusals("cel", {"expression": "timestamp != timestamp"}, {"timestamp": timestamp})
     assert reason == "no_timestamp"
 
 
-def test_the_last_day_of_the_calendar_is_one(refusals: Refusals) -> None:
+def test_the_last_day_of_the_calendar_is_a_valid_timestamp(refusals: Refusals) -> None:
     expression = "timestamp == timestamp('9999-12-31T23:59:59.999Z')"
     assert refusals("cel", {"expression": expression}, {"timestamp": 253_402_300_799_999}) == []
 
@@ -97,11 +99,11 @@ def test_the_message_to_the_client_can_be_configured(refusals: Refusals) -> None
         ("topic == 'value' && timestamp < timestamp('2020-01-01T00:00:00Z')", Hints(access_metadata=True)),
     ],
 )
-def test_a_condition_needs_what_it_names(expression: str, hints: Hints) -> None:
+def test_the_hints_name_the_fields_that_the_condition_uses(expression: str, hints: Hints) -> None:
     assert compile_program(expression).hints == hints
 
 
-def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[..., Any], orders: Any) -> None:
+def test_a_condition_on_the_topic_alone_decodes_no_batch(batch: Callable[..., Any], orders: Any) -> None:
     contents = batch({}, {})
     plan = PolicyCatalog({"never": PolicySettings("cel", settings={"expression": "topic != 'orders'"})}).plan("never")
     assert [one.index for one in plan.validate(orders, contents, 1 << 20)] == [-1]
@@ -118,18 +120,18 @@ def test_a_condition_about_the_topic_alone_never_opens_a_batch(batch: Callable[.
         ("cel", "write one condition"),
     ],
 )
-def test_what_is_no_condition_is_refused_in_one_line(text: str, message: str) -> None:
+def test_an_invalid_condition_is_rejected_in_one_line(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
         PolicyCatalog({}).plan(text)
     assert "\n" not in str(refused.value)
 
 
-def test_a_configured_condition_takes_no_other() -> None:
+def test_a_configured_condition_takes_no_argument() -> None:
     catalog = PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "key == 'a'"})})
     with pytest.raises(ValueError, match="write one condition"):
         catalog.plan("it:value")
 
 
-def test_a_configured_condition_that_is_none_is_refused_at_once() -> None:
+def test_an_invalid_configured_condition_is_rejected_at_start() -> None:
     with pytest.raises(ValueError, match="policy it: '1 \\+' is not valid CEL"):
         PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})

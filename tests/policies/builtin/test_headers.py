@@ -16,7 +16,7 @@ def with_headers(*headers: tuple[str | bytes, bytes | None]) -> dict[str, Any]:
     return {"headers": headers}
 
 
-def test_a_required_header_must_be_there_whatever_its_value(refusals: Refusals) -> None:
+def test_a_required_header_must_be_present_whatever_its_value(refusals: Refusals) -> None:
     text = "Topic orders requires records to contain a header with key: b"
     found = refusals(
         "headers", {"required": ["a", "b"]}, with_headers(("b", None), ("a", b"")), with_headers(("a", b""))
@@ -24,14 +24,14 @@ def test_a_required_header_must_be_there_whatever_its_value(refusals: Refusals) 
     assert found == [(1, "no_header", text)]
 
 
-def test_only_allowed_headers_may_be_there(refusals: Refusals) -> None:
+def test_headers_that_are_not_allowed_are_rejected(refusals: Refusals) -> None:
     settings = {"allowed": ["b"], "required": ["a"], "values": {"c": "1"}}
     named = with_headers(("a", b""), ("b", b""), ("c", b"1"))
     found = refusals("headers", settings, named, with_headers(("a", b""), ("d", b"")))
     assert found == [(1, "header_not_allowed", "Topic orders allows no record headers but those with keys: a, b, c")]
 
 
-def test_no_header_at_all_may_be_allowed(refusals: Refusals) -> None:
+def test_an_empty_list_of_allowed_headers_allows_none(refusals: Refusals) -> None:
     found = refusals("headers", {"allowed": []}, {}, with_headers(("a", b"")))
     assert found == [(1, "header_not_allowed", "Topic orders allows no record headers but those with keys: none")]
 
@@ -62,11 +62,11 @@ def test_headers_whose_keys_are_not_utf_8_are_compared_by_their_bytes(refusals: 
         ({"required": "a"}, r"required: write a list, such as \[a, b\]"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicyCatalog({"it": PolicySettings("headers", settings=settings)})
 
 
-def test_a_topic_cannot_give_it_an_argument() -> None:
+def test_an_argument_is_rejected() -> None:
     with pytest.raises(ValueError, match="takes no argument"):
         PolicyCatalog({"it": PolicySettings("headers", settings={"required": ["a"]})}).plan("it:a")

@@ -18,7 +18,7 @@ Refusals = Callable[..., list[tuple[int, str, str]]]
 VALUE, KEY = "Topic orders requires record values to be JSON: ", "Topic orders requires record keys to be JSON: "
 
 
-def test_values_that_are_not_json_are_refused_with_what_is_wrong_and_where(refusals: Refusals) -> None:
+def test_values_that_are_not_json_are_rejected_with_reason_and_position(refusals: Refusals) -> None:
     values = [b'{"a": [1, null]}', b'{"a": NaN}', b"", b"1", b'"\xff"']
     assert refusals("json", {}, *({"value": value} for value in values)) == [
         (1, "not_json", f"{VALUE}unexpected character at byte 6"),
@@ -38,7 +38,7 @@ def test_the_key_can_be_validated_instead_of_the_value(refusals: Refusals) -> No
     ]
 
 
-def test_null_passes_unless_it_is_forbidden(refusals: Refusals) -> None:
+def test_null_is_accepted_unless_forbidden(refusals: Refusals) -> None:
     null, text = {"key": None, "value": None}, {"key": b"null", "value": b"null"}
     assert refusals("json", {"part": "both"}, null, text) == []
     assert refusals("json", {"part": "both", "allow_null": False}, null, text) == [
@@ -49,7 +49,7 @@ def test_null_passes_unless_it_is_forbidden(refusals: Refusals) -> None:
     ]
 
 
-def test_a_key_that_is_twice_in_an_object_is_refused_on_demand(refusals: Refusals) -> None:
+def test_a_duplicate_key_in_an_object_is_rejected_if_configured(refusals: Refusals) -> None:
     twice, once = {"value": b'{"a": 1, "\\u0061": 2}'}, {"value": b'{"a": {"a": 1}}'}
     assert refusals("json", {}, twice, once) == []
     assert refusals("json", {"unique_keys": True}, twice, once) == [
@@ -58,7 +58,7 @@ def test_a_key_that_is_twice_in_an_object_is_refused_on_demand(refusals: Refusal
 
 
 @pytest.mark.parametrize("number", [b"9007199254740992", b"-9007199254740992", b"1e400", b"-1e400"])
-def test_a_number_that_readers_change_is_refused_on_demand(number: bytes, refusals: Refusals) -> None:
+def test_a_number_beyond_double_precision_is_rejected_if_configured(number: bytes, refusals: Refusals) -> None:
     settings = {"exact_numbers": True}
     exact = {"value": b"[9007199254740991, 1e308, 0.1]"}
     assert refusals("json", {}, {"value": number}) == []
@@ -75,7 +75,7 @@ def test_depth_is_limited(refusals: Refusals) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_make_it_fail_and_what_it_tells_quotes_none_of_them(value: bytes) -> None:
+def test_random_bytes_never_raise_and_are_not_quoted_in_the_message(value: bytes) -> None:
     error = check("json", value=value)
     if error is not None:
         assert error.isascii()
@@ -90,7 +90,7 @@ texts = st.recursive(
 
 
 @given(texts)
-def test_what_a_writer_of_json_writes_passes(value: Any) -> None:
+def test_json_of_a_standard_encoder_is_accepted(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     assert check("json", value=text) is None
     assert check("json", value=text[:-1] + b"\x00") is not None
@@ -116,11 +116,11 @@ def test_the_hints_name_the_validated_parts(part: str, hints: Hints) -> None:
         ({"depth": 1}, "depth is not a setting; the settings are part, allow_null"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicyCatalog({"it": PolicySettings("json", settings=settings)})
 
 
-def test_a_topic_cannot_give_it_an_argument() -> None:
+def test_an_argument_is_rejected() -> None:
     with pytest.raises(ValueError, match="takes no argument, got 'key'"):
         PolicyCatalog({}).plan("json:key")

@@ -21,14 +21,14 @@ Refusals = Callable[..., list[tuple[int, str, str]]]
         ("max_header_bytes", {"headers": [("1234", b"5678")]}, "header_size", "the headers each to have at most"),
     ],
 )
-def test_what_is_as_large_as_the_limit_passes_and_a_byte_more_does_not(
+def test_a_size_equal_to_the_limit_is_accepted_and_one_byte_more_is_rejected(
     setting: str, record: dict[str, Any], reason: str, message: str, refusals: Refusals
 ) -> None:
     assert refusals("limits", {setting: 8}, {}, record) == []
     assert refusals("limits", {setting: 7}, {}, record) == [(1, reason, f"Topic orders requires {message} 7 bytes")]
 
 
-def test_a_record_is_measured_as_it_is_written(refusals: Refusals) -> None:
+def test_the_size_of_a_record_is_its_serialized_size(refusals: Refusals) -> None:
     # attributes, two deltas, null key, length of the value, value, number of headers
     size = 1 + 1 + 1 + 1 + 1 + 10 + 1
     record = {"value": b"0123456789"}
@@ -44,18 +44,18 @@ def test_headers_are_counted(refusals: Refusals) -> None:
     assert refusals("limits", {"max_headers": 2}, {}, three) == [(1, "header_count", text)]
 
 
-def test_nothing_is_a_limit_too(refusals: Refusals) -> None:
+def test_zero_is_a_valid_limit(refusals: Refusals) -> None:
     settings = {"max_headers": 0, "max_key_bytes": 0}
     found = refusals("limits", settings, {"headers": [("a", b"")]}, {"key": b"a"}, {"key": b""}, {})
     assert [(index, reason) for index, reason, _ in found] == [(0, "header_count"), (1, "key_size")]
 
 
-def test_null_has_no_size(refusals: Refusals) -> None:
+def test_null_is_within_any_limit(refusals: Refusals) -> None:
     settings = {"max_key_bytes": 0, "max_value_bytes": 0, "max_header_bytes": 1}
     assert refusals("limits", settings, {"key": None, "value": None, "headers": [("a", None)]}) == []
 
 
-def test_a_batch_with_too_many_records_is_refused_without_looking_into_it(
+def test_a_batch_with_too_many_records_is_rejected_without_decoding_it(
     batch: Callable[..., Any], orders: TopicMetadata
 ) -> None:
     settings = {"max_records": 2, "max_value_bytes": 1}
@@ -68,12 +68,12 @@ def test_a_batch_with_too_many_records_is_refused_without_looking_into_it(
     assert three.inflated == 0
 
 
-def test_a_limit_on_records_in_a_batch_alone_never_opens_one() -> None:
+def test_a_limit_on_the_number_of_records_alone_decodes_no_batch() -> None:
     plan = PolicyCatalog({"few": PolicySettings("limits", settings={"max_records": 2})}).plan("few")
     assert not plan.hints.access_contents
 
 
-def test_limits_may_be_written_with_their_unit(refusals: Refusals) -> None:
+def test_limits_can_have_a_unit(refusals: Refusals) -> None:
     assert refusals("limits", {"max_value_bytes": "1KiB"}, {"value": bytes(1024)}) == []
     assert refusals("limits", {"max_value_bytes": "1KiB"}, {"value": bytes(1025)}) != []
 
@@ -87,12 +87,12 @@ def test_limits_may_be_written_with_their_unit(refusals: Refusals) -> None:
         ({"max_headers": "many"}, "max_headers: "),
     ],
 )
-def test_what_cannot_be_a_limit_is_refused(settings: dict[str, Any], message: str) -> None:
+def test_an_invalid_limit_is_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicyCatalog({"it": PolicySettings("limits", settings=settings)})
 
 
-def test_a_topic_cannot_give_it_an_argument() -> None:
+def test_an_argument_is_rejected() -> None:
     catalog = PolicyCatalog({"it": PolicySettings("limits", settings={"max_headers": 1})})
     with pytest.raises(ValueError, match="policy it: takes no argument, got '5'"):
         catalog.plan("it:5")

@@ -27,33 +27,33 @@ def reasons(orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
     return of
 
 
-def test_without_settings_an_hour_ahead_passes_and_more_does_not(reasons: Callable[..., Any]) -> None:
+def test_by_default_a_timestamp_up_to_an_hour_ahead_is_accepted(reasons: Callable[..., Any]) -> None:
     text = "Topic orders requires record timestamps at most 3600000 ms after the sidecar's clock"
     assert reasons({}, 0, NOW, NOW + HOUR, NOW + HOUR + 1) == [(3, "timestamp_ahead", text)]
 
 
-def test_what_is_older_than_allowed_is_refused(reasons: Callable[..., Any]) -> None:
+def test_a_timestamp_older_than_the_limit_is_rejected(reasons: Callable[..., Any]) -> None:
     text = "Topic orders requires record timestamps at most 5400000 ms before the sidecar's clock"
     found = reasons({"before_max": "1h30m"}, NOW - HOUR * 3 // 2, NOW - HOUR * 3 // 2 - 1)
     assert found == [(1, "timestamp_too_old", text)]
 
 
-def test_the_window_may_be_open_at_its_end(reasons: Callable[..., Any]) -> None:
+def test_the_limit_for_future_timestamps_can_be_disabled(reasons: Callable[..., Any]) -> None:
     assert reasons({"before_max": "1s", "after_max": None}, NOW + 100 * HOUR) == []
 
 
-def test_a_record_without_a_timestamp_passes_unless_one_is_required(reasons: Callable[..., Any]) -> None:
+def test_a_record_without_a_timestamp_is_accepted_unless_one_is_required(reasons: Callable[..., Any]) -> None:
     assert reasons({"before_max": "1s"}, -1) == []
     text = "Topic orders requires records to have a timestamp"
     assert reasons({"required": True}, NOW, -1) == [(1, "no_timestamp", text)]
 
 
-def test_the_clock_is_the_system_s_where_none_is_given(batch: Callable[..., Any], orders: TopicMetadata) -> None:
+def test_the_system_clock_is_the_default(batch: Callable[..., Any], orders: TopicMetadata) -> None:
     plan = PolicyCatalog({"recent": PolicySettings("timestamp", settings={"before_max": "1d"})}).plan("recent")
     assert [one.reason for one in plan.validate(orders, batch({"timestamp": NOW}), 1 << 20)] == ["timestamp_too_old"]
 
 
-def test_it_reads_nothing_of_the_records() -> None:
+def test_only_record_metadata_is_accessed() -> None:
     hints = PolicyCatalog({}).plan("timestamp").hints
     assert (hints.access_metadata, hints.access_headers, hints.access_value_bytes) == (True, False, 0)
 
@@ -66,6 +66,6 @@ def test_it_reads_nothing_of_the_records() -> None:
         ({"before_max": "-5s"}, "before_max: write a duration with its unit"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PolicyCatalog({"it": PolicySettings("timestamp", settings=settings)})
