@@ -21,6 +21,8 @@ from kafka_sidecar.proxy.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+    from kafka_sidecar.proxy.exchanges.produce import Stage
     from kafka_sidecar.proxy.interception.interception import Interception
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
@@ -36,9 +38,11 @@ class Features:
         self._topics = topics
         self._cluster = cluster
         self._performer = performer
+        self._metrics = metrics
         self.validator: Validator | None = None
         self.interception: Interception | None = None
         self.topic_configs: TopicConfigs | None = None
+        self._denied: DeniedTopics | None = None
         self.is_applied = False
         self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
         metrics.features += [self._validation_metrics, self._interception_metrics]
@@ -70,14 +74,14 @@ class Features:
         begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
         if begin is None and (make := self._exchanges.get(key)) is not None:
             begin = make(version)
-        return begin
+        return begin if self._denied is None else self._denied.guard(key, version, begin)
 
     def _compose(self) -> dict[int, Callable[[int], Begin | None]]:
         """By API: what looks into a version of it. The stages of each are in D8's order."""
         name_of, interception = self._topics.name_of, self.interception
         exchanges: dict[int, Callable[[int], Begin | None]] = {}
         send = interception.send_stage() if interception is not None else None
-        if produce := [stage for stage in (self.validator, send) if stage is not None]:
+        if produce := [stage for stage in (self._deny_produce(), self.validator, send) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
             exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of).exchange
@@ -95,6 +99,13 @@ class Features:
             for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
                 exchanges[key] = partial(commits.exchange, key)
         return exchanges
+
+    def _deny_produce(self) -> Stage | None:
+        if self._denied is None:
+            return None
+        from kafka_sidecar.proxy.exchanges.denied_produce import DeniedProduce
+
+        return DeniedProduce(self._denied)
 
     def _load_interceptors(self, config: Config) -> Callable[[], None]:
         """Load them; what is returned applies them. Raises ConfigError."""
@@ -114,6 +125,7 @@ class Features:
         if self.validator is None:
             if (topic := self._config.topic_configs.topic) is not None:  # what it was at the start: it is read there
                 self.topic_configs = self._keep_topic_configs(topic)
+                self._denied = self._protect(topic)
             self.validator = Validator(config, self.topic_configs)
             self.validator.register(self._performer)
         else:
@@ -145,6 +157,17 @@ class Features:
         configs.register(self._performer)
         self._topics.on_topics = configs.seen
         return configs
+
+    def _protect(self, topic: str) -> DeniedTopics:
+        """Deny clients all that would change the topic in which topic configs are stored."""
+        from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+        from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS
+
+        why = f"{topic} stores topic configs and cannot be changed through kafka-sidecar"
+        apis = {ApiKey.PRODUCE, *TOPIC_APIS}
+        return DeniedTopics(
+            apis, lambda key, name: why if name == topic else None, self._topics.name_of, self._metrics.denied
+        )
 
     def _check_policy(self, text: str) -> None:
         if self.validator is not None:

@@ -35,6 +35,7 @@ TESTED_IN = {
     "proxy/config/sections.py": "tests/proxy/config/test_loading.py",
     "proxy/exchanges/commit_apis.py": "tests/proxy/exchanges/test_commits.py",
     "proxy/nodes/endpoints.py": "tests/proxy/nodes/test_rewrites.py",
+    "proxy/exchanges/topic_apis.py": "tests/proxy/exchanges/test_denied_topics.py",
     "proxy/exchanges/produce.py": "tests/proxy/validation/test_stage.py",
     "proxy/interception/interception.py": "tests/proxy/test_features.py",
     "proxy/relay/exchange.py": "tests/proxy/relay/test_exchange_driver.py",

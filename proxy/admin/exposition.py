@@ -49,6 +49,9 @@ class _Collector:
         yield counter_by(
             "broker_connect_failures", "Failed attempts to connect to a broker", "cause", m.connect_failures
         )
+        yield counter_by(
+            "denied_topics", "Topics of requests answered with TOPIC_AUTHORIZATION_FAILED", "api_key", m.denied
+        )
         delay = HistogramMetricFamily(PREFIX + "event_loop_delay_seconds", "How late a timer of the event loop fired")
         delay.add_metric([], *buckets(m.loop_delay, m.loop_delay_s))
         yield delay

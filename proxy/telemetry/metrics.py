@@ -52,6 +52,7 @@ class Metrics:
     active: Counter[str] = field(default_factory=Counter)
     disconnects: Counter[str] = field(default_factory=Counter)  # by cause
     connect_failures: Counter[str] = field(default_factory=Counter)  # by cause
+    denied: Counter[str] = field(default_factory=Counter)  # topics in requests that may not name them, by API
     loop_delay: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
     loop_delay_s: float = 0.0
     broker_listeners: int = 0

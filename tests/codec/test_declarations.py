@@ -14,9 +14,9 @@ from kafka_sidecar.codec.schema.fields import Field
 from kafka_sidecar.codec.schema.versions import parse_versions
 
 MESSAGES = [
-    "AlterConfigs", "ApiVersions", "CreateTopics", "DeleteTopics", "DescribeCluster", "DescribeConfigs",
-    "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "Metadata", "OffsetCommit",
-    "Produce", "SaslAuthenticate", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
+    "AlterConfigs", "ApiVersions", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
+    "DescribeCluster", "DescribeConfigs", "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs",
+    "Metadata", "OffsetCommit", "Produce", "SaslAuthenticate", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
 ]  # fmt: skip
 ONLY_THE_RESPONSE = {  # because it names brokers
     "DescribeClusterRequest",

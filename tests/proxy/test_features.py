@@ -38,9 +38,13 @@ from support.produce_requests import (
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitExchange
+from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
+from kafka_sidecar.proxy.exchanges.denied_topics import DenyExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.exchanges.sasl import SaslExchange
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS
 from kafka_sidecar.proxy.interception.send_stage import SendRun
+from kafka_sidecar.proxy.topic_configs.alter_configs import AlterConfigsExchange
 from kafka_sidecar.proxy.validation.stage import ValidationRun
 
 
@@ -130,6 +134,18 @@ def test_each_request_is_run_through_the_stages_that_its_topics_have_in_the_orde
         assert exchange is not None
         assert [type(run) for run in exchange.exchange._runs] == stages  # type: ignore[attr-defined]
     assert begun(made, ApiKey.PRODUCE, 9, produce_request(9, {"free": {0: GOOD}})) is None
+
+
+def test_the_topic_that_stores_topic_configs_is_denied_to_clients_before_all_else_looks_into_a_request() -> None:
+    made = started(topic_configs={"topic": "other"})
+    frame = produce_request(9, {"other": {0: GOOD}})
+    exchange = begun(made, ApiKey.PRODUCE, 9, frame)
+    assert exchange is not None
+    assert [type(run) for run in exchange.exchange._runs] == [DeniedRun, ValidationRun]  # type: ignore[attr-defined]
+    for key in TOPIC_APIS:
+        assert kind(begun(made, key, 1, request(key, 1, 1))) is DenyExchange
+        assert begun(started(), key, 1, request(key, 1, 1)) is None
+    assert kind(begun(made, ApiKey.CREATE_TOPICS, 2, request(ApiKey.CREATE_TOPICS, 2, 1))) is AlterConfigsExchange
 
 
 def test_apis_without_a_stage_are_relayed() -> None:

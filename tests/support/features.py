@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,11 +35,12 @@ with_sessions = pytest.mark.parametrize("version", range(7, 19))
 
 def started(*interceptors: Mapping[str, Any], **settings: Any) -> Features:
     """The features of a sidecar that knows the ids of some topics and cannot ask its cluster."""
-    cluster: Any = None
+    cluster: Any = SimpleNamespace(topic_ids=None)
     names = TopicNameCache(cluster)
     names.remember((topic_id(name), name) for name in NAMES)
-    features = Features(config("a:1"), Metrics(), names, cluster, Performer(LoopBudget()))
-    load(features, *(interceptors or ON_ORDERS), **settings)
+    at_start = configured(*(interceptors or ON_ORDERS), **settings)
+    features = Features(at_start, Metrics(), names, cluster, Performer(LoopBudget()))
+    features.apply(at_start)
     return features
 
 

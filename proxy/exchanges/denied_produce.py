@@ -1,0 +1,59 @@
+"""The stage of a Produce that lets no records into denied topics. It comes first: nobody looks into such records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+from kafka_sidecar.proxy.exchanges.produce import Stage, StageRun
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
+from kafka_sidecar.proxy.relay.exchange import Client
+
+
+class DeniedProduce(Stage):
+    """Looks into requests for topics that are denied, or whose name is not known."""
+
+    is_stable = True
+
+    def __init__(self, rules: DeniedTopics) -> None:
+        self._rules = rules
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        explain = self._rules.explain
+        return not topics or any(name is None or explain(ApiKey.PRODUCE, name) is not None for name, _ in topics)
+
+    def start(self, client: Client, version: int) -> DeniedRun:
+        return DeniedRun(self._rules)
+
+
+class DeniedRun(StageRun):
+    """One request."""
+
+    __slots__ = ("_rules",)
+
+    wants_response = False
+
+    def __init__(self, rules: DeniedTopics) -> None:
+        self._rules = rules
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
+        return
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
+        denial = self._rules.check(ApiKey.PRODUCE, topic_id if topic is None else topic)
+        return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
+
+    def sent(self) -> None:
+        return
+
+    def answered(self, results: Results) -> None:
+        return
+
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
+        return
+
+    def lost(self, why: str) -> None:
+        return
