@@ -1,4 +1,4 @@
-"""The tests run on the build that they are meant to run on, and the program says which one it has."""
+"""The tests run on the requested build, compiled or Python, and the program reports which one it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames that were opened close again to the same bytes; what is spliced is what the codec and kio read."""
+"""Decoded frames are encoded to the same bytes; the codec and kio read spliced frames."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def without_dropped(topic: TopicProduceData, at: int, dropped: set[tuple[int, in
 
 
 def test_partitions_that_are_not_removed_stay_byte_for_byte() -> None:
-    """Also where it is written as our writer would not: lengths in more bytes than they need."""
+    """Also if their lengths have more bytes than needed, which our encoder never writes."""
     begin, dropped = "00 0001 000003e8 8300 8200 61", "00000000 8000 00"
     rest = "00000001 8100 8000 8000  02 62 8200 00000000 00 00 00 00"
     body = bytes.fromhex(f"{begin} 8300 {dropped} {rest}")

@@ -1,4 +1,4 @@
-"""Which topics a Produce or a Fetch request names, as far as it is here: a glance never raises, and agrees with the
+"""The topics of a Produce or Fetch request that may be truncated: a glance never raises, and agrees with the
 decoder."""
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_glance_at_a_produce_request_agrees_with_the_decoder(seed: int, versio
 
 
 def spoilt(random: Random, frame: bytes) -> bytes:
-    """The frame with something wrong in its body."""
+    """The frame with a corrupt body."""
     at = open_request(frame).body_at
     return frame[:at] + mutated(random, frame[at:], frame[at:])
 

@@ -1,4 +1,4 @@
-"""Bytes from strangers: a value or a CodecError, soon, and in proportion."""
+"""Hostile bytes give a value or a CodecError, in time and memory proportional to their size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNNER = Path(run.__file__)
 
 
 def answers(decoder: Any, data: bytes) -> Any:
-    """What a decoder makes of ``data``; None where it refuses. Anything else fails the test."""
+    """The result of a decoder; None if it rejects ``data``. Any other exception fails the test."""
     try:
         return decoder(data, 0)
     except CodecError:

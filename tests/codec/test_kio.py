@@ -1,4 +1,4 @@
-"""kio as the oracle: an implementation of the protocol that shares nothing with ours must agree byte for byte.
+"""kio as the reference: an independent implementation of the protocol must agree byte for byte.
 
 Its limits (closed error codes, calendar times, no unknown tagged fields) are why `sample` has a tame mode.
 """

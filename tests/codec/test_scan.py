@@ -1,4 +1,4 @@
-"""The scans agree with the decoder: in every field that they give, and in what they refuse."""
+"""The scans agree with the decoder: in every field that they return, and in what they reject."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIRST_WITH_IDS = 13
 
 
 def agree(cls: type[Struct], version: int, data: bytes, at: int = 0) -> bool:
-    """Whether both can read ``data``, after seeing that they find the same or both refuse."""
+    """Whether both read ``data``; asserts that they find the same or both reject it."""
     try:
         message, end = decode(cls, data, version, at)
     except CodecError:

@@ -1,4 +1,4 @@
-"""What interceptors are given: real batches, a context with a clock that stands still, and a report that remembers."""
+"""Fixtures for interceptors: real batches, a context with a fixed clock, and a report that keeps what was reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As many series as an operator wants."""
+"""The number of time series of a metric is bounded."""
 
 from __future__ import annotations
 

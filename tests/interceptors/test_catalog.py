@@ -1,4 +1,4 @@
-"""What a configuration makes of interceptors: their order, their topics, and what is said where one is wrong."""
+"""Interceptors from the configuration: order, topics, reload and error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ opened: list[Any] = []
 
 
 class Remembering:
-    """Says what it was given."""
+    """Records its settings and calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Commits through a chain: KIP-547 before, KIP-42 after."""
+"""The chain of commits: pre_commit (KIP-547) and on_commit (KIP-42)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Committed = Callable[..., dict[TopicPartition, OffsetAndMetadata]]
 
 
 class Edits(ConsumerInterceptor):
-    """Does with offsets what the test asks for, and records what it saw."""
+    """Edits offsets as the test asks, and records the arguments of each call."""
 
     def __init__(self, edit: Edit = lambda offsets: offsets) -> None:
         self.edit = edit
@@ -74,7 +74,7 @@ def committers(report: Any) -> Callable[..., Committers]:
 
 @pytest.fixture
 def committed(committers: Callable[..., Committers], context: Callable[[], Context]) -> Committed:
-    """What of these offsets is committed after a chain."""
+    """The offsets that are committed after a chain."""
 
     def of(interceptors: list[Interceptor], offsets: Any = None, **about: Any) -> dict[TopicPartition, Any]:
         given_in = Offsets({P0: FIVE, P1: SIX} if offsets is None else offsets, context())

@@ -1,4 +1,4 @@
-"""The reference of the contract: a row for each rule, held by tests that exist; the class that is shown there runs."""
+"""The reference of the contract: a row with existing tests for each rule, and an example that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer's chain over one batch: what may be changed and removed, and what not (KIP-42)."""
+"""The consumer chain over one batch: which changes are allowed and which are failures (KIP-42)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def header(**about: Any) -> BatchHeader:
 
 @pytest.fixture
 def consumed(context: Callable[[], Context], a_batch: Batches, report: Any) -> Callable[..., Any]:
-    """What is left of records with these values: their values and offsets."""
+    """The values and offsets of records after a chain."""
 
     def of(interceptors: Sequence[Interceptor], *values: bytes) -> list[tuple[bytes | None, int]]:
         records = a_batch(*({"value": value} for value in values))

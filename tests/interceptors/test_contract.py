@@ -1,4 +1,4 @@
-"""What an interceptor that overrides nothing does, and what is passed to it."""
+"""The defaults of the interceptor classes, and their errors."""
 
 from __future__ import annotations
 

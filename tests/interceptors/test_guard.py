@@ -16,7 +16,7 @@ LIMITS = Limits(budget_s=0.5, failures=3, pause_s=60)
 
 
 class Works:
-    """A guard, a clock that goes on as a call takes, and calls that succeed, fail or take long."""
+    """A guard with a fake clock, and calls that succeed, fail or are slow."""
 
     def __init__(self, report: Any, limits: Limits = LIMITS, hints: Hints | None = None) -> None:
         self.now, self.asked = 1000.0, 0

@@ -1,4 +1,4 @@
-"""Headers as KIP-82 has them: what is found, added and removed, and when no more."""
+"""The headers of KIP-82: search, add, remove, and when they are read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What interceptors have counted."""
+"""Histograms of interceptors."""
 
 from __future__ import annotations
 

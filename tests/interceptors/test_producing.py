@@ -1,4 +1,4 @@
-"""A producer's chain: the order of its interceptors, and what becomes of their failures (KIP-42)."""
+"""The producer chain: the order of its interceptors, and the handling of their failures (KIP-42)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Batches = Callable[..., Records]
 
 @pytest.fixture
 def sent(chain: Callable[..., Producers], context: Callable[[], Context], a_batch: Batches) -> Callable[..., Any]:
-    """What is left of records with these values after a chain."""
+    """Records with these values after a chain."""
 
     def of(interceptors: Sequence[Interceptor], *values: bytes) -> list[tuple[bytes | None, list[str]]]:
         records = a_batch(*({"value": value, "headers": [("h", b"1")]} for value in values))

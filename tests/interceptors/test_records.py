@@ -1,4 +1,4 @@
-"""Records as interceptors see them: lazy, never changed in place but for their headers."""
+"""Records as interceptors get them: lazily decoded, and immutable except for their headers."""
 
 from __future__ import annotations
 

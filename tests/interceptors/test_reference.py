@@ -1,4 +1,4 @@
-"""The reference of built-in interceptors is complete, and what it shows works."""
+"""The reference of built-in interceptors is complete, and its examples work."""
 
 from __future__ import annotations
 

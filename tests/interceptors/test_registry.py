@@ -1,4 +1,4 @@
-"""Where classes of interceptors come from."""
+"""Lookup of interceptor classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of the contract: what is not known, checksums, whose offsets."""
+"""The values of the contract: record metadata, checksums, offsets and contexts."""
 
 from __future__ import annotations
 

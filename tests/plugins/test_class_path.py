@@ -1,4 +1,4 @@
-"""Policies with a class path of their own: found there first, and out of everybody else's way."""
+"""Class paths: a policy's own modules come first and are isolated from the program and other policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes and durations: the same text means the same, or is rejected with the same words, wherever it is written."""
+"""Sizes and durations have one grammar in the configuration and in the settings of plug-ins."""
 
 from __future__ import annotations
 

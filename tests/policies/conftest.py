@@ -1,4 +1,4 @@
-"""Batches for policies: real ones, that tell how often they were inflated."""
+"""Real batches for policies, which count how often they were decompressed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = 1_700_000_000_000  # ms
 
 
 class Watched:
-    """A batch that counts who opens it."""
+    """A batch that counts how often it is decompressed."""
 
     def __init__(self, batch: Batch) -> None:
         self.header = batch.header
@@ -51,7 +51,7 @@ def orders() -> TopicMetadata:
 
 @pytest.fixture
 def refusals(batch: Callable[..., Any], orders: TopicMetadata) -> Callable[..., list[tuple[int, str, str]]]:
-    """(index, reason, message) of what one configured policy refuses."""
+    """(index, reason, message) of the records that one configured policy rejects."""
 
     def of(policy: str, settings: dict[str, Any], *records: dict[str, Any], argument: str = "") -> Any:
         catalog = PolicyCatalog({"it": PolicySettings(policy, settings=settings)})

@@ -1,4 +1,4 @@
-"""What a topic's policy string means, and what is said where it means nothing."""
+"""The policy string of a topic: its rules, and the errors of an invalid one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONG = 500_000
 
 
 class Remembering(RecordValidationPolicy):
-    """Says what it was given."""
+    """Records its settings and arguments."""
 
     opened: list[Remembering]
 
@@ -50,7 +50,7 @@ class Remembering(RecordValidationPolicy):
             raise KeyError(text)
 
     def validate(self, topic: TopicMetadata, record: Any) -> None:
-        """Let all pass."""
+        """Accept every record."""
 
     def close(self) -> None:
         self.closed += 1
@@ -77,7 +77,7 @@ class Closed(RecordValidationPolicy):
 
 class Waits(Remembering):
     async def validate(self, topic: TopicMetadata, record: Any) -> None:  # type: ignore[override]
-        """Let nothing pass, if it were awaited."""
+        """Never awaited."""
 
 
 class WaitsForBatches(Remembering):
@@ -259,7 +259,7 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
     ids=["spaces", "spaces before a quote", "quotes", "commas", "colons"],
 )
 def test_parsing_time_is_linear_and_messages_are_short(text: str) -> None:
-    """If time grew with the square of the length, this would not come to an end."""
+    """With quadratic time this would not finish."""
     with pytest.raises(ValueError, match=r"policy|policies|is invalid") as refused:
         PolicyCatalog({}).plan(text)
     assert len(str(refused.value)) < 400

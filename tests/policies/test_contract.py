@@ -1,4 +1,4 @@
-"""What the contract's own values mean."""
+"""The values of the contract: hints and rejections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan makes of a batch: who is asked for what, in which order, and what becomes of failures."""
+"""Validation of a batch by a plan: order of the rules, decompression, rejections and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of policies is complete, and what it shows works."""
+"""The reference of policies is complete, and its examples work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def module_of(name: str) -> Path:
 
 
 def reasons(name: str) -> Iterator[str]:
-    """Patterns of the label values that a policy's refusals carry: the last argument of each."""
+    """Patterns of the label values of a policy's rejections: the last argument of each."""
     for node in ast.walk(tree(module_of(name))):
         match node:
             case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.Constant(value=str(reason))]):
@@ -44,7 +44,7 @@ def reasons(name: str) -> Iterator[str]:
 
 
 def messages(name: str) -> Iterator[str]:
-    """What a policy tells clients: the texts at the top of its module."""
+    """The messages of a policy to clients: the texts at the top of its module."""
     for node in tree(module_of(name)).body:
         match node:
             case ast.Assign(value=ast.Constant(value=str(text))) if text.startswith("Topic "):

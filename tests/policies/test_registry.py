@@ -1,4 +1,4 @@
-"""Where the class of a policy comes from, and what is said where it does not come."""
+"""Lookup of policy classes, and the errors if one is not found."""
 
 from __future__ import annotations
 

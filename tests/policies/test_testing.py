@@ -1,4 +1,4 @@
-"""Policies can be tried without a proxy, under the rules that hold in one."""
+"""Policies can be tested without a proxy, under the same rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_sidecar.policies.testing import Example, check, check_batch
 
 
 class Echo(RecordValidationPolicy):
-    """Refuses everything and says what it saw."""
+    """Rejects every record with what it got as the message."""
 
     def check(self, text: str) -> None:
         if text == "bad":

@@ -1,4 +1,4 @@
-"""What a policy sees of a record is what its hints asked for."""
+"""A policy sees only the fields of a record that its hints name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Batches = Callable[..., Any]
 
 
 class Looking(RecordValidationPolicy):
-    """Looks at something of every record."""
+    """Accesses a field of every record."""
 
     def __init__(self, look: Callable[[Any], object], hints: Hints) -> None:
         self.look, self.wanted = look, hints

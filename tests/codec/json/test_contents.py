@@ -1,4 +1,4 @@
-"""Keys that stand twice and numbers that readers change, in texts that are well-formed."""
+"""Duplicate keys and numbers beyond double precision, in valid JSON."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def fault(text: bytes, max_depth: int = DEPTH) -> str | None:
 
 
 def strict(text: bytes) -> bool:
-    """The other reader: Python's, kept from what it allows beyond the definition."""
+    """Whether Python's parser accepts a text, without its extensions of JSON."""
 
     def refuse(constant: str) -> None:
         raise ValueError(constant)

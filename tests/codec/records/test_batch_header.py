@@ -1,4 +1,4 @@
-"""A batch says about itself what its 61 bytes say."""
+"""The header of a batch has the values of its 61 bytes."""
 
 from __future__ import annotations
 

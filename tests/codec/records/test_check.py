@@ -1,4 +1,4 @@
-"""Whatever the bytes: exactly the announced records with lengths that fit, or a CodecError."""
+"""Any bytes are the declared number of records with valid lengths, or a CodecError."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Seen = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]
 
 
 def tame_records() -> list[NewRecord]:
-    """As random as the clients can take: names of headers in UTF-8, offsets in order, times near one another."""
+    """Random records that these clients can write: UTF-8 header keys, offsets in order, timestamps near one another."""
     random = Random(7)
     return [
         NewRecord(

@@ -1,4 +1,4 @@
-"""What the codecs write they read, what others may write they read too, and nothing inflates beyond its limit."""
+"""Compression and decompression: our data and that of other implementations, within the size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What edits the headers of all records at once does what editing them one by one does, and touches nothing else."""
+"""Editing the headers of all records at once gives the same bytes as editing each record alone."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_all_headers_with_a_key_are_removed(new: list[NewRecord], keys: set[byte
 
 @dataclass(frozen=True)
 class Written:
-    """A record as its bytes stand, with the lengths at its edges written longer than needed by some bytes."""
+    """The bytes of a record, with varints that may be longer than needed."""
 
     fields: bytes  # all between its length and the number of its headers
     headers: tuple[tuple[bytes, bytes], ...]  # key; key and value as they are written
@@ -115,7 +115,7 @@ class Written:
 
 
 def number(value: int, longer: int = 0) -> bytes:
-    """A varint, as someone would write it who has read nothing but the definition; ``longer`` by so many bytes."""
+    """A varint, written independently of the codec; ``longer`` than needed by so many bytes."""
     raw = (value << 1 ^ value >> 31) & 0xFFFFFFFF
     digits = max(1, (raw.bit_length() + 6) // 7)
     size = min(5, digits + longer)

@@ -1,4 +1,4 @@
-"""A header is a name and a value, and a value itself."""
+"""A header: key, value and equality."""
 
 from __future__ import annotations
 

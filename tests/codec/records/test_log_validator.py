@@ -1,4 +1,4 @@
-"""Batches that brokers refuse whatever is in them. tests/integration compares the codes with a broker's."""
+"""Batches that brokers reject for their header or encoding. tests/integration compares the codes with a broker's."""
 
 from __future__ import annotations
 

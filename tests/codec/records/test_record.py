@@ -1,4 +1,4 @@
-"""A record gives what was written, and only when asked."""
+"""The fields of a record, decoded when they are accessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a batch are a sequence, and what is asked of all at once comes out as if asked one by one."""
+"""The records of a batch are a sequence; searches over all records agree with each record alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written reads back, and what is not to change does not."""
+"""Records are read as they were written, and unchanged ones keep their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers from the configuration, the surroundings and the client."""
+"""add_header: values from the configuration, environment, files and the client."""
 
 from __future__ import annotations
 

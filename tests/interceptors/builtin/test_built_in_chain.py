@@ -1,4 +1,4 @@
-"""Several built-in interceptors in one chain: each sees what the one before it has left."""
+"""Several built-in interceptors in one chain: each gets the result of the one before it."""
 
 from __future__ import annotations
 

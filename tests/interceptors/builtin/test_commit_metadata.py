@@ -1,4 +1,4 @@
-"""What is said about a commit in its metadata."""
+"""commit_metadata: what is appended to the metadata of committed offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def committed_through(
 
 @pytest.fixture
 def committed(report: Any) -> Committed:
-    """The metadata with which an offset is committed that a client commits with some metadata."""
+    """The metadata of a committed offset, given the client's metadata."""
     return lambda metadata="", settings=None, **about: committed_through(settings or {}, metadata, report, **about)
 
 

@@ -1,4 +1,4 @@
-"""What is produced, counted."""
+"""counting: records, bytes and distinct keys of producers."""
 
 from __future__ import annotations
 

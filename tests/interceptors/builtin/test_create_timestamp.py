@@ -1,4 +1,4 @@
-"""The header `_t` of li-apache-kafka-clients."""
+"""create_timestamp: the header `_t` of li-apache-kafka-clients."""
 
 from __future__ import annotations
 

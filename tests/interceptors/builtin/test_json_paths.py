@@ -1,4 +1,4 @@
-"""Where paths point to, held against a reader of JSON that answers with values."""
+"""The spans that JSONPath expressions select, compared with the values of a JSON parser."""
 
 from __future__ import annotations
 

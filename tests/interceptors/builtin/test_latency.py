@@ -1,4 +1,4 @@
-"""Histograms of how long records take."""
+"""latency: histograms of produce and end-to-end latency."""
 
 from __future__ import annotations
 

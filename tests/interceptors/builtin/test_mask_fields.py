@@ -1,4 +1,4 @@
-"""Fields of JSON values that consumers do not get to see."""
+"""mask_fields: JSON fields that are hidden from consumers."""
 
 from __future__ import annotations
 

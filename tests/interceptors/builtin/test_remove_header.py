@@ -1,4 +1,4 @@
-"""Headers that go no further."""
+"""remove_header: headers removed for brokers or consumers."""
 
 from __future__ import annotations
 

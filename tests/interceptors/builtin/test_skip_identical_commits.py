@@ -1,4 +1,4 @@
-"""Commits that are suppressed, and those that must not be."""
+"""skip_identical_commits: which commits are suppressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces that go on and traces that start."""
+"""trace_context: traces that are continued or started."""
 
 from __future__ import annotations
 

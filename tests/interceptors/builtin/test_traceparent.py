@@ -1,4 +1,4 @@
-"""The header `traceparent`, by the letter of W3C Trace Context."""
+"""The header `traceparent` of W3C Trace Context."""
 
 from __future__ import annotations
 

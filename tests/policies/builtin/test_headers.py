@@ -1,4 +1,4 @@
-"""Headers that must, may and may not be there."""
+"""Required, allowed and forbidden headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values and keys that are JSON. What JSON is has its own tests, beside its definition in the codec."""
+"""Values and keys that must be JSON; the syntax itself is tested in tests/codec/json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that are there, and of the right form."""
+"""Keys that are required or must match a pattern."""
 
 from __future__ import annotations
 
