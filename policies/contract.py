@@ -40,7 +40,7 @@ class TopicMetadata(NamedTuple):  # created for each policy and batch, at a thir
 
     topic: str
     partition: int
-    topic_id: bytes  # 16 bytes; zeros if the client sent the topic's name
+    topic_id: bytes  # 16 bytes; zeros where unknown: docs/reference/policies.md says when
     validation_policy: str  # the policy's part of the topic's ``record.validation.policy``
 
 

@@ -126,7 +126,7 @@ class Features:
             if (topic := self._config.topic_configs.topic) is not None:  # what it was at the start: it is read there
                 self.topic_configs = self._keep_topic_configs(topic)
                 self._denied = self._protect(topic)
-            self.validator = Validator(config, self.topic_configs)
+            self.validator = Validator(config, self.topic_configs, self._topics.id_of)
             self.validator.register(self._performer)
         else:
             self.validator.apply(config)

@@ -1,12 +1,15 @@
 """The names of topics by id (KIP-516): learned from Metadata responses, requested when unknown.
 
-Produce and Fetch from v13 on have topics by id alone; configuration by name needs their names.
+Produce and Fetch from v13 on have topics by id alone; configuration by name needs their names. Older versions have
+names alone; policies are shown the id where a recent response had it (KIP-940).
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
 from kafka_sidecar.codec.message import field_reader, first_version, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -14,6 +17,7 @@ from kafka_sidecar.codec.wire import NO_ID
 
 MAX_LEARNED_BYTES = 256 << 10  # a longer Metadata response would block the loop: its topics are requested when needed
 MAX_NAMES = 100_000
+MAX_ID_AGE_S = 300.0  # clients' metadata.max.age.ms: a client may believe as long that its topic was not recreated
 FIRST_WITH_IDS = first_version(MetadataResponseTopic, "topic_id")
 
 # Ids of topics -> the names of those that exist. Raises OSError, CodecError.
@@ -23,9 +27,11 @@ RequestNames = Callable[[Collection[bytes]], Awaitable[Mapping[bytes, str]]]
 class TopicNameCache:
     """The names of topics by their 16-byte ids. Ids are never reused, so a name stays valid."""
 
-    def __init__(self, request_names: RequestNames) -> None:
+    def __init__(self, request_names: RequestNames, clock: Callable[[], float] = time.monotonic) -> None:
         self._request_names = request_names
+        self._clock = clock  # seconds
         self._names: dict[bytes, str] = {}
+        self._ids: dict[str, tuple[bytes, float]] = {}  # by name, with the time of the response
         self._pending: dict[bytes, asyncio.Future[None]] = {}
         self.on_topics: Callable[[list[tuple[bytes, str]]], None] | None = None  # called with the topics of responses
 
@@ -35,11 +41,19 @@ class TopicNameCache:
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
+    def id_of(self, name: str) -> bytes:
+        """The id that the last response had for a name; zeros if there was none in the last `MAX_ID_AGE_S`."""
+        found = self._ids.get(name)
+        return found[0] if found is not None and self._clock() - found[1] < MAX_ID_AGE_S else NO_ID
+
     def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
+        now = self._clock()
         for topic_id, name in topics:
-            if len(self._names) >= MAX_NAMES and topic_id not in self._names:
-                del self._names[next(iter(self._names))]
-            self._names[topic_id] = name
+            if topic_id == NO_ID:  # the topic does not exist, or this client may not describe it
+                self._ids.pop(name, None)
+                continue
+            _put(self._names, topic_id, name)
+            _put(self._ids, name, (topic_id, now))
 
     def learn(self, frame: bytes, at: int, version: int) -> None:
         """Remember the topics of a Metadata response whose body begins at frame[at]."""
@@ -47,7 +61,7 @@ class TopicNameCache:
             topics = topics_of(frame, at, version)
             self.remember(topics)
             if self.on_topics is not None:
-                self.on_topics(topics)
+                self.on_topics([topic for topic in topics if topic[0] != NO_ID])
 
     async def resolve(self, topic_ids: Iterable[bytes]) -> None:
         """Request the names of unknown ids; afterwards `name_of` has those that exist. Concurrent calls share requests.
@@ -69,7 +83,19 @@ class TopicNameCache:
 
 
 def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
-    """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]. Raises CodecError."""
+    """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]; the id is zeros if the broker
+    does not say it. Raises CodecError."""
     start, _ = span(MetadataResponse, "topics", version)(frame, at)
     topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
-    return [(topic.topic_id, topic.name) for topic in topics if topic.name and topic.topic_id != NO_ID]
+    return [(topic.topic_id, topic.name) for topic in topics if topic.name]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _put(known: dict[K, V], key: K, value: V) -> None:
+    """Set a value; if there would be too many, the oldest one is removed."""
+    if len(known) >= MAX_NAMES and key not in known:
+        del known[next(iter(known))]
+    known[key] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -13,6 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import (
     NO_FAILED_KEYS,
@@ -71,14 +72,27 @@ class Report(Protocol):
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
-    __slots__ = ("_headers", "_inflated", "_limit", "_records", "_rules", "_waits_for_configs", "report", "request")
+    __slots__ = (
+        "_headers",
+        "_id_of",
+        "_inflated",
+        "_limit",
+        "_records",
+        "_rules",
+        "_waits_for_configs",
+        "report",
+        "request",
+    )
 
     wants_response = False
 
-    def __init__(self, rules: Rules, report: Report, limit: int, waits_for_configs: bool) -> None:
+    def __init__(
+        self, rules: Rules, report: Report, limit: int, waits_for_configs: bool, id_of: Callable[[str], bytes]
+    ) -> None:
         self._rules = rules  # those that are current now, whatever is reloaded meanwhile
         self._limit = limit  # bytes that a batch may have when it is inflated
         self._waits_for_configs = waits_for_configs
+        self._id_of = id_of
         self._headers = self._inflated = self._records = 0  # what is validated
         self.report = report
         self.request: OpenRequest | None = None
@@ -102,7 +116,10 @@ class ValidationRun(StageRun):
                 self.report.misconfigured(topic, partition.index, str(error), error.enforces)
             why = truncate_message(f"record.validation.policy of {topic}: {error}")
             return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why) if error.enforces else None
-        return TopicValidation(self, topic, topic_id, applied, self._limit) if applied is not None else None
+        if applied is None:
+            return None
+        shown_id = self._id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
+        return TopicValidation(self, topic, shown_id, applied, self._limit)
 
     def count(self, records: int, inside: bool) -> None:
         """Policies have looked at a batch, and inside it or not."""

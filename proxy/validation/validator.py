@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -39,10 +40,19 @@ class KeptConfigs(Protocol):
 class Validator(Stage):
     """The current rules. A request that has begun is validated by those that were current then."""
 
-    def __init__(self, config: Config, topic_configs: KeptConfigs | None = None) -> None:
-        """Raises ConfigError where a policy or a topic's string is wrong."""
+    def __init__(
+        self,
+        config: Config,
+        topic_configs: KeptConfigs | None = None,
+        id_of: Callable[[str], bytes] = lambda _: NO_ID,
+    ) -> None:
+        """Raises ConfigError where a policy or a topic's string is wrong.
+
+        ``id_of`` returns a topic's id by its name, zeros if it is not known.
+        """
         self.stats = ValidationStats(time.time)
         self._topic_configs = topic_configs
+        self._id_of = id_of
         self._fetches = PolicyFetches()
         self.apply(config)
 
@@ -93,7 +103,7 @@ class Validator(Stage):
             return True
 
     def start(self, client: Client, version: int) -> ValidationRun:
-        return ValidationRun(self.rules, self.stats, self._limit, self._waits_for_configs)
+        return ValidationRun(self.rules, self.stats, self._limit, self._waits_for_configs, self._id_of)
 
     async def _wait_for_configs(self) -> str | None:
         """Wait until the configs of topics are known; why they are not, where it takes too long."""

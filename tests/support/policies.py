@@ -20,6 +20,7 @@ class Stub(RecordValidationPolicy):
         self.known: set[object] = set()
         self.asked: list[object] = []  # keys, once for each fetch
         self.threads: set[int] = set()
+        self.topics: set[TopicMetadata] = set()
         self.closed = 0
         self.gate = asyncio.Event()  # cleared: a fetch waits until it is set
         self.gate.set()
@@ -37,6 +38,7 @@ class Stub(RecordValidationPolicy):
 
     def validate(self, topic: TopicMetadata, record: Record) -> None:
         self.threads.add(threading.get_ident())
+        self.topics.add(topic)
         word, _, rest = (record.value or b"").partition(b" ")
         if word == self.refused.encode():
             raise InvalidRecordError(f"{topic.topic} takes no {self.refused}", self.refused)

@@ -138,7 +138,7 @@ class Validating:
         return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
     def run(self) -> ValidationRun:
-        return ValidationRun(self.rules, self.stats, self.limit, not self.configs_are_known)
+        return ValidationRun(self.rules, self.stats, self.limit, not self.configs_are_known, self.names.id_of)
 
     def exchange(self, version: int) -> Driven:
         return Driven(ProduceExchange([self.run()], self.names.name_of, version))

@@ -11,8 +11,9 @@ from support import oracle
 from support.in_process import until
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes import topic_names as topics_module
-from kafka_sidecar.proxy.nodes.topic_names import MAX_LEARNED_BYTES, TopicNameCache
+from kafka_sidecar.proxy.nodes.topic_names import MAX_ID_AGE_S, MAX_LEARNED_BYTES, TopicNameCache
 
 ORDERS, BILLS = b"o" * 16, b"b" * 16
 
@@ -85,12 +86,45 @@ def test_the_oldest_name_is_evicted_and_none_by_learning_a_known_one_again(
 ) -> None:
     monkeypatch.setattr(topics_module, "MAX_NAMES", 3)
     topics = TopicNameCache(Cluster().request_names)
-    ids = [bytes([n]) * 16 for n in range(5)]
+    ids = [bytes([1 + n]) * 16 for n in range(5)]
     for n in (0, 1, 2, 2, 1):
         topics.remember([(ids[n], f"t{n}")])
     assert [topics.name_of(topic_id) for topic_id in ids] == ["t0", "t1", "t2", None, None]
     topics.remember([(ids[3], "t3"), (ids[4], "t4")])
     assert [topics.name_of(topic_id) for topic_id in ids] == [None, None, "t2", "t3", "t4"]
+
+
+def test_the_id_of_a_name_is_that_of_the_last_response_for_five_minutes() -> None:
+    now = 1000.0
+    topics = TopicNameCache(Cluster().request_names, lambda: now)
+    assert topics.id_of("orders") == NO_ID
+    topics.learn(metadata(12, orders=ORDERS), 0, 12)
+    topics.learn(metadata(12, orders=BILLS), 0, 12)  # deleted, and created again
+    assert topics.id_of("orders") == BILLS
+    now += MAX_ID_AGE_S - 1
+    assert topics.id_of("orders") == BILLS
+    now += 1
+    assert topics.id_of("orders") == NO_ID
+    topics.learn(metadata(12, orders=BILLS), 0, 12)
+    assert topics.id_of("orders") == BILLS
+
+
+def test_a_topic_that_does_not_exist_any_more_has_no_id() -> None:
+    topics, seen = TopicNameCache(Cluster().request_names), list[tuple[bytes, str]]()
+    topics.on_topics = seen.extend
+    topics.learn(metadata(12, orders=ORDERS, bills=BILLS), 0, 12)
+    topics.learn(metadata(12, orders=NO_ID), 0, 12)
+    assert (topics.id_of("orders"), topics.id_of("bills")) == (NO_ID, BILLS)
+    assert topics.name_of(ORDERS) == "orders"  # ids are never reused
+    assert seen == [(ORDERS, "orders"), (BILLS, "bills")]
+
+
+def test_the_oldest_id_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_module, "MAX_NAMES", 2)
+    topics = TopicNameCache(Cluster().request_names)
+    for n in range(3):
+        topics.remember([(ORDERS, f"t{n}")])
+    assert [topics.id_of(f"t{n}") for n in range(3)] == [NO_ID, ORDERS, ORDERS]
 
 
 async def test_a_learned_name_is_not_requested() -> None:

@@ -26,12 +26,15 @@ from support.produce_requests import (
     produce_response,
     read,
     results,
+    topic_id,
     validating,
 )
 
 from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.relay.exchange import Last, Need, Respond
 from kafka_sidecar.proxy.validation import stats
 from kafka_sidecar.proxy.validation.rules import TopicRule
@@ -54,6 +57,23 @@ def test_refused_partitions_are_cut_out_and_all_else_is_as_it_was(version: int) 
     exchange, step = validating().validated(version, topics)
     assert step == produce_request(version, left)
     assert exchange.wants_response
+
+
+@each_version
+def test_policies_are_shown_the_topic_partition_and_id_of_every_batch(version: int) -> None:
+    validation = validating()
+    validation.validated(version, {"orders": {0: GOOD, 3: GOOD}})
+    assert validation.policy.topics == {
+        TopicMetadata("orders", partition, topic_id("orders"), "") for partition in (0, 3)
+    }
+
+
+def test_a_topic_that_is_named_has_no_id_where_the_sidecar_does_not_know_it_any_more() -> None:
+    validation = validating()
+    validation.names.remember([(NO_ID, "orders")])
+    validation.validated(FIRST_WITH_IDS - 1, {"orders": {0: GOOD}})
+    validation.validated(FIRST_WITH_IDS, {"orders": {1: GOOD}})
+    assert {topic.partition: topic.topic_id for topic in validation.policy.topics} == {0: NO_ID, 1: topic_id("orders")}
 
 
 @each_version
