@@ -135,7 +135,10 @@ class ProducerInterceptor(Interceptor):
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
-        """The record was written, or ``exception`` says why not. Must be fast: it delays the response."""
+        """The record was written, or ``exception`` says why not. Must be fast: it delays the response.
+
+        A consumer does not always see the same checksum: brokers may overwrite the timestamp (KIP-42).
+        """
 
     def on_acknowledgement_with_headers(
         self, metadata: RecordMetadata, exception: Exception | None, headers: Headers

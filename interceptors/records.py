@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_sidecar.codec.records import KEEP, Change, Header, Keep
 from kafka_sidecar.interceptors.headers import Headers, Journal, OneHeader
-from kafka_sidecar.interceptors.values import UNKNOWN, Context, TopicPartition
+from kafka_sidecar.interceptors.values import UNKNOWN, Context, TopicPartition, compute_checksum
 
 if TYPE_CHECKING:
     from typing import Self
@@ -198,6 +198,11 @@ class ConsumerRecord(_Record):
     @property
     def serialized_value_size(self) -> int:
         return _size(self.value) if self._record is None else self._record.value_size
+
+    @property
+    def checksum(self) -> int:
+        """That of the record as it was read (`compute_checksum`): not always that of the one that was sent (KIP-42)."""
+        return compute_checksum(self.timestamp, self.serialized_key_size, self.serialized_value_size)
 
 
 class ConsumerRecords:

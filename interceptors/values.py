@@ -44,6 +44,16 @@ class Context(NamedTuple):  # created for each request, at a third of the cost o
     group_instance_id: str | None = None
     transactional_id: str | None = None
     api_version: int = UNKNOWN
+    generation_id: int = UNKNOWN  # of a commit: the member's generation, or its epoch (KIP-848)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a commit is that of a member of the group.
+
+        All others are alike in the protocol: those of an admin (``alterConsumerGroupOffsets``, ``kafka-consumer-groups
+        --reset-offsets``), of a consumer that assigns its partitions itself, and in TxnOffsetCommit before version 3.
+        """
+        return self.generation_id >= 0 or bool(self.member_id)
 
     # Compared by identity: two requests of one client have equal fields, and hooks use their contexts as keys.
 
@@ -78,8 +88,8 @@ class RecordMetadata(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """CRC-32C of timestamp and sizes, as Kafka computed it for format 2 before the method was removed."""
-        return crc32c(_CHECKED.pack(self.timestamp, self.serialized_key_size, self.serialized_value_size))
+        """That of the record as it was sent (`compute_checksum`)."""
+        return compute_checksum(self.timestamp, self.serialized_key_size, self.serialized_value_size)
 
 
 class Offsets(dict[TopicPartition, OffsetAndMetadata]):
@@ -98,6 +108,12 @@ class Offsets(dict[TopicPartition, OffsetAndMetadata]):
     def fits(self, metadata: str) -> bool:
         """Whether this metadata is short enough to be committed."""
         return java_length(metadata) <= self.max_metadata
+
+
+def compute_checksum(timestamp: int, key_size: int, value_size: int) -> int:
+    """CRC-32C of timestamp (ms) and sizes (bytes, -1: null): what Kafka's clients called a record's checksum with
+    format 2, until they removed the method in 4.0."""
+    return crc32c(_CHECKED.pack(timestamp, key_size, value_size))
 
 
 def java_length(text: str) -> int:

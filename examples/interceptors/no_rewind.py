@@ -1,4 +1,4 @@
-"""pre_commit: a late member of a group cannot commit smaller offsets."""
+"""pre_commit: a late member of a group cannot commit smaller offsets; an admin can."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMe
 
 
 class NoRewind(ConsumerInterceptor):
-    """Removes offsets lower than the last one that this sidecar committed for the group.
+    """Removes offsets of members that are lower than the last one that this sidecar committed for the group.
 
-    Also those that a tool resets intentionally: reset them without the sidecar.
+    An admin is not a member and may reset offsets; nor is a consumer that assigns its partitions itself.
     """
 
     def __init__(self) -> None:
@@ -16,6 +16,8 @@ class NoRewind(ConsumerInterceptor):
 
     def pre_commit(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
         group = offsets.context.group_id
+        if not offsets.context.is_member:
+            return offsets
         return {
             partition: offset
             for partition, offset in offsets.items()

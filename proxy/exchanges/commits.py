@@ -171,6 +171,7 @@ class CommitExchange(Exchange):
         return self._shared.context(
             self._client,
             self._version,
+            generation_id=request.generation_id_or_member_epoch,
             group_id=request.group_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,

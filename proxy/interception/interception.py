@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
-from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.contract import UNKNOWN, Context
 from kafka_sidecar.proxy.config.loading import Config, ConfigError
 from kafka_sidecar.proxy.interception.commit_stage import CommitStage
 from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
@@ -82,6 +82,6 @@ class Interception:
         """Their part in OffsetCommit and TxnOffsetCommit requests."""
         return CommitStage(self.catalog.committers) if self.catalog.intercept_commits else None
 
-    def context(self, client: Client, version: int, **of_request: str | None) -> Context:
+    def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
         """Whose request it is, as interceptors are shown it."""
-        return self._services.context(client, version, **of_request)
+        return self._services.context(client, version, generation_id, **of_request)

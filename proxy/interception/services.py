@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.contract import UNKNOWN, Context
 from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -35,11 +35,11 @@ class Services:
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
 
-    def context(self, client: Client, version: int, **of_request: str | None) -> Context:
+    def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
         """Whose request it is."""
         return Context(
             self.clock, client.number, client.client_id, client.client_software, client.principal,
-            api_version=version, **of_request,
+            api_version=version, generation_id=generation_id, **of_request,
         )  # fmt: skip
 
     def holds(self, client: Client, version: int) -> bool:

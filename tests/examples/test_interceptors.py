@@ -47,6 +47,19 @@ class Example:
         consumer.assign([TopicPartition("orders", 0, 0)])
         return consumer
 
+    def member(self, group: str) -> Consumer:
+        """The only member of a group: it has the topic's partitions."""
+        consumer = Consumer({
+            "bootstrap.servers": self.listen, "group.id": group, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        })  # fmt: skip
+        consumer.subscribe(["orders"])
+        end = time.monotonic() + LIMIT_S
+        while not consumer.assignment() and time.monotonic() < end:
+            consumer.poll(0.1)
+        assert consumer.assignment()
+        return consumer
+
 
 def read(consumer: Consumer, count: int) -> list[Message]:
     found: list[Message] = []
@@ -115,7 +128,7 @@ def test_on_consume_removes_other_tenants_records_and_the_position_advances(exam
 
 
 def test_pre_commit_prevents_smaller_offsets_and_on_commit_sees_the_committed_ones(example: Example) -> None:
-    consumer = example.consumer("anybody")
+    consumer = example.member("g")
     partition = TopicPartition("orders", 0)
     for offset in (2, 1):  # the second is answered with success, and changes nothing
         committed = consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)

@@ -16,7 +16,7 @@ from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, 
 
 REFERENCE = page("docs/reference/interceptors.md")
 RULES = [
-    f"{kind}{number}" for kind, count in (("P", 10), ("C", 6), ("K", 7), ("H", 9)) for number in range(1, count + 1)
+    f"{kind}{number}" for kind, count in (("P", 10), ("C", 7), ("K", 8), ("H", 9)) for number in range(1, count + 1)
 ]
 NAMED = re.compile(r"\[`(?P<test>\w+)`\]\((?P<file>[^)]+)\)")
 ROWS = [

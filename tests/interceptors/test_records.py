@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import KEEP, Change, Header, Records
-from kafka_sidecar.interceptors.contract import Context, TopicPartition
+from kafka_sidecar.interceptors.contract import Context, RecordMetadata, TopicPartition
 from kafka_sidecar.interceptors.headers import ReadOnlyError
 from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, ProducerRecord, record_of
 
@@ -42,6 +42,16 @@ def test_a_consumer_record_has_offset_leader_epoch_and_serialized_sizes(a_batch:
     assert (second.serialized_key_size, second.serialized_value_size) == (0, 4)
     assert second.replace(value=b"longer than it came").serialized_value_size == 4
     assert record_of(ConsumerRecord, place._replace(append_time=True), records[0]).has_log_append_time
+
+
+def test_the_checksum_of_a_consumed_record_is_that_of_the_record_as_it_was_read(
+    a_batch: Batches, place: BatchInfo
+) -> None:
+    records = a_batch({"key": b"k", "value": b"four", "timestamp": NOW}, {"key": None, "value": None, "timestamp": NOW})
+    sent = [RecordMetadata("orders", 3, 40, NOW, 1, 4), RecordMetadata("orders", 3, 41, NOW, -1, -1)]
+    read = [record_of(ConsumerRecord, place, record) for record in records]
+    assert [record.checksum for record in read] == [metadata.checksum for metadata in sent]
+    assert read[0].replace(value=b"longer than it was").checksum == sent[0].checksum
 
 
 def test_an_unchanged_record_has_no_change(record: ProducerRecord) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,22 @@ def test_commit_metadata_is_measured_in_utf_16_units_as_in_java(
     assert java_length(text) == length
     assert Offsets({}, context(), max_metadata=length).fits(text)
     assert not Offsets({}, context(), max_metadata=length - 1).fits(text)
+
+
+@pytest.mark.parametrize(
+    ("of_commit", "is_member"),
+    [
+        ({"generation_id": 0, "member_id": "m"}, True),
+        ({"generation_id": -1, "member_id": "m"}, True),  # leaving: KIP-848 has the epoch -1 for that
+        ({"generation_id": 3, "member_id": ""}, True),
+        ({"generation_id": -1, "member_id": ""}, False),  # an admin, or a consumer that assigns its partitions itself
+        ({}, False),  # not a commit
+    ],
+)
+def test_a_commit_is_a_members_if_it_has_a_generation_or_a_member_id(
+    of_commit: dict[str, Any], is_member: bool, context: Callable[..., Context]
+) -> None:
+    assert context(**of_commit).is_member is is_member
 
 
 def test_contexts_of_two_requests_differ_even_if_their_fields_are_equal() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from harness.tool_host import ToolHost
-from harness.versions import NEWEST
+from harness.versions import NEWEST, ROOT
 from integration.front import Front
 from integration.interception.reads import Partition
 from integration.scenarios.target import LIMIT_S, SILENT
@@ -21,6 +21,7 @@ from kafka_sidecar.codec.apis import ApiKey
 
 OFFSET_FETCH = 9  # the newest version that names topics
 PLUGGED = Path(__file__).with_name("plugged")
+EXAMPLES = ROOT / "examples" / "interceptors"
 
 # Topics are named after what is done with their records and commits.
 RULES = """
@@ -36,12 +37,13 @@ interceptors:
   - {type: "hooks:Commits", name: empty, topics: ["empty-*"], class_path: "PLUGGED", events: "EVENTS", does: empty}
   - {type: "hooks:Commits", name: overflow, topics: ["overflow-*"], class_path: "PLUGGED", events: "EVENTS",
      does: overflow}
+  - {type: "no_rewind:NoRewind", name: no-rewind, topics: ["no-rewind-*"], class_path: "EXAMPLES"}
 """
 
 
 def rules(template: str, events: Path) -> str:
     """A configuration file."""
-    return template.replace("PLUGGED", str(PLUGGED)).replace("EVENTS", str(events))
+    return template.replace("PLUGGED", str(PLUGGED)).replace("EXAMPLES", str(EXAMPLES)).replace("EVENTS", str(events))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from kafka_sidecar.proxy.exchanges.commit_apis import COMMIT_APIS, commit_api
 from kafka_sidecar.proxy.exchanges.commits import CommitExchanges, Stage
 from kafka_sidecar.proxy.relay.exchange import Need, Respond
 
+FIRST_WITH_MEMBERS_IN_TRANSACTIONS = 3  # TxnOffsetCommit
 FEWER = settings(max_examples=settings().max_examples // 3)
 each_version = pytest.mark.parametrize(("key", "version"), VERSIONS)
 
@@ -64,6 +65,9 @@ def test_an_unchanged_commit_is_the_clients_frame_and_on_commit_runs_once_it_has
     context = interceptor.committed[0].context
     assert (context.group_id, context.client_id, context.api_version) == ("g", "app", version)
     assert context.transactional_id == ("tx" if key == IN_TRANSACTION else None)
+    names_members = key != IN_TRANSACTION or version >= FIRST_WITH_MEMBERS_IN_TRANSACTIONS
+    assert (context.generation_id, context.member_id) == ((3, "m") if names_members else (-1, ""))
+    assert context.is_member is names_members
 
 
 @each_version

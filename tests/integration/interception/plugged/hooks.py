@@ -88,6 +88,7 @@ class Commits(EventWriter, ConsumerInterceptor):
             version=context.api_version,
             offsets=committed,
             transactional_id=context.transactional_id,
+            is_member=context.is_member,
             does=self.settings["does"],
         )
 
