@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.interceptors.guard import Guard, has_override
+from kafka_sidecar.interceptors.guard import Guard, Place, has_override
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA, java_length
+from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"
 MAX_TOPIC_CHARS = 249  # as in Kafka
@@ -30,7 +31,12 @@ class Committers:
             own = _of(guard, offsets)
             if offsets and not own:
                 continue
-            result = guard.call(PRE_COMMIT, partial(self._call_pre_commit, guard.interceptor.pre_commit), own)  # type: ignore[attr-defined]
+            result = guard.call(
+                PRE_COMMIT,
+                partial(self._call_pre_commit, guard.interceptor.pre_commit),  # type: ignore[attr-defined]
+                own,
+                place=_only_one(own),
+            )
             if result is not None and result != own:
                 others = {partition: offset for partition, offset in offsets.items() if partition not in own}
                 offsets = Offsets({**others, **result}, offsets.context)
@@ -41,7 +47,7 @@ class Committers:
         for guard in self.on_commit_guards:
             if own := _of(guard, offsets):
                 own = Offsets(own, offsets.context)  # a copy: the interceptor may change it
-                guard.call(ON_COMMIT, guard.interceptor.on_commit, own)  # type: ignore[attr-defined]
+                guard.call(ON_COMMIT, guard.interceptor.on_commit, own, place=_only_one(own))  # type: ignore[attr-defined]
 
     def _call_pre_commit(
         self, pre_commit: Callable[[Offsets], OffsetsByPartition], offsets: Offsets
@@ -49,7 +55,7 @@ class Committers:
         own = Offsets(offsets, offsets.context, self.max_metadata)  # a copy: the interceptor may change it and fail
         result = pre_commit(own)
         if not isinstance(result, Mapping):
-            raise TypeError(f"pre_commit() returned {type(result).__name__}: return the offsets to commit")
+            raise ContractTypeError(f"pre_commit() returned {type(result).__name__}: return the offsets to commit")
         left = dict(result)
         for partition, offset in left.items():
             if partition not in offsets or offsets[partition] != offset:
@@ -61,13 +67,13 @@ class Committers:
         match partition, offset:
             case (str(topic), int(index)), OffsetAndMetadata(int(number), str(metadata), int(epoch)):
                 if len(topic.encode()) > MAX_TOPIC_CHARS:
-                    raise ValueError(f"pre_commit() returned a topic of more than {MAX_TOPIC_CHARS} characters")
+                    raise ContractValueError(f"pre_commit() returned a topic of more than {MAX_TOPIC_CHARS} characters")
                 if not (0 <= index < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
-                    raise ValueError("pre_commit() returned a partition, offset or leader epoch that is out of range")
+                    raise ContractValueError("pre_commit() returned a partition, offset or epoch that is out of range")
                 if java_length(metadata) > self.max_metadata:
-                    raise ValueError(f"pre_commit() returned metadata of more than {self.max_metadata} characters")
+                    raise ContractValueError(f"pre_commit() returned over {self.max_metadata} characters of metadata")
             case _:
-                raise TypeError("pre_commit() returned a key or value other than TopicPartition and OffsetAndMetadata")
+                raise ContractTypeError("pre_commit() must return OffsetAndMetadata objects by TopicPartition")
 
 
 def _overriding(guards: tuple[Guard, ...], hook: str) -> tuple[Guard, ...]:
@@ -78,6 +84,11 @@ def _overriding(guards: tuple[Guard, ...], hook: str) -> tuple[Guard, ...]:
         if isinstance(guard.interceptor, ConsumerInterceptor)
         and has_override(guard.interceptor, ConsumerInterceptor, hook)
     )
+
+
+def _only_one(offsets: Offsets) -> Place:
+    """The partition of a commit; None if it is for several."""
+    return next(iter(offsets)) if len(offsets) == 1 else None
 
 
 def _of(guard: Guard, offsets: Offsets) -> Offsets:

@@ -10,11 +10,12 @@ from functools import partial
 from itertools import islice
 
 from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edit_records
-from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch
+from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
 from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, record_of
+from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
 MAX_RECORDS_PER_CALL = 10_000  # a compressed batch of a megabyte can hold millions
@@ -44,12 +45,13 @@ class Consumers:
         Raises:
             FailClosedError: the records must not reach the consumer.
         """
+        place = TopicPartition(topic, partition)
         for group in self._groups:
             if not len(records):
                 break
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
-                result = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records))
+                result = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records), place=place)
                 _check_fail_closed(guard, result)
                 records = records if result is None else result
             if not group.by_batch:
@@ -71,11 +73,12 @@ def _edit_as_lists(
     """The changed and dropped (None) records, after `on_consume` for lists of at most `MAX_RECORDS_PER_CALL`."""
     journal: Journal = info.journal if info.journal is not None else []
     reading = iter(records)
+    place = TopicPartition(info.topic, info.partition)
     calls = [(guard, partial(_call_on_consume, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
     while some := list(islice(reading, MAX_RECORDS_PER_CALL)):
         left = ConsumerRecords([record_of(ConsumerRecord, info, record) for record in some], info.context)
         for guard, call in calls:
-            result = guard.call(ON_CONSUME, call, left, records=len(left))
+            result = guard.call(ON_CONSUME, call, left, records=len(left), place=place)
             _check_fail_closed(guard, result)
             if result is None:
                 undo(journal)
@@ -114,10 +117,10 @@ def _call_on_consume(on_consume: OnConsume, records: ConsumerRecords) -> Consume
     left: list[ConsumerRecord] = []
     for record in result:
         if not isinstance(record, ConsumerRecord):
-            raise TypeError(f"on_consume() returned {type(record).__name__}: return ConsumerRecord objects")
+            raise ContractTypeError(f"on_consume() returned {type(record).__name__}: return ConsumerRecord objects")
         before = next((one for one in given if _is_same_record(record, one)), None)
         if before is None or (record.topic, record.partition) != (before.topic, before.partition):
-            raise ValueError("on_consume() added a record, moved one, or changed their order")
+            raise ContractValueError("on_consume() added a record, moved one, or changed their order")
         record.adopt(before)
         left.append(record)
     return ConsumerRecords(left, records.context)

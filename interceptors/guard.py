@@ -13,19 +13,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
-from kafka_sidecar.interceptors.contract import Hints, Interceptor
+from kafka_sidecar.interceptors.contract import Hints, Interceptor, TopicPartition
 from kafka_sidecar.interceptors.metrics import Histogram
 
 T = TypeVar("T")
+Place = TopicPartition | None  # of the records that a hook was called for; None: it was called for others
 
 
 class Report(Protocol):
     """Where failures of interceptors are reported to."""
 
-    def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
         """A hook raised, or returned something invalid."""
 
-    def slow(self, interceptor: str, hook: str, seconds: float) -> None:
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None:
         """A call took longer than its budget."""
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
@@ -72,7 +73,9 @@ class Guard:
         """Whether the interceptor is disabled now."""
         return bool(self.disabled_until) and self.clock() < self.disabled_until
 
-    def call(self, hook: str, function: Callable[..., T], *args: Any, records: int = 1) -> T | None:
+    def call(
+        self, hook: str, function: Callable[..., T], *args: Any, records: int = 1, place: Place = None
+    ) -> T | None:
         """The result of ``function``; None if it failed or the interceptor is disabled.
 
         ``hook`` is the name to count it by, ``records`` how many records the call is for: the budget grows with them.
@@ -84,18 +87,18 @@ class Guard:
         try:
             result = function(*args)
         except BaseException as error:  # noqa: BLE001 - SystemExit and the panic of a library in Rust are failures too
-            self.failed(hook, error)
+            self.failed(hook, error, place)
             return None
-        self.succeeded(hook, clock() - began, records)
+        self.succeeded(hook, clock() - began, records, place)
         return result
 
-    def succeeded(self, hook: str, took_s: float, records: int = 1) -> None:
+    def succeeded(self, hook: str, took_s: float, records: int = 1, place: Place = None) -> None:
         """Count a call that returned after ``took_s``."""
         self.histogram(hook).add(int(took_s * 1e6))
         budget_s = self.limits.budget_s
         if took_s > budget_s and took_s > budget_s * records / RECORDS_PER_BUDGET:
             self.over_budget[hook] += 1
-            self.report.slow(self.name, hook, took_s)
+            self.report.slow(self.name, hook, took_s, place)
             self._count_failure()
         elif self.failed_in_a_row:
             self.failed_in_a_row, self.disabled_until = 0, 0.0
@@ -107,10 +110,10 @@ class Guard:
             calls = self.calls[hook] = Histogram()
         return calls
 
-    def failed(self, hook: str, error: BaseException) -> None:
+    def failed(self, hook: str, error: BaseException, place: Place = None) -> None:
         """Count a call that raised, or returned something invalid."""
         self.failures[hook] += 1
-        self.report.failed(self.name, hook, error)
+        self.report.failed(self.name, hook, error, place)
         self._count_failure()
 
     def _count_failure(self) -> None:
@@ -126,13 +129,16 @@ class RecordCalls:
     Most such calls take less time than counting them would: those under a microsecond are counted together at the end.
     """
 
-    __slots__ = ("_check", "_clock", "_function", "_guard", "_hook", "_quick", "_quick_s")
+    __slots__ = ("_check", "_clock", "_function", "_guard", "_hook", "_place", "_quick", "_quick_s")
 
-    def __init__(self, guard: Guard, hook: str, function: Callable[[T], T], check: Callable[[T, T], None]) -> None:
+    def __init__(
+        self, guard: Guard, hook: str, function: Callable[[T], T], check: Callable[[T, T], None], place: Place
+    ) -> None:
         self._guard = guard
         self._hook = hook
         self._function: Callable[[Any], Any] = function
         self._check: Callable[[Any, Any], None] = check  # raises if the result is invalid
+        self._place = place
         self._clock = guard.clock
         self._quick_s = min(QUICK_S, guard.limits.budget_s)
         self._quick = 0
@@ -148,13 +154,13 @@ class RecordCalls:
             if result is not record:
                 self._check(result, record)
         except BaseException as error:  # noqa: BLE001 - as in Guard.call
-            guard.failed(self._hook, error)
+            guard.failed(self._hook, error, self._place)
             return None
         took_s = clock() - began
         if took_s < self._quick_s and not guard.failed_in_a_row:
             self._quick += 1
         else:
-            guard.succeeded(self._hook, took_s)
+            guard.succeeded(self._hook, took_s, place=self._place)
         return result
 
     def end(self) -> None:

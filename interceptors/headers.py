@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafka_sidecar.codec.records import Header
+from kafka_sidecar.plugins.violations import ContractError, ContractTypeError
 
 OneHeader = Header | tuple[str, bytes | None]
 # Changes, to undo them: the headers object and its value before each change. Shared by all records of a chain.
 Journal = list[tuple["Headers", tuple[Header, ...]]]
 
 
-class ReadOnlyError(Exception):
+class ReadOnlyError(ContractError):
     """The headers are read-only: the chain has ended (KIP-82: ``IllegalStateException``)."""
 
 
@@ -112,17 +113,17 @@ def undo(journal: Journal) -> None:
 
 def _checked(header: Header) -> Header:
     if not isinstance(header.key_bytes, bytes) or not isinstance(header.value, bytes | None):
-        raise TypeError("the key of a Header must be text or bytes, and its value bytes or None")
+        raise ContractTypeError("the key of a Header must be text or bytes, and its value bytes or None")
     return header
 
 
 def _new_header(key: str, value: bytes | None) -> Header:
     if value is not None and not isinstance(value, bytes):
-        raise TypeError(f"the value of header {key!r} is {type(value).__name__}: it must be bytes or None")
+        raise ContractTypeError(f"the value of a header is {type(value).__name__}: it must be bytes or None")
     return Header(_encode_key(key), value)
 
 
 def _encode_key(key: str) -> bytes:
     if not isinstance(key, str):
-        raise TypeError(f"the key of a header is {type(key).__name__}: it must be text")
+        raise ContractTypeError(f"the key of a header is {type(key).__name__}: it must be text")
     return key.encode("utf-8", "surrogateescape")

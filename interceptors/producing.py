@@ -19,10 +19,12 @@ from kafka_sidecar.interceptors.contract import (
     RecordBatch,
     RecordMetadata,
     SendError,
+    TopicPartition,
 )
 from kafka_sidecar.interceptors.guard import Guard, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
 from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord, record_of
+from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
 ON_SEND_BATCH, ON_ACKNOWLEDGEMENT_BATCH = "on_send_batch", "on_acknowledgement_batch"
@@ -64,10 +66,12 @@ class Producers:
 
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
         """The records after `on_send` of all interceptors; the same object if none of them changes anything."""
+        place = TopicPartition(topic, partition)
         for group in self._send_groups:
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
-                records = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records)) or records
+                after = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records), place=place)
+                records = records if after is None else after
             if not group.by_batch:
                 info = BatchInfo(topic, partition, context, [])
                 records = edit_records(records, _edit_one_by_one(group.guards, info, records))
@@ -82,9 +86,10 @@ class Producers:
 
     def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
         """Call `on_acknowledgement` for a batch; ``details`` is what `collect_details` returned when it was sent."""
+        place = TopicPartition(batch.topic, batch.partition)
         for group in self._ack_groups:
             for guard, hook in group.batch_hooks:
-                guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count)
+                guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count, place=place)
             if not group.by_batch:
                 _acknowledge_records(group.guards, batch, details, error)
 
@@ -93,7 +98,8 @@ def _edit_one_by_one(guards: Sequence[Guard], info: BatchInfo, records: Records)
     """The changed records, after `on_send` for each record."""
     journal: Journal = info.journal if info.journal is not None else []
     closed = info._replace(journal=None)
-    calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent) for guard in guards]  # type: ignore[attr-defined]
+    place = TopicPartition(info.topic, info.partition)
+    calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent, place) for guard in guards]  # type: ignore[attr-defined]
     try:
         for record in records:
             sent = record_of(ProducerRecord, info, record)
@@ -116,9 +122,11 @@ def _edit_one_by_one(guards: Sequence[Guard], info: BatchInfo, records: Records)
 def _check_sent(result: object, record: ProducerRecord) -> None:
     """Check a record that `on_send` returned in place of ``record``."""
     if not isinstance(result, ProducerRecord):
-        raise TypeError(f"on_send() returned {type(result).__name__}: return one record; none can be dropped or added")
+        raise ContractTypeError(
+            f"on_send() returned {type(result).__name__}: return one record; none can be dropped or added"
+        )
     if (result.topic, result.partition) != (record.topic, record.partition):
-        raise ValueError("on_send() changed the topic or partition: these cannot be changed")
+        raise ContractValueError("on_send() changed the topic or partition: these cannot be changed")
     result.adopt(record)
 
 
@@ -126,7 +134,7 @@ def call_batch_hook(hook: Callable[[RecordBatch], Records], batch: RecordBatch) 
     """The result of a hook for whole batches. Raises TypeError if it is invalid."""
     records = hook(batch)
     if not isinstance(records, Records) or len(records) != len(batch.records):
-        raise TypeError(f"{hook.__name__}() must return as many Records as the batch has")
+        raise ContractTypeError(f"{hook.__name__}() must return as many Records as the batch has")
     return records
 
 
@@ -134,12 +142,13 @@ def _acknowledge_records(
     guards: Sequence[Guard], batch: AcknowledgedBatch, details: Details | None, error: Exception | None
 ) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
+    place = TopicPartition(batch.topic, batch.partition)
     records = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
     for index, (metadata, sent) in enumerate(records):
         headers = Headers.of(sent, None)
         record_error = error.of(index) if isinstance(error, SendError) else error
         for guard, hook in hooks:
-            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, record_error, headers)
+            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, record_error, headers, place=place)
 
 
 def _headers(batch: AcknowledgedBatch, details: Details | None) -> Iterable[tuple[Header, ...]]:

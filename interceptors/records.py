@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kafka_sidecar.codec.records import KEEP, Change, Header, Keep
 from kafka_sidecar.interceptors.headers import Headers, Journal, OneHeader
 from kafka_sidecar.interceptors.values import UNKNOWN, Context, TopicPartition, compute_checksum
+from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -133,7 +134,7 @@ class _Record:
             self._record, self._info = other._record, other._info
             self._headers = Headers(self.headers, other._info.journal)
         elif self._record is not other._record:
-            raise ValueError("one record was returned in place of another: create a new one for each")
+            raise ContractValueError("one record was returned in place of another: create a new one for each")
 
     def close(self, info: BatchInfo) -> Change | None:
         """End of the chain: headers are read-only from now on (KIP-82). Returns what to write, None: nothing.
@@ -252,7 +253,7 @@ def _given(data: bytes | Keep | None) -> bytes | None:
 def _bytes(what: str, data: bytes | Keep | None) -> bytes | Keep | None:
     if data is None or isinstance(data, bytes):
         return data
-    raise TypeError(f"the {what} of a record is {type(data).__name__}: it must be bytes or None")
+    raise ContractTypeError(f"the {what} of a record is {type(data).__name__}: it must be bytes or None")
 
 
 def _size(data: bytes | None) -> int:

@@ -14,6 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 from kafka_sidecar.policies.contract import (
     MAX_REJECTIONS,
     WHOLE_BATCH,
@@ -71,7 +72,7 @@ class Rule:
         """Call a policy that has no hints once for the batch; it sees no record."""
         try:
             if self.validate_record(topic, view_class(self.hints)()) is not None:
-                raise TypeError(RETURNED_VALUE)
+                raise ContractTypeError(RETURNED_VALUE)
         except InvalidRecordError as error:
             return (Fault(WHOLE_BATCH, str(error), error.reason),)
         return ()
@@ -184,7 +185,7 @@ class Plan:
         try:
             for fault in validate(rule.topic_of(topic), subject):
                 if fault.index != WHOLE_BATCH and not 0 <= fault.index < count:
-                    raise IndexError(f"rejected record {fault.index} of a batch of {count}")
+                    raise ContractValueError(f"rejected record {fault.index} of a batch of {count}")
                 message, reason = truncate_message(fault.message), truncate_message(fault.reason)
                 rejections.setdefault(fault.index, Rejection(fault.index, message, rule.name, reason))
                 if len(rejections) >= MAX_REJECTIONS:
@@ -207,7 +208,7 @@ class Plan:
                     continue
                 try:
                     if validate(topic, record if view is None else view.of(record)) is not None:
-                        raise TypeError(RETURNED_VALUE)
+                        raise ContractTypeError(RETURNED_VALUE)
                 except InvalidRecordError as error:
                     yield Fault(record.index, str(error), error.reason)
                 except NOT_FAILURES:

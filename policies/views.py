@@ -6,6 +6,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kafka_sidecar.plugins.violations import ContractError
 from kafka_sidecar.policies.contract import ALL, Hints
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ EVERYTHING = Hints(access_headers=True, access_key_bytes=ALL, access_value_bytes
 METADATA = ("index", "timestamp", "key_size", "value_size")
 
 
-class HintViolationError(Exception):
+class HintViolationError(ContractError):
     """A policy reads something that its hints do not name. A None in its place would look like a null value."""
 
 

@@ -30,6 +30,7 @@ TESTED_IN = {
     "codec/schema/writers.py": "tests/codec/test_round_trips.py",
     "codec/wire.py": "tests/codec/test_hostile_bytes.py",
     "plugins/registry.py": "tests/policies/test_registry.py",
+    "plugins/violations.py": "tests/proxy/telemetry/test_log_limiter.py",
     "policies/registry.py": "tests/policies/test_registry.py",
     "proxy/__main__.py": "tests/proxy/cli/test_main.py",
     "proxy/config/sections.py": "tests/proxy/config/test_loading.py",
@@ -66,7 +67,7 @@ FRONT_DOORS = {
         "scan",
         "wire",
     },
-    "plugins": {"hooks", "registry", "settings", "units"},
+    "plugins": {"hooks", "registry", "settings", "units", "violations"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

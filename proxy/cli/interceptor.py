@@ -14,7 +14,7 @@ import typer
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit
 
 if TYPE_CHECKING:
-    from kafka_sidecar.interceptors.guard import Guard
+    from kafka_sidecar.interceptors.guard import Guard, Place
 
 interceptor_app = typer.Typer(no_args_is_help=True, help="Interceptors, which observe or edit records.")
 
@@ -53,9 +53,9 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 class NoReport:
     """Drops what interceptors report: commands load them without running them."""
 
-    def failed(self, interceptor: str, hook: str, error: BaseException) -> None: ...
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None: ...
 
-    def slow(self, interceptor: str, hook: str, seconds: float) -> None: ...
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None: ...
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_sidecar.interceptors.guard import Guard, Report
+from kafka_sidecar.interceptors.guard import Guard, Place, Report
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 
 log = logging.getLogger(__name__)
@@ -29,22 +29,35 @@ class InterceptionStats(Report):
     def __post_init__(self) -> None:
         self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
 
-    def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
+        topic, partition = place or (None, None)
         if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
                 exc_info=redact_error(log, error),
-                extra={"interceptor": interceptor, "hook": hook, "suppressed": suppressed},
+                extra={
+                    "interceptor": interceptor,
+                    "hook": hook,
+                    "topic": topic,
+                    "partition": partition,
+                    "suppressed": suppressed,
+                },
             )
 
-    def slow(self, interceptor: str, hook: str, seconds: float) -> None:
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None:
+        topic, partition = place or (None, None)
         if (suppressed := self._lines.due((interceptor, hook, "(slow)"))) is not None:
             log.warning(
                 "interceptor over budget",
                 extra={
-                    "interceptor": interceptor, "hook": hook, "duration_s": round(seconds, 3), "suppressed": suppressed,
+                    "interceptor": interceptor,
+                    "hook": hook,
+                    "topic": topic,
+                    "partition": partition,
+                    "duration_s": round(seconds, 3),
+                    "suppressed": suppressed,
                 },
-            )  # fmt: skip
+            )
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
         log.error(

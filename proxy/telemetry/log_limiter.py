@@ -6,7 +6,10 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
+from kafka_sidecar.plugins.violations import ContractError
+
 MAX_KINDS = 1000
+HIDDEN_TEXT = "(text hidden, it may quote a record: set log.level to debug)"
 
 
 class LogLimiter:
@@ -31,7 +34,7 @@ class LogLimiter:
 
 
 class Redacted(Exception):  # noqa: N818 - replaces an error in a traceback and has its name
-    """Replaces an error whose text must not be logged."""
+    """Replaces an error whose text must not be logged; a subclass for each, with the name of the error's class."""
 
 
 ExcInfo = BaseException | tuple[type[BaseException], BaseException, TracebackType | None]
@@ -40,8 +43,12 @@ ExcInfo = BaseException | tuple[type[BaseException], BaseException, TracebackTyp
 def redact_error(log: logging.Logger, error: BaseException) -> ExcInfo:
     """The type and traceback of an error, for ``exc_info``.
 
-    Its text only at log level debug: it may quote a record, as that of ``int(record.value)`` does.
+    Its text only at log level debug: it may quote a record, as that of ``int(record.value)`` does. What our own checks
+    say of a plug-in is always shown, but not the errors that it was handling.
     """
     if log.isEnabledFor(logging.DEBUG):
         return error
-    return type(error), Redacted(type(error).__name__), error.__traceback__
+    kind = type(error)
+    text = str(error) if isinstance(error, ContractError) else HIDDEN_TEXT
+    shown: Redacted = type(kind.__name__, (Redacted,), {"__module__": kind.__module__})(text)
+    return kind, shown, error.__traceback__

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
-from kafka_sidecar.interceptors.contract import Context, Interceptor, RecordBatch
+from kafka_sidecar.interceptors.contract import Context, Interceptor, RecordBatch, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Limits
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
@@ -22,13 +22,16 @@ class RecordedReport:
 
     def __init__(self) -> None:
         self.failures: list[tuple[str, str, str]] = []  # interceptor, hook, error
+        self.places: list[TopicPartition | None] = []  # of failures and slow calls
         self.slow_calls: list[tuple[str, str]] = []
         self.out: list[tuple[str, int]] = []  # interceptor, failures in a row
 
-    def failed(self, interceptor: str, hook: str, error: BaseException) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: TopicPartition | None = None) -> None:
+        self.places.append(place)
         self.failures.append((interceptor, hook, f"{type(error).__name__}: {error}"))
 
-    def slow(self, interceptor: str, hook: str, seconds: float) -> None:
+    def slow(self, interceptor: str, hook: str, seconds: float, place: TopicPartition | None = None) -> None:
+        self.places.append(place)
         self.slow_calls.append((interceptor, hook))
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:

@@ -126,6 +126,7 @@ def test_each_interceptor_gets_the_offsets_of_the_one_before_it(committed: Commi
 def test_after_an_exception_the_next_gets_the_last_good_offsets(committed: Committed, report: Any) -> None:
     assert committed([Edits(without(P0)), Edits(fails), Edits(also(OTHER, SEVEN))]) == {P1: SIX, OTHER: SEVEN}
     assert report.failures == [("1", "pre_commit", "ValueError: bug")]
+    assert report.places == [P1]
 
 
 WRONG: dict[str, Edit] = {
@@ -216,6 +217,7 @@ def test_exceptions_and_changes_in_on_commit_do_not_affect_the_next_interceptor(
     assert last.committed == [{P0: FIVE}]
     assert offsets == {P0: FIVE}
     assert report.failures == [("0", "on_commit", "SystemExit: bug")]
+    assert report.places == [P0]
 
 
 def test_only_interceptors_that_override_a_hook_are_called(committers: Any) -> None:

@@ -124,6 +124,7 @@ def test_after_an_exception_the_next_gets_the_last_good_records_and_headers(cons
     chain = [Edits(appends(b"1")), Edits(fails(ValueError("bug"))), Edits(appends(b"3"))]
     assert consumed(chain, b"a", b"b") == [(b"a13", 40), (b"b13", 41)]
     assert report.failures == [("1", "on_consume", "ValueError: bug")]
+    assert report.places == [TopicPartition("orders", 3)]
 
 
 WRONG: dict[str, Edit] = {

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata
+from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Limits, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.records import ProducerRecord
 
+PLACE = TopicPartition("orders", 3)
 LIMITS = Limits(budget_s=0.5, failures=3, pause_s=60)
 
 
@@ -210,7 +211,7 @@ class CallsForRecords(Works):
 
     def __init__(self, report: Any, limits: Limits = LIMITS) -> None:
         super().__init__(report, limits)
-        self.calls = RecordCalls(self.guard, "on_send", self._answer, self._check)
+        self.calls = RecordCalls(self.guard, "on_send", self._answer, self._check, PLACE)
 
     def _answer(self, record: Any) -> Any:
         self.asked += 1
@@ -245,6 +246,7 @@ def test_exceptions_slow_calls_and_invalid_results_per_record_count_as_failures(
 
     assert report.out == [("it", 3)]
     assert report.failures == [("it", "on_send", "ValueError: bug"), ("it", "on_send", "TypeError: another for other")]
+    assert report.places == [PLACE, PLACE, PLACE]
     assert report.slow_calls == [("it", "on_send")]
     assert works.calls.call(0.0) is None
     assert works.asked == 3

@@ -74,9 +74,9 @@ def test_a_header_key_that_is_not_text_raises_type_error(key: Any) -> None:
 
 @pytest.mark.parametrize("value", ["text", 1, bytearray(b"x"), memoryview(b"x")])
 def test_a_header_value_that_is_not_bytes_raises_type_error(value: Any) -> None:
-    with pytest.raises(TypeError, match="the value of header 'a' is"):
+    with pytest.raises(TypeError, match="the value of a header is"):
         Headers(MANY, []).add("a", value)
-    with pytest.raises(TypeError, match="the value of header 'a' is"):
+    with pytest.raises(TypeError, match="the value of a header is"):
         Headers([("a", value)])
 
 

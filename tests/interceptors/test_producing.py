@@ -9,7 +9,7 @@ import pytest
 from support.producer_interceptors import Edits, EditsWhole, adds, appends, fails
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.contract import Context, Hints, Interceptor, ProducerInterceptor
+from kafka_sidecar.interceptors.contract import Context, Hints, Interceptor, ProducerInterceptor, TopicPartition
 from kafka_sidecar.interceptors.guard import Limits
 from kafka_sidecar.interceptors.headers import ReadOnlyError
 from kafka_sidecar.interceptors.producing import Producers
@@ -45,6 +45,7 @@ def test_after_an_exception_the_next_gets_the_last_good_record(sent: Sent, repor
     chain = [Edits(appends(b"1")), Edits(fails(ValueError("bug"), appends(b"2"))), third]
     assert sent(chain, b"a") == [(b"a13", ["h"])]
     assert report.failures == [("1", "on_send", "ValueError: bug")]
+    assert report.places == [TopicPartition("orders", 3)]
 
 
 def test_header_changes_of_a_failed_call_are_undone(sent: Sent) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_sidecar.interceptors.contract import TopicPartition
 from kafka_sidecar.proxy.interception.stats import LOG_INTERVAL_S, InterceptionStats
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
@@ -56,6 +57,15 @@ def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
     assert "ValueError" in written
     assert "test_stats.py" in written
     assert (secret in written) is is_logged
+
+
+def test_failures_and_slow_calls_name_the_topic_and_partition(caplog: pytest.LogCaptureFixture) -> None:
+    seen = InterceptionStats(Clock())
+    seen.failed("mine", "on_send", RuntimeError("a bug"), TopicPartition("orders", 3))
+    seen.slow("mine", "on_send", 0.2, TopicPartition("orders", 4))
+    seen.failed("mine", "pre_commit", RuntimeError("a bug"), None)
+    logged = [(line.get("topic"), line.get("partition")) for line in lines(caplog)]
+    assert logged == [("orders", 3), ("orders", 4), (None, None)]
 
 
 def test_slow_calls_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

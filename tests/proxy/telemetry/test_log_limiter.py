@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import traceback
+from types import TracebackType
+from typing import cast
 
 import pytest
 
+from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.proxy.telemetry import log_limiter
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, Redacted, redact_error
+from kafka_sidecar.proxy.telemetry.log_limiter import HIDDEN_TEXT, LogLimiter, Redacted, redact_error
 
+Triple = tuple[type[BaseException], BaseException, TracebackType | None]
 log = logging.getLogger(__name__)
 
 
@@ -32,9 +37,21 @@ def test_the_number_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_error_is_logged_without_its_text_unless_at_debug() -> None:
     error = ValueError("a card number")
     log.setLevel(logging.INFO)
-    kind, shown, _ = redact_error(log, error)  # type: ignore[misc] # at this level it is a triple
-    assert kind is ValueError
+    _, shown, _ = redact_error(log, error)  # type: ignore[misc] # at this level it is a triple
     assert isinstance(shown, Redacted)
-    assert str(shown) == "ValueError"
+    assert traceback.format_exception_only(shown) == [f"ValueError: {HIDDEN_TEXT}\n"]
     log.setLevel(logging.DEBUG)
     assert redact_error(log, error) is error
+
+
+def test_a_violation_of_the_contract_is_logged_with_its_text_and_without_the_errors_around_it() -> None:
+    log.setLevel(logging.INFO)
+    try:
+        try:
+            int("a card number")
+        except ValueError:
+            Headers([("who", "text")])  # type: ignore[list-item]
+    except TypeError as error:
+        shown = "".join(traceback.format_exception(*cast(Triple, redact_error(log, error))))
+    assert "a card number" not in shown
+    assert shown.endswith("ContractTypeError: the value of a header is str: it must be bytes or None\n")
