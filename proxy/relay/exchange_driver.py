@@ -60,8 +60,23 @@ class Driver:
     def resume(self, result: Any, error: BaseException | None = None) -> bytes:
         """What goes on now that the need is met, or could not be. Raises CodecError."""
         self.need = None
+        if self._steps is None:  # it was paused between two frames
+            return self._frames.release(b"")
         decided = self._run(result, error)
         return b"" if self.need is not None else self._frames.release(decided)
+
+    def pauses(self, began: float) -> bool:
+        """Whether others must have a turn before the next frame of what has been read at ``began`` (seconds).
+
+        Then it is paused, until the session resumes it.
+        """
+        spent_s = self._clock() - began
+        if self._budget.spent_s + spent_s < MAX_TURN_S:
+            return False
+        self._budget.spent_s += spent_s
+        self.need = TURN
+        self._session.paused(self)
+        return True
 
     def lost(self, why: str) -> Work | None:
         """The connection has ended."""

@@ -15,6 +15,7 @@ from typing import Protocol
 from kafka_sidecar.codec.errors import CodecError
 
 LENGTH = Struct(">i")
+FRAMES_A_CHECK = 32  # frames that are cut between two looks at the clock: a client may pack thousands into one read
 
 # Looks at the frame that begins at data[at] and returns its size in bytes, length prefix included,
 # or 0 while data does not hold enough of it. May call `edit`, `collect` or `swallow` for this frame. Raises CodecError.
@@ -72,13 +73,15 @@ class Swallowed:
 class Frames:
     """One direction of a session: bytes in, the bytes to pass on out.
 
-    ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it.
+    ``begin`` is asked at the start of every frame, with at least ``header_size`` bytes of it. After every few frames
+    of one read, ``pauses`` is asked whether others must have a turn; then what follows is kept until `release`.
     """
 
-    __slots__ = ("_begin", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left", "error")
+    __slots__ = ("_begin", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left", "_pauses", "error")
 
-    def __init__(self, begin: Begin, header_size: int) -> None:
+    def __init__(self, begin: Begin, header_size: int, pauses: Callable[[], bool] = lambda: False) -> None:
         self._begin = begin
+        self._pauses = pauses
         self._header_size = header_size
         self._left = 0  # bytes of the current frame that are still to come
         self._carry = b""  # the start of a frame, buffered until its header is whole
@@ -159,7 +162,7 @@ class Frames:
         return self._cut(data)
 
     def _cut(self, data: bytes) -> bytes:
-        size, at, kept = len(data), 0, 0  # data[kept:at] passes as it is
+        size, at, kept, begun = len(data), 0, 0, 0  # data[kept:at] passes as it is
         out: list[bytes] = []
         try:
             while True:
@@ -171,6 +174,9 @@ class Frames:
                     self._left -= end - at
                     at = end
                 if size - at < self._header_size or self._is_held or self.error is not None:
+                    break
+                begun += 1
+                if not begun % FRAMES_A_CHECK and self._hold_for_turn():
                     break
                 self._left = self._begin(data, at)
                 if self._inserted:
@@ -186,6 +192,10 @@ class Frames:
             return data
         out.append(data[kept:at])
         return b"".join(out)
+
+    def _hold_for_turn(self) -> bool:
+        self._is_held = self._pauses()
+        return self._is_held
 
     def _edited(self, data: bytes, start: int, end: int) -> bytes | None:
         edit, last = self._edit, end - start == self._left

@@ -70,8 +70,10 @@ class Session:
         self._routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
-        self._client_frames = Frames(self._begin_request, REQUEST.size)
-        self._broker_frames = Frames(self._begin_response, RESPONSE.size)
+        self._client_frames = Frames(self._begin_request, REQUEST.size, lambda: self._request_driver.pauses(self._now))
+        self._broker_frames = Frames(
+            self._begin_response, RESPONSE.size, lambda: self._response_driver.pauses(self._now)
+        )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
         self._now = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ class Performer:
 
     def __init__(self, budget: LoopBudget) -> None:
         self._budget = budget
+        self._turns: deque[asyncio.Future[None]] = deque()
         self._running: set[asyncio.Task[Any]] = set()
         self._ways: dict[type[Need], Callable[[Any], Awaitable[Any]]] = {}
 
@@ -29,19 +31,29 @@ class Performer:
             done = asyncio.wrap_future(submit(need.run))
             return asyncio.shield(done) if need.must_run else done
         if isinstance(need, Turn):
-            self._budget.renew()
-            turn = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_soon(_finish, turn)
-            return turn
+            return self._wait_for_turn()
         task = asyncio.get_running_loop().create_task(self._meet(need), name=f"meet {type(need).__name__}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
 
+    def _wait_for_turn(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._turns.append(turn)
+        if len(self._turns) == 1:
+            loop.call_soon(self._give_turn)
+        return turn
+
+    def _give_turn(self) -> None:
+        """One connection in each iteration of the loop: otherwise each that waits would use up a budget of its own."""
+        self._budget.renew()
+        while self._turns and (turn := self._turns.popleft()).done():
+            continue
+        if not turn.done():
+            turn.set_result(None)
+        if self._turns:
+            asyncio.get_running_loop().call_soon(self._give_turn)
+
     async def _meet(self, need: Need) -> Any:
         return await self._ways[type(need)](need)
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -109,10 +109,9 @@ def ten_million_records(topic: bytes) -> bytes:
     return produce([(topic, [(0, batch(payload, count, attributes=ZSTD))])])
 
 
-def record_errors(batches: int, name: bytes = b"orders") -> bytes:
-    bad = sized(b"\0\0\0" + varint(-1) + varint(-1) + b"\0")
-    payload = zlib.compress(bad * 1000, wbits=31)
-    return produce([(name, [(index, batch(payload, 1000, attributes=GZIP)) for index in range(batches)])])
+def record_errors(batches: int) -> bytes:
+    payload = zlib.compress(b"".join(record(at, b"{", ()) for at in range(1000)), wbits=31)
+    return produce([(b"orders", [(index, batch(payload, 1000, attributes=GZIP)) for index in range(batches)])])
 
 
 def deep_json() -> bytes:

@@ -30,6 +30,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     TopicIds,
     Work,
 )
+from kafka_sidecar.proxy.relay.frames import FRAMES_A_CHECK
 from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S
 
 LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten
@@ -256,6 +257,27 @@ def test_others_have_a_turn_only_where_the_loops_budget_is_spent(spent_s: float,
         assert talk.to_broker == b""
         talk.meet()
     assert talk.to_broker == looked_into(1)
+
+
+@pytest.mark.parametrize("from_broker", [False, True])
+def test_many_frames_of_one_read_are_cut_in_turns(from_broker: bool) -> None:
+    """A client may pack thousands of requests into one read."""
+    count = 3 * FRAMES_A_CHECK
+    talk = dialogue()
+    requests, responses = [b"".join(map(one, range(count))) for one in (relayed, response)]
+    if from_broker:
+        talk.client(requests)
+    talk.budget.spent_s = MAX_TURN_S
+    data = responses if from_broker else requests
+    (talk.broker if from_broker else talk.client)(data)
+    for turn in range(1, 4):
+        passed = talk.to_client if from_broker else talk.to_broker
+        assert len(passed) <= len(data) * turn // 3
+        if talk.needs:
+            assert talk.needs == [TURN]
+            talk.meet()
+    assert (talk.to_client if from_broker else talk.to_broker) == data
+    assert talk.cause is None
 
 
 def last(frame: bytes) -> Last:

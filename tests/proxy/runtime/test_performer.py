@@ -44,6 +44,19 @@ async def test_after_a_turn_others_have_run_and_the_budget_is_new() -> None:
     await asyncio.sleep(0)
 
 
+async def test_one_connection_after_the_other_has_a_turn() -> None:
+    performer, order = Performer(LoopBudget()), list[str]()
+    turns = [performer.perform(TURN) for _ in range(3)]
+    for number, turn in enumerate(turns):
+        turn.add_done_callback(lambda _, name=f"turn {number}": order.append(name))
+    turns[1].cancel()
+    for number in range(6):
+        await asyncio.sleep(0)
+        order.append(f"iteration {number}")
+    assert [one for one in order if one.startswith("turn")] == ["turn 1", "turn 0", "turn 2"]
+    assert order.index("turn 2") > order.index("turn 0") + 1  # in another iteration of the loop
+
+
 async def test_a_need_is_met_by_what_was_added_for_its_type() -> None:
     performer = Performer(LoopBudget())
 
