@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -44,11 +45,15 @@ async def test_after_a_turn_others_have_run_and_the_budget_is_new() -> None:
     await asyncio.sleep(0)
 
 
+def _append(order: list[str], name: str, _: object) -> None:
+    order.append(name)
+
+
 async def test_one_connection_after_the_other_has_a_turn() -> None:
     performer, order = Performer(LoopBudget()), list[str]()
     turns = [performer.perform(TURN) for _ in range(3)]
     for number, turn in enumerate(turns):
-        turn.add_done_callback(lambda _, name=f"turn {number}": order.append(name))
+        turn.add_done_callback(partial(_append, order, f"turn {number}"))
     turns[1].cancel()
     for number in range(6):
         await asyncio.sleep(0)
