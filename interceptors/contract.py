@@ -124,7 +124,11 @@ class Interceptor:
 
 class ProducerInterceptor(Interceptor):
     """Sees each produced record, and its result (KIP-42). An exception is counted and logged; it cannot fail a
-    request."""
+    request.
+
+    Interceptors should not depend on the changes of others before them: these may fail, and are then skipped. If keys
+    or values are changed, then always in the same way, or log compaction keeps records of one key under several.
+    """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record, or `ProducerRecord.replace` of it; its headers may be changed in place.
@@ -151,13 +155,17 @@ class ProducerInterceptor(Interceptor):
 
 
 class ConsumerInterceptor(Interceptor):
-    """Sees records that a consumer reads (KIP-42), and offsets that a group commits (KIP-547)."""
+    """Sees records that a consumer reads (KIP-42), and offsets that a group commits (KIP-547).
+
+    Interceptors should not depend on the changes of others before them: these may fail, and are then skipped.
+    """
 
     def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
         """Return the records, some changed with `ConsumerRecord.replace`, or dropped. None can be added or moved.
 
         Called for each batch that the client will see: not for control batches, nor for aborted transactions if the
-        client reads only committed records.
+        client reads only committed records. A record's checksum is not always that of the one that was sent: brokers
+        may overwrite the timestamp (KIP-42).
         """
         return records
 

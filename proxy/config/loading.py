@@ -17,7 +17,7 @@ from kafka_sidecar.proxy.config.sections import (
     Cluster,
     Connections,
     Interception,
-    Interceptor,
+    Interceptors,
     Log,
     Nodes,
     Policy,
@@ -38,6 +38,7 @@ WILDCARDS = ("0.0.0.0", "::", "[::]", "")
 # Kafka's own names of settings, accepted in the file.
 KAFKA_NAMES = {
     "bootstrap.servers": "bootstrap_servers",
+    "interceptor.classes": "interceptors",  # KIP-42
     "record.validation.policy.class.name": "validation.class_name",  # KIP-940
     "record.validation.policy.class.path": "validation.class_path",
 }
@@ -72,8 +73,8 @@ class Config(Section):
     """The validation of topics."""
     validation: Validation = Field(default_factory=Validation)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
-    interceptors: list[Interceptor] = Field(default_factory=list)
-    """The chain of interceptors, in this order."""
+    interceptors: Interceptors = Field(default_factory=list)
+    """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     interception: Interception = Field(default_factory=Interception)
 
     @model_validator(mode="after")
@@ -139,12 +140,22 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f'{path}: must be a mapping of settings, such as "bootstrap_servers: kafka-1:9092"')
     for kafka_name, name in KAFKA_NAMES.items():
         if kafka_name in values:
+            if _has(values, name):
+                raise ConfigError(f"{path}: {kafka_name} and {name} are the same setting; remove one of them")
             _put(values, name, values.pop(kafka_name), str(path))
     return values
 
 
 def _yaml_message(error: Exception) -> str:
     return " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+
+
+def _has(values: Any, key: str) -> bool:
+    for name in key.split("."):
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
 
 
 def _put(values: dict[str, Any], key: str, value: object, source: str) -> None:

@@ -109,9 +109,14 @@ class Validation(Section):
 
 
 class Interceptor(Section):
-    """One entry of the chain. Other keys are the interceptor's own settings."""
+    """One entry of the chain: a mapping, or just its type. Other keys are the interceptor's own settings."""
 
     model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _type_alone(cls, values: Any) -> Any:
+        return {"type": values} if isinstance(values, str) else values
 
     type: str
     """Name of a built-in or plug-in, or `module:Class`."""
@@ -132,6 +137,19 @@ class Interceptor(Section):
     def settings(self) -> dict[str, Any]:
         """The interceptor's own settings."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def _split_names(value: object) -> object:
+    """Kafka's lists are text with commas."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def _allow_names(schema: dict[str, Any]) -> None:
+    one: dict[str, Any] = {"type": "string"}
+    schema["anyOf"] = [one, {"type": schema.pop("type"), "items": {"anyOf": [one, schema.pop("items")]}}]
+
+
+Interceptors = Annotated[list[Interceptor], BeforeValidator(_split_names), Field(json_schema_extra=_allow_names)]
 
 
 class Interception(Section):

@@ -47,6 +47,45 @@ def test_the_kafka_name_of_bootstrap_servers_is_accepted(tmp_path: Path) -> None
     assert load(written(tmp_path, "bootstrap.servers: a:1"), {}, {}).bootstrap_servers == ["a:1"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "interceptor.classes: acme.A, acme.B",
+        "interceptor.classes: [acme.A, acme.B]",
+        "interceptors: [acme.A, acme.B]",
+        "interceptors: [acme.A, {type: acme.B}]",
+    ],
+)
+def test_interceptors_may_be_a_list_of_class_names_as_in_kafka(text: str, tmp_path: Path) -> None:
+    config = load(written(tmp_path, f"bootstrap_servers: a:1\n{text}"), {}, {})
+    assert [(one.type, one.name, one.topics) for one in config.interceptors] == [
+        ("acme.A", None, ["*"]), ("acme.B", None, ["*"]),
+    ]  # fmt: skip
+
+
+def test_no_interceptors_are_the_default_as_in_kafka(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "bootstrap_servers: a:1"), {}, {}).interceptors == []
+    assert load(written(tmp_path, "bootstrap_servers: a:1\ninterceptor.classes: ''"), {}, {}).interceptors == []
+
+
+@pytest.mark.parametrize(
+    ("both", "names"),
+    [
+        ("bootstrap.servers: a:1\nbootstrap_servers: b:1", "bootstrap.servers and bootstrap_servers"),
+        ("interceptor.classes: a.B\ninterceptors: []", "interceptor.classes and interceptors"),
+        (
+            "record.validation.policy.class.name: a.B\nvalidation: {class_name: a.B}",
+            "record.validation.policy.class.name and validation.class_name",
+        ),
+    ],
+)
+def test_kafkas_name_of_a_setting_beside_ours_is_an_error(both: str, names: str, tmp_path: Path) -> None:
+    path = written(tmp_path, both)
+    with pytest.raises(ConfigError) as error:
+        load(path, {}, {})
+    assert str(error.value) == f"{path}: {names} are the same setting; remove one of them"
+
+
 def test_variables_win_over_the_file_and_flags_over_variables(tmp_path: Path) -> None:
     path = written(tmp_path, FULL)
     variables = {
@@ -108,6 +147,8 @@ BAD = {
     "topics: [{name: a}, {name: b, percent: 150}]": ("topics (entry 2).percent", "less than or equal to 100"),
     "topics: [{policy: json}]": ("topics (entry 1).name", "is missing: set it in the file"),
     "topics: [orders]": ("topics (entry 1)", "must be a mapping, such as {name: orders}"),
+    "interceptors: [3]": ("interceptors (entry 1)", "must be a mapping, such as {type: latency}"),
+    "interceptors: [{name: a}]": ("interceptors (entry 1).type", "is missing: set it in the file"),
     "policies: {mine: json}": ("policies.mine", "must be a mapping, such as {type: json}"),
     "topic_configs: {replication_factor: 0}": ("topic_configs.replication_factor", "write a number above 0, or -1"),
     "topic_configs: {topic: a b}": ("topic_configs.topic", "should match pattern"),
