@@ -1,6 +1,6 @@
 """Attack a sidecar, with honest Java clients beside the attacker: what it costs it, and them.
 
-usage: run.py [--only TEXT] [--seconds S] [--program FILE] [--markdown FILE]
+usage: run.py [--only TEXT] [--seconds S] [--program FILE] [--before FILE] [--markdown FILE]
 
 How it measures and how to read it: docs/reference/limits.md
 """
@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ PER_SECOND = 100
 WARM_S, ALONE_S, SETTLE_S = 3, 4, 10
 MAX_LATE_S = 150  # of the honest clients
 MIN_WINDOW_S = 2.0
+ALONE_TO = " -> "  # between the wait of honest clients alone and with the attack
 HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
@@ -98,7 +99,7 @@ class Row:
         attacked_until = max(sidecar.ended, sidecar.began + MIN_WINDOW_S)
         for kind in ("ack", "read", "large"):
             alone = self.waits.worst(kind, sidecar.began - ALONE_S, sidecar.began)
-            yield f"{alone:.0f} -> {self.waits.worst(kind, sidecar.began, attacked_until):.0f}"
+            yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, attacked_until):.0f}"
 
 
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
@@ -138,13 +139,25 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def table(rows: Iterable[Row]) -> str:
-    lines = [
-        HEADINGS,
-        tuple("---" if at == 0 else "---:" for at in range(len(HEADINGS))),
-        *(tuple(row.cells()) for row in rows),
-    ]
+def table(rows: Iterable[Row], before: Mapping[str, Sequence[str]]) -> str:
+    """In brackets: what an earlier run has found. Its waits are shown without those of honest clients alone."""
+    ruler = tuple("---" if at == 0 else "---:" for at in range(len(HEADINGS)))
+    lines = [HEADINGS, ruler, *(tuple(_with(row.cells(), before)) for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _with(cells: Iterator[str], before: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    attack = next(cells)
+    yield attack
+    earlier = before.get(attack)
+    for at, cell in enumerate(cells, 1):
+        yield f"{cell} ({earlier[at].rpartition(ALONE_TO)[2]})" if earlier else cell
+
+
+def read_table(path: Path) -> dict[str, Sequence[str]]:
+    """The rows of a table that an earlier run has written, by attack."""
+    rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in path.read_text().splitlines()]
+    return {row[0]: row for row in rows[2:]}
 
 
 def arguments() -> argparse.Namespace:
@@ -152,12 +165,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="TEXT", help="only attacks with this in their name")
     parser.add_argument("--seconds", type=float, default=8.0, help="for one attack; default: %(default)s")
     parser.add_argument("--program", type=Path, default=COMMAND, help="the kafka-sidecar that is attacked")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="the table of an earlier run, shown in brackets")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     return parser.parse_args()
 
 
 def main() -> None:
     options, rows = arguments(), list[Row]()
+    before = read_table(options.before) if options.before else {}
     java = ToolHost(NEWEST)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
@@ -169,7 +184,7 @@ def main() -> None:
         finally:
             java.stop()
     if options.markdown:
-        options.markdown.write_text(table(rows))
+        options.markdown.write_text(table(rows, before))
 
 
 def create_topics(cluster: Cluster) -> None:
