@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
+
+from kafka_sidecar.plugins.remedies import StrictScalars, remedy
 
 MAX_QUOTED_CHARS = 100
 
-# The remedy by type of error, where pydantic's message names a Python type.
-_WRITE = {
-    "tuple_type": "write a list, such as [a, b]",
-    "list_type": "write a list, such as [a, b]",
-    "dict_type": "write a mapping, such as {a: b}",
-    "string_type": "write text, in quotes if it looks like a number",
-    "int_parsing": "write a whole number",
-    "int_type": "write a whole number",
-    "bool_parsing": "write true or false",
-    "bool_type": "write true or false",
-}
 
-
-class Settings(BaseModel):
+class Settings(StrictScalars):
     """The settings of one plug-in: the fields of the class, and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 S = TypeVar("S", bound=Settings)
+Fault = tuple[tuple[int | str, ...], str]  # where in the settings, and what to write
+
+
+class SettingsError(ValueError):
+    """Settings of a plug-in are invalid: all that is wrong with them."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(map(_line, self.faults)))
 
 
 def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
@@ -40,7 +40,7 @@ def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
     try:
         return model.model_validate(dict(configs))
     except ValidationError as error:
-        raise ValueError(_explain(error, model)) from error
+        raise SettingsError(_faults(error, model)) from error
 
 
 def quote(text: str) -> str:
@@ -58,14 +58,23 @@ def reject_argument(text: str) -> None:
         raise ValueError(f"takes no argument, got {quote(text)}: configure it under policies:")
 
 
-def _explain(error: ValidationError, model: type[Settings]) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        names = ", ".join(about.alias or name for name, about in model.model_fields.items())
-        return f"{key} is not a setting; the settings are {names or 'none'}"
-    remedy = _WRITE.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    return f"{key}: {remedy}" if key else remedy
+def _faults(error: ValidationError, model: type[Settings]) -> Iterator[Fault]:
+    for one in error.errors(include_url=False):
+        if one["type"] == "extra_forbidden":
+            names = [about.alias or name for name, about in model.model_fields.items()]
+            nearest = get_close_matches(str(one["loc"][-1]), names, n=1)
+            likely = f"did you mean {nearest[0]}? " if nearest else ""
+            yield one["loc"], f"is not a setting; {likely}the settings are {', '.join(names) or 'none'}"
+        else:
+            yield one["loc"], remedy(one)
+
+
+def _line(fault: Fault) -> str:
+    location, text = fault
+    key = ".".join(map(str, location))
+    if text.startswith("is not a setting"):
+        return f"{key} {text}"
+    return f"{key}: {text}" if key else text
 
 
 def describe_settings(plug_in: type) -> list[str]:

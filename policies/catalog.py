@@ -28,6 +28,8 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 SYNTAX = "write name or name:argument, separated by commas, such as json, require_header:trace-id"
+# Inside YAML's own single quotes, as it is written in the file.
+QUOTING = """; an argument with a comma is put in double quotes: 'cel:"value.a in [1,2]"'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,8 @@ def parse_items(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text) or at == 0:
         item = _ITEM.match(text, at)
         if item is None:
-            raise ValueError(f"{quote(text)} is invalid at character {at + 1}: {SYNTAX}")
+            remedy = SYNTAX + (QUOTING if ":" in text[:at] else "")
+            raise ValueError(f"{quote(text)} is invalid at character {at + 1}: {remedy}")
         quoted, at = item["quoted"], item.end()
         yield item["name"], (item["bare"] or "").rstrip() if quoted is None else quoted.replace('""', '"')
 

@@ -5,12 +5,13 @@ Which exchange looks into which request is decided here; `Server` owns the conne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.exchanges import sasl
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.interception.interception import Interception
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """All that is wrong with the policies, topics and interceptors of a configuration."""
+    if config.uses_validation:
+        from kafka_sidecar.proxy.validation import from_config as validation
+
+        yield from validation.find_mistakes(config)
+    if config.interceptors:
+        from kafka_sidecar.proxy.interception import from_config as interception
+
+        yield from interception.find_mistakes(config)
 
 
 class Features:
@@ -52,8 +65,11 @@ class Features:
 
         Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
         """
-        use_interceptors = self._load_interceptors(config)
-        self._apply_rules(config)
+        try:
+            use_interceptors = self._load_interceptors(config)
+            self._apply_rules(config)
+        except ConfigError as error:
+            raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
         use_interceptors()
         self._exchanges = self._compose()
         self.is_applied = True

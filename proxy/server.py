@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features import Features
 from kafka_sidecar.proxy.nodes import state_file

@@ -67,7 +67,7 @@ FRONT_DOORS = {
         "scan",
         "wire",
     },
-    "plugins": {"hooks", "registry", "settings", "units", "violations"},
+    "plugins": {"hooks", "registry", "remedies", "settings", "units", "violations"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -16,7 +16,8 @@ import yaml
 from support.pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
 
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.config.loading import ENV_PREFIX, load
+from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 PAGES = all_pages()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
-    from kafka_sidecar.interceptors.guard import Guard, Place
+    from kafka_sidecar.interceptors.guard import Guard
 
 interceptor_app = typer.Typer(no_args_is_help=True, help="Interceptors, which observe or edit records.")
 
@@ -35,29 +35,15 @@ def show(config: ConfigFile = None) -> None:
 @interceptor_app.command("explain")
 def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
     """Print the interceptors that the configuration file has for a topic, in their order, and the hooks of each."""
-    from kafka_sidecar.proxy.interception.from_config import catalog
+    from kafka_sidecar.proxy.interception.from_config import NoReport, catalog
 
-    settings = load_or_exit(config)
-    try:
-        guards = catalog(settings, NoReport()).guards
-    except ValueError as error:
-        exit_with_error(f"{config}: {error}")
+    guards = catalog(load_valid_or_exit(config), NoReport()).guards
     own = [guard for guard in guards if guard.applies_to(topic)]
     if not own:
         typer.echo(f"{topic}: no interceptors")
     for number, guard in enumerate(own, 1):
         kind = f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}"
         typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(_hooks(guard)) or 'no hooks'}{_cost(guard)}")
-
-
-class NoReport:
-    """Drops what interceptors report: commands load them without running them."""
-
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None: ...
-
-    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None: ...
-
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
 
 
 def _hooks(guard: Guard) -> Iterable[str]:

@@ -16,11 +16,13 @@ import typer
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
 from kafka_sidecar.proxy.cli.policy import policy_app
-from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import Reload
 from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.features import find_mistakes
 from kafka_sidecar.proxy.runtime.tasks import spawn
 
 if TYPE_CHECKING:
@@ -70,20 +72,17 @@ def run(
     from kafka_sidecar.proxy.telemetry import logs
 
     try:
-        settings = load(config, os.environ, flags)
+        settings = load(config, os.environ, flags, find_mistakes)
         logs.configure(settings.log.level)
-        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags)))
+        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes)))
     except ConfigError as error:
-        exit_with_error(str(error))
+        exit_with_error(*error.lines)
 
 
 @app.command()
 def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
     """Check a configuration file, environment variables included, without the network."""
-    try:
-        check(load(config, os.environ, {}), config)
-    except ConfigError as error:
-        exit_with_error(str(error))
+    load_valid_or_exit(config)
     typer.echo(f"{config}: valid")
 
 
@@ -97,25 +96,6 @@ def schema() -> None:
 def version() -> None:
     """Print the version, and whether the hot loops are compiled."""
     typer.echo(f"kafka-sidecar {__version__} ({compiled.in_use()})")
-
-
-def check(config: Config, path: Path | None) -> None:
-    """Load and configure all policies and interceptors. Raises ConfigError."""
-    if config.uses_validation:
-        from kafka_sidecar.proxy.validation.from_config import rules
-
-        try:
-            rules(config, lambda policy, error: None, None)
-        except ValueError as error:
-            raise ConfigError(f"{path or 'environment'}: {error}") from error
-    if config.interceptors:
-        from kafka_sidecar.proxy.cli.interceptor import NoReport
-        from kafka_sidecar.proxy.interception.from_config import catalog
-
-        try:
-            catalog(config, NoReport())
-        except ValueError as error:
-            raise ConfigError(f"{path or 'environment'}: {error}") from error
 
 
 def _runner() -> asyncio.Runner:
@@ -142,10 +122,7 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     server = Server(settings, Metrics())
-    try:
-        server.apply(settings)
-    except ConfigError as error:
-        raise ConfigError(f"{path or 'environment'}: {error}") from error
+    server.apply(settings)
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     configure_allocator()

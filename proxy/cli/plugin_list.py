@@ -11,7 +11,8 @@ import typer
 
 from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import describe_settings
-from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 Configured = tuple[str, str, str | None]  # name, type, class path
 
@@ -29,12 +30,26 @@ def load_or_exit(config: Path) -> Config:
     try:
         return load(config, os.environ, {})
     except ConfigError as error:
-        exit_with_error(str(error))
+        exit_with_error(*error.lines)
 
 
-def exit_with_error(message: str) -> NoReturn:
-    """Exit with code 2 and one line on stderr."""
-    typer.echo(f"kafka-sidecar: {message}", err=True)
+def load_valid_or_exit(config: Path) -> Config:
+    """The configuration of a file, its policies and interceptors tried; exits with code 2 if anything is invalid."""
+    from kafka_sidecar.proxy.features import find_mistakes
+
+    try:
+        settings = load(config, os.environ, {}, find_mistakes)
+        if mistakes := list(find_mistakes(settings)):
+            raise settings.error(mistakes)
+        return settings
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+
+
+def exit_with_error(*messages: str) -> NoReturn:
+    """Exit with code 2 and a line on stderr for each."""
+    for message in messages:
+        typer.echo(f"kafka-sidecar: {message}", err=True)
     raise typer.Exit(2)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
     from kafka_sidecar.policies.contract import Hints
@@ -169,10 +169,7 @@ def _parts_read(hints: Hints) -> str:
 def _rules(config: Path) -> Rules:
     from kafka_sidecar.proxy.validation.from_config import rules
 
-    try:
-        return rules(load_or_exit(config), _warn, None)
-    except ValueError as error:
-        exit_with_error(f"{config}: {error}")
+    return rules(load_valid_or_exit(config), _warn, None)
 
 
 def _warn(policy: str, error: BaseException) -> None:

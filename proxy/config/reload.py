@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Reload:
     def _reload(self) -> None:
         try:
             config = self._load()
-            self._apply_named(config)
+            self._apply(config)
         except ConfigError as error:
             log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
             return
@@ -69,13 +70,6 @@ class Reload:
         if pending:
             log.warning("changed settings need a restart", extra={"settings": pending})
         log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
-
-    def _apply_named(self, config: Config) -> None:
-        """Errors name the file."""
-        try:
-            self._apply(config)
-        except ConfigError as error:
-            raise ConfigError(f"{self._path}: {error}") from error
 
 
 def _state_of(path: Path) -> FileState | None:

@@ -5,22 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
+from kafka_sidecar.plugins.remedies import StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.types import BindableAddress, Level, Replicas, duration_field
+from kafka_sidecar.proxy.config.types import BindableAddress, ClassPath, Level, Replicas, TopicName, duration_field
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
 
 
-class Section(BaseModel):
+class Section(StrictScalars):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_section_has_defaults(cls, values: Any) -> Any:
-        return {} if values is None else values  # "nodes:" with all its settings commented out
+    def _empty_key_has_its_default(cls, values: Any) -> Any:
+        """As "nodes:" with all its settings commented out."""
+        if not isinstance(values, dict):
+            return {} if values is None else values
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {key: value for key, value in values.items() if value is not None or key not in optional}
 
 
 class Nodes(Section):
@@ -71,8 +76,8 @@ class Policy(Section):
 
     type: str | None = None
     """Name of a built-in or plug-in, or `module:Class`. Default: the key of this entry."""
-    class_path: str | None = None
-    """Folders, zips and wheels, separated by `:`, that are searched first for the class (KIP-940)."""
+    class_path: ClassPath | None = None
+    """Folders, zips and wheels, separated by `:`, searched first for the class (KIP-940). Relative to this file."""
     on_error: Literal["closed", "open"] = "closed"
     """Whether a batch is rejected or allowed if the policy itself fails."""
 
@@ -85,9 +90,11 @@ class Policy(Section):
 class Topic(Section):
     """The validation of the topics that match a name. The first matching entry applies."""
 
-    name: str
+    name: str = Field(min_length=1)
     """Name of the topics; `*` matches any characters, `?` any one character."""
-    policy: str | None = Field(default=None, validation_alias=AliasChoices("policy", "record.validation.policy"))
+    policy: str | None = Field(
+        default=None, min_length=1, validation_alias=AliasChoices("policy", "record.validation.policy")
+    )
     """Their `record.validation.policy`: `name` or `name:argument`, separated by commas. Default: no validation."""
     mode: Mode = "enforce"
     """Whether invalid records are rejected, only counted and sampled, or not validated at all."""
@@ -98,7 +105,7 @@ class Topic(Section):
 class Validation(Section):
     class_name: str | None = None
     """One policy class for all topics, given their strings. Kafka (KIP-940): `record.validation.policy.class.name`."""
-    class_path: str | None = None
+    class_path: ClassPath | None = None
     """Searched first for that class. Kafka (KIP-940): `record.validation.policy.class.path`."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of that class."""
@@ -122,10 +129,10 @@ class Interceptor(Section):
     """Name of a built-in or plug-in, or `module:Class`."""
     name: str | None = None
     """Its name in metrics and log lines. Default: its `type`."""
-    topics: list[str] = ["*"]
+    topics: list[str] = ["*"]  # noqa: RUF012 - pydantic copies it
     """Names of the topics it applies to; `*` matches any characters, `?` any one character."""
-    class_path: str | None = None
-    """Folders, zips and wheels, separated by `:`, that are searched first for the class."""
+    class_path: ClassPath | None = None
+    """Folders, zips and wheels, separated by `:`, that are searched first for the class. Relative to this file."""
     budget: Duration = duration_field("100ms", gt=0)
     """Time limit of a call for a thousand records; a longer one counts as a failure, but its result is used."""
     max_failures: int = Field(default=100, ge=0)
@@ -157,12 +164,12 @@ class Interception(Section):
     """A batch that would be larger after the change is forwarded unchanged. Kafka: `message.max.bytes`."""
     max_commit_metadata: int = Field(default=4096, ge=0)
     """Maximum length of the metadata that an interceptor commits. Kafka: `offset.metadata.max.bytes`."""
-    hold_for: list[str] = []
+    hold_for: list[str] = []  # noqa: RUF012 - pydantic copies it
     """Client ids, with `*` and `?`, of clients that would deliver control batches to the application."""
 
 
 class TopicConfigs(Section):
-    topic: str | None = Field(default=None, pattern=r"^[a-zA-Z0-9._-]{1,249}$")
+    topic: TopicName | None = None
     """The compacted topic that stores what is set with Kafka's own tools. Default: none, they cannot set it."""
     replication_factor: Replicas = -1
     """Replication factor with which that topic is created; -1: the cluster's default."""

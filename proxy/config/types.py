@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.units import seconds
@@ -62,6 +64,21 @@ def _check_replicas(value: int) -> int:
     return value
 
 
+TOPIC_NAME = r"^[a-zA-Z0-9._-]{1,249}$"
+
+
+def _check_topic_name(value: str) -> str:
+    if not re.match(TOPIC_NAME, value) or value.endswith("\n"):
+        raise ValueError("write the name of a topic: up to 249 letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _resolve_class_path(value: str, info: ValidationInfo) -> str:
+    """Relative paths are relative to the configuration file, wherever the program is started."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    return os.pathsep.join(entry and str(folder / entry) for entry in value.split(os.pathsep))
+
+
 _TEXT = WithJsonSchema({"type": "string"})
 Address = Annotated[str, BeforeValidator(_check_address), _TEXT]
 BindableAddress = Annotated[str, BeforeValidator(_check_bindable), _TEXT]  # port 0: any free port
@@ -70,5 +87,7 @@ Addresses = Annotated[
     BeforeValidator(_parse_addresses),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
+ClassPath = Annotated[str, AfterValidator(_resolve_class_path)]
 Replicas = Annotated[int, AfterValidator(_check_replicas)]
+TopicName = Annotated[str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": TOPIC_NAME})]
 Level = Literal["debug", "info", "warning", "error"]

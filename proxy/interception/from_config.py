@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
-from kafka_sidecar.interceptors.guard import Limits, Report
+from kafka_sidecar.interceptors.guard import Limits, Place, Report
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.sections import Interceptor
 
 
@@ -19,6 +22,26 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
         return InterceptorCatalog(settings, report, config.interception.max_commit_metadata, previous)
     except ValueError as error:
         raise ValueError(f"interceptors: {error}") from error
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """All that is wrong with interceptors; each is opened alone: `catalog` stops at the first mistake."""
+    for index, one in enumerate(config.interceptors):
+        settings = _settings(one)
+        try:
+            InterceptorCatalog([settings], NoReport())
+        except ValueError as error:
+            yield from explain_plugin(error, f"interceptor {settings.name}", ("interceptors", index))
+
+
+class NoReport:
+    """Drops what interceptors report, where they are loaded but not run."""
+
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None: ...
+
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None: ...
+
+    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
 
 
 def _settings(one: Interceptor) -> InterceptorSettings:

@@ -9,7 +9,8 @@ from functools import partial
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
-from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.interception.commit_stage import CommitStage
 from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.interception.from_config import catalog

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
+from collections.abc import Iterator
+
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_items
 from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.sections import Policy
 from kafka_sidecar.proxy.validation.rules import Rules, TopicConfig, TopicRule
 
 
 def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
     """The policies of a configuration. Raises ValueError: one line that says which is wrong."""
+    return PolicyCatalog(
+        {name: _settings(name, policy) for name, policy in config.policies.items()}, _facade(config), report
+    )
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """All that is wrong with policies and topics; each policy is opened alone: `rules` stops at the first mistake."""
+    valid: dict[str, PolicySettings] = {}
+    for name, policy in config.policies.items():
+        settings = _settings(name, policy)
+        try:
+            PolicyCatalog({name: settings}).close()
+            valid[name] = settings
+        except ValueError as error:
+            yield from explain_plugin(error, f"policy {name}", ("policies", name))
+    try:
+        policies = PolicyCatalog(valid, _facade(config))
+    except ValueError as error:
+        yield from explain_plugin(error, "", ("validation", "class_name"))
+        return
+    invalid = config.policies.keys() - valid.keys()  # an unknown policy would be reported for each topic again
+    for index, topic in enumerate(config.topics):
+        try:
+            if topic.policy is not None and not (invalid and invalid & _names(topic.policy)):
+                policies.plan(topic.policy)
+        except ValueError as error:
+            yield Mistake(("topics", index, "policy"), str(error))
+    policies.close()
+
+
+def _names(text: str) -> set[str]:
+    return {name for name, _ in parse_items(text)}
+
+
+def _facade(config: Config) -> PolicySettings | None:
     whole = config.validation
-    facade = None
-    if whole.class_name is not None:
-        facade = PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
-    return PolicyCatalog({name: _settings(name, policy) for name, policy in config.policies.items()}, facade, report)
+    if whole.class_name is None:
+        return None
+    return PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
 
 
 def _settings(name: str, policy: Policy) -> PolicySettings:

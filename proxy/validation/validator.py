@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.config.loading import Config, ConfigError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer

@@ -72,9 +72,7 @@ def read(consumer: Consumer, count: int) -> list[Message]:
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     folder = tmp_path_factory.mktemp("interceptors")
-    config = folder / "sidecar.yaml"
-    text = (EXAMPLES / "sidecar.yaml").read_text()
-    config.write_text(text.replace("examples/interceptors", str(EXAMPLES)))
+    config = EXAMPLES / "sidecar.yaml"
     cluster = Program([sys.executable, ROOT / "examples" / "mock_cluster.py"], folder / "cluster.log")
     try:
         cluster.wait_for(lambda: cluster.output().endswith("\n"), "telling its addresses", 20)

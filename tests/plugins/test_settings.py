@@ -42,7 +42,7 @@ def test_sizes_and_durations_have_units() -> None:
         ({"size": 1.5}, "^size: write a number of bytes or a size"),
         ({"time": "90"}, "^time: write a duration with its unit"),
         ({"time": ""}, "^time: write a duration with its unit"),
-        ({"tiem": "1s"}, "^tiem is not a setting; the settings are size, time$"),
+        ({"tiem": "1s"}, r"^tiem is not a setting; did you mean time\? the settings are size, time$"),
     ],
 )
 def test_an_invalid_setting_is_rejected_with_its_remedy(settings: dict[str, object], message: str) -> None:

@@ -9,7 +9,8 @@ import yaml
 
 from kafka_sidecar.plugins.units import milliseconds, seconds, size
 from kafka_sidecar.policies.registry import POLICIES
-from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 DURATIONS = {
     "500ms": 500,

@@ -107,9 +107,10 @@ def test_the_documented_example_policy_runs() -> None:
     exec("\n".join(blocks), {"__name__": "reference"})
 
 
-def test_the_documented_examples_give_the_documented_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    config, folder = "examples/policies/sidecar.yaml", Path("examples/policies")
+def test_the_documented_examples_give_the_documented_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the class path is relative to the file
+    folder = ROOT / "examples" / "policies"
+    config = str(folder / "sidecar.yaml")
     verdicts = CliRunner().invoke(
         app, ["policy", "test", str(folder / "orders.jsonl"), "-c", config, "--topic", "orders"]
     )

@@ -36,7 +36,7 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.config.loading import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitExchange
 from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
 from kafka_sidecar.proxy.exchanges.denied_topics import DenyExchange

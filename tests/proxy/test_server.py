@@ -15,7 +15,7 @@ from support.in_process import connected, port_of, serving, until, until_refused
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy import server as server_module
-from kafka_sidecar.proxy.config.loading import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.nodes.addresses import Addresses
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)

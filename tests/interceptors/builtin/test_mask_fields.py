@@ -165,7 +165,10 @@ def test_the_result_is_the_same_json_with_the_fields_replaced(value: Any, spaced
         ({**CARD, "with": {"keep_last": 0}}, "with: write a text, null, or {keep_last: 4}"),
         ({**CARD, "with": 0}, "with: write a text, null, or {keep_last: 4}"),
         ({**CARD, "unreadable": "show"}, "unreadable: .*'hide', 'keep' or 'drop'"),
-        ({**CARD, "wiht": "x"}, "wiht is not a setting; the settings are fields, with, unreadable"),
+        (
+            {**CARD, "wiht": "x"},
+            r"wiht is not a setting; did you mean with\? the settings are fields",
+        ),
     ],
 )
 def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, consumed: Consumed) -> None:

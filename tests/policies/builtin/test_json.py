@@ -111,9 +111,9 @@ def test_the_hints_name_the_validated_parts(part: str, hints: Hints) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"part": "header"}, "part: Input should be 'value', 'key' or 'both'"),
-        ({"max_depth": 100_000}, "max_depth: Input should be less than or equal to 512"),
-        ({"depth": 1}, "depth is not a setting; the settings are part, allow_null"),
+        ({"part": "header"}, "part: write 'value', 'key' or 'both'"),
+        ({"max_depth": 100_000}, "max_depth: write 512 or less"),
+        ({"depth": 1}, r"depth is not a setting; did you mean max_depth\? the settings are part, allow_null"),
     ],
 )
 def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:

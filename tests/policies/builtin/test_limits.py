@@ -82,7 +82,7 @@ def test_limits_can_have_a_unit(refusals: Refusals) -> None:
     ("settings", "message"),
     [
         ({}, "has no effect: set one of max_record_bytes"),
-        ({"max_keys": 1}, "max_keys is not a setting; the settings are max_record_bytes"),
+        ({"max_keys": 1}, r"max_keys is not a setting; did you mean max_key_bytes\? the settings are max_record_bytes"),
         ({"max_key_bytes": -1}, "max_key_bytes: write a number of bytes"),
         ({"max_headers": "many"}, "max_headers: "),
     ],

@@ -57,5 +57,5 @@ def test_an_invalid_interceptor_is_one_line_and_exit_code_2(command: tuple[str, 
     path.write_text("bootstrap_servers: localhost:9092\ninterceptors:\n  - {type: latency, topic: [a]}\n")
     result = CliRunner().invoke(app, [*command, str(path)])
     assert result.exit_code == 2
-    assert result.output.startswith(f"kafka-sidecar: {path}: interceptors: interceptor latency: topic is not a setting")
+    assert result.output.startswith(f"kafka-sidecar: {path}:3: interceptors (entry 1).topic: is not a setting")
     assert result.output.count("\n") == 1

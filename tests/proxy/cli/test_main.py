@@ -148,7 +148,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
 def test_a_missing_setting_is_one_line_and_exit_code_2() -> None:
     code, output = run_to_exit("run", "--listen", "127.0.0.1:19092")
     assert (code, output.count("\n")) == (2, 1)
-    assert "bootstrap_servers is missing: set it in the file, with --bootstrap-servers" in output
+    assert "bootstrap_servers: is missing: set it in the file, with --bootstrap-servers" in output
 
 
 def test_the_version_is_printed() -> None:

@@ -188,5 +188,5 @@ def test_an_invalid_configuration_is_one_line_and_exit_code_2(tmp_path: Path) ->
     path.write_text("bootstrap_servers: a:1\ntopics: [{name: a, policy: nope}]")
     result = run("explain", "a", "--config", str(path))
     assert result.exit_code == 2
-    assert "topics: a: unknown policy 'nope'" in result.stderr
+    assert f"{path}:2: topics (entry 1).policy: unknown policy 'nope'" in result.stderr
     assert len(result.stderr.splitlines()) == 1

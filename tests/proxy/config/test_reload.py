@@ -24,7 +24,8 @@ from support.produce_requests import batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config import reload as reload_module
-from kafka_sidecar.proxy.config.loading import Config, ConfigError, load
+from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.config.mistakes import Mistake
 from kafka_sidecar.proxy.config.reload import Reload
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
@@ -153,14 +154,14 @@ async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
 
 async def test_invalid_rules_are_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def apply(config: Config) -> None:
-        raise ConfigError("topics: orders: unknown policy 'stub'")
+        raise config.error([Mistake(("topics", 0, "policy"), "unknown policy 'stub'")])
 
     path = tmp_path / "sidecar.yaml"
     written(path)
     async with watched(path, apply) as reload:
         reload.request()
         await until(lambda: REJECTED in caplog.messages)
-    assert vars(caplog.records[-1])["detail"] == f"{path}: topics: orders: unknown policy 'stub'"
+    assert vars(caplog.records[-1])["detail"] == f"{path}: topics (entry 1).policy: unknown policy 'stub'"
 
 
 async def test_a_bug_in_a_reload_does_not_end_the_polling(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, prod
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.config.loading import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.relay.exchange import Respond
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget

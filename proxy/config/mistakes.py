@@ -1,0 +1,127 @@
+"""Mistakes in a configuration: where each is, and what to write instead. All are reported at once, a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from kafka_sidecar.plugins.remedies import remedy
+from kafka_sidecar.plugins.settings import SettingsError
+
+Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of the file
+
+EXAMPLES = {
+    "topics": "[{name: orders, policy: json}]",
+    "policies": "{orders-json: {type: json}}",
+    "interceptors": "[{type: latency}]",
+}
+ENTRIES = {"topics": "{name: orders}", "policies": "{type: json}", "interceptors": "{type: latency}"}
+
+
+class ConfigError(Exception):
+    """The configuration is invalid: one line for each mistake, with file and line, key and remedy."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
+
+
+ENV_PREFIX = "KAFKA_SIDECAR__"
+
+
+def variable_of(location: Location) -> str:
+    """The environment variable of a setting."""
+    return ENV_PREFIX + "__".join(map(str, location)).upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    location: Location
+    text: str  # what is wrong, and the remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where each value is from: a line of the file, a variable or a flag."""
+
+    whole: str  # the file, or "command line" without one
+    lines: Mapping[Location, int] = field(default_factory=dict)
+    others: Mapping[Location, str] = field(default_factory=dict)  # variables and flags, which override the file
+
+    def of(self, location: Location) -> str:
+        for end in range(len(location), 0, -1):
+            if location[:end] in self.others:
+                return self.others[location[:end]]
+            if location[:end] in self.lines:
+                return f"{self.whole}:{self.lines[location[:end]]}"
+        inside = (origin for other, origin in self.others.items() if other[: len(location)] == location != ())
+        return next(inside, self.whole)
+
+    def error(self, mistakes: Iterable[Mistake]) -> ConfigError:
+        """All of them, in the order of the file."""
+        ordered = sorted(mistakes, key=lambda mistake: self.lines.get(mistake.location[:2], 0))
+        lines = ((self.of(one.location), format_key(one.location), one.text) for one in ordered)
+        return ConfigError(*(": ".join(filter(None, parts)) for parts in lines))
+
+
+def format_key(location: Location) -> str:
+    """A location as it is written in messages: ``topics (entry 2).percent``."""
+    parts = (f" (entry {part + 1})" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")
+
+
+def explain(error: ValidationError, root: type[BaseModel]) -> Iterator[Mistake]:
+    """The mistakes that pydantic found in a configuration of this type."""
+    for one in error.errors(include_url=False):
+        yield Mistake(one["loc"], _text(one, root))
+
+
+def explain_plugin(error: ValueError, name: str, location: Location) -> Iterator[Mistake]:
+    """The mistakes for which a plug-in could not be opened."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, SettingsError):
+        cause = cause.__cause__
+    if cause is None:
+        yield Mistake(location, str(error).removeprefix(f"{name}: "))
+    else:
+        yield from (Mistake((*location, *inside), text) for inside, text in cause.faults)
+
+
+def _text(error: ErrorDetails, root: type[BaseModel]) -> str:
+    location = error["loc"]
+    section = str(location[0]) if location else ""
+    match error["type"]:
+        case "missing" if len(location) == 1:
+            return f"is missing: set it in the file, with --{section.replace('_', '-')} or with {variable_of(location)}"
+        case "missing":
+            return "is missing: set it in the file"
+        case "list_type" | "dict_type" if len(location) == 1 and section in EXAMPLES:
+            kind = "list" if error["type"] == "list_type" else "mapping"
+            return f"write a {kind} in the file, such as {EXAMPLES[section]}"
+        case "model_type":
+            example = ENTRIES.get(section)
+            return f"must be a mapping, such as {example}" if example else "must be a mapping of settings"
+        case "extra_forbidden":
+            return f"is not a setting; {_known_keys(location, root)}"
+        case _:
+            return remedy(error)
+
+
+def _known_keys(location: Location, root: type[BaseModel]) -> str:
+    section: Any = root
+    for part in location[:-1]:
+        if part in section.model_fields:  # neither the name of a policy nor an index
+            annotation = section.model_fields[part].annotation
+            section = next((kind for kind in (*get_args(annotation), annotation) if _is_section(kind)), section)
+    nearest = get_close_matches(str(location[-1]), section.model_fields, n=1)
+    likely = f"did you mean {nearest[0]}? " if nearest else ""
+    return f"{likely}known here: {', '.join(sorted(section.model_fields))}"
+
+
+def _is_section(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

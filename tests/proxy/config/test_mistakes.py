@@ -1,0 +1,119 @@
+"""All mistakes of a configuration are reported at once, each with its line and the remedy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import load
+
+
+def lines_of(folder: Path, text: str, command: tuple[str, ...] = ("validate",)) -> list[str]:
+    """What is printed for a file, without the program's name and the folder."""
+    path = folder / "sidecar.yaml"
+    path.write_text(text)
+    result = CliRunner().invoke(app, [*command, str(path)])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    return [line.removeprefix(f"kafka-sidecar: {folder}/") for line in result.stderr.splitlines()]
+
+
+MANY = """\
+bootstrap_servers: 127.0.0.1
+listen: 127.0.0.1:99999
+foo: 1
+policies:
+  mine: {type: jso}
+  depth:
+    type: json
+    max_depth: deep
+    allow_nul: true
+topics:
+  - {name: orders, policy: depth}
+  - name: payments
+    policy: key
+    percent: 700
+interceptors:
+  - {type: latency, topic: [a]}
+  - {type: nowhere}
+"""
+
+
+@pytest.mark.parametrize("command", [("validate",), ("run", "--config")])
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(command: tuple[str, ...], tmp_path: Path) -> None:
+    starts = [
+        "sidecar.yaml:1: bootstrap_servers: write host:port",
+        "sidecar.yaml:2: listen: write host:port",
+        "sidecar.yaml:3: foo: is not a setting; known here: admin",
+        "sidecar.yaml:5: policies.mine: unknown policy 'jso': set its type to module:Class",
+        "sidecar.yaml:8: policies.depth.max_depth: write a whole number",
+        "sidecar.yaml:9: policies.depth.allow_nul: is not a setting; did you mean allow_null? the settings are part",
+        "sidecar.yaml:14: topics (entry 2).percent: write 100 or less",
+        "sidecar.yaml:16: interceptors (entry 1).topic: is not a setting",
+        "sidecar.yaml:17: interceptors (entry 2): unknown interceptor 'nowhere'",
+    ]
+    lines = lines_of(tmp_path, MANY, command)
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+def test_a_topic_that_names_an_invalid_policy_is_not_a_second_mistake(tmp_path: Path) -> None:
+    text = "bootstrap_servers: a:1\npolicies: {m: {type: jso}}\ntopics: [{name: a, policy: m}, {name: b, policy: n}]"
+    assert [line.split(": ")[1] for line in lines_of(tmp_path, text)] == ["policies.m", "topics (entry 2).policy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("nodes: {ports: '7'}", "nodes.ports: write a whole number"),
+        ("nodes: {ports: true}", "nodes.ports: write a whole number"),
+        ("nodes: {ports: 1.5}", "nodes.ports: write a whole number"),
+        ("topics: {name: orders}", "topics: write a list in the file, such as [{name: orders, policy: json}]"),
+        ("policies: [json]", "policies: write a mapping in the file, such as {orders-json: {type: json}}"),
+        ("topics: [{name: a, mode: on}]", "topics (entry 1).mode: write 'enforce', 'shadow' or 'off'"),
+        ("topics: [{name: '', policy: json}]", "topics (entry 1).name: is empty: write it, or remove the key"),
+        ("topics: [{name: a, policy: ''}]", "topics (entry 1).policy: is empty: write it, or remove the key"),
+        ("topics: [{name: 7}]", "topics (entry 1).name: write text, in quotes if it looks like a number"),
+        ("nodes: {advertised_host: [a]}", "nodes.advertised_host: write text"),
+        ("interceptors: [{type: latency, topics: a}]", "interceptors (entry 1).topics: write a list, such as [a, b]"),
+        ("policies: {json: {unique_keys: 'yes'}}", "policies.json.unique_keys: write true or false"),
+        (
+            'topics: [{name: a, policy: "cel:value.a in [1,2]"}]',
+            """an argument with a comma is put in double quotes: 'cel:"value.a in [1,2]"'""",
+        ),
+    ],
+)
+def test_a_wrong_value_is_reported_with_its_remedy(text: str, remedy: str, tmp_path: Path) -> None:
+    (line,) = lines_of(tmp_path, f"bootstrap_servers: a:1\n{text}")
+    assert remedy in line
+
+
+def test_the_remedy_for_an_argument_with_a_comma_works(tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text("""bootstrap_servers: a:1\ntopics: [{name: a, policy: 'cel:"value.a in [1,2]"'}]""")
+    assert CliRunner().invoke(app, ["validate", str(path)]).exit_code == 0
+
+
+def test_an_empty_key_has_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text("bootstrap_servers: a:1\ntopics:\npolicies:\nnodes: {ports: }\nlisten:\ninterceptors:\n")
+    config = load(path, {}, {})
+    assert (config.topics, config.policies, config.interceptors) == ([], {}, [])
+    assert (config.nodes.ports, config.listen) == (100, "127.0.0.1:19092")
+
+
+@pytest.mark.parametrize("given_path", ["plugins", "plugins/*", ".", "/opt", os.pathsep.join(["plugins", "/opt"])])
+def test_class_paths_are_relative_to_the_file(given_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "sidecar.yaml").write_text(
+        f"bootstrap_servers: a:1\npolicies: {{p: {{type: 'm:C', class_path: '{given_path}'}}}}\n"
+        f"interceptors: [{{type: 'm:C', class_path: '{given_path}'}}]\nvalidation: {{class_path: '{given_path}'}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    config = load(Path("conf/sidecar.yaml"), {}, {})
+    wanted = os.pathsep.join(str(Path("conf") / part) for part in given_path.split(os.pathsep))
+    assert {config.policies["p"].class_path, config.interceptors[0].class_path} == {wanted}
+    assert config.validation.class_path == wanted
