@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.interceptors.contract import Hints, Interceptor, TopicPartition
 from kafka_sidecar.interceptors.metrics import Histogram
 
@@ -86,6 +87,8 @@ class Guard:
         began = clock()
         try:
             result = function(*args)
+        except StoppedError:
+            raise
         except BaseException as error:  # noqa: BLE001 - SystemExit and the panic of a library in Rust are failures too
             self.failed(hook, error, place)
             return None
@@ -153,6 +156,8 @@ class RecordCalls:
             result: T = self._function(record)
             if result is not record:
                 self._check(result, record)
+        except StoppedError:
+            raise
         except BaseException as error:  # noqa: BLE001 - as in Guard.call
             guard.failed(self._hook, error, self._place)
             return None

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 from kafka_sidecar.policies.contract import (
@@ -104,7 +105,13 @@ class PolicyFailedError(Exception):
         self.policy, self.error = policy, error
 
 
-NOT_FAILURES = (CodecError, ResolveRequired, PolicyFailedError, KeyboardInterrupt)  # of the policy that is called
+NOT_FAILURES = (
+    CodecError,
+    StoppedError,
+    ResolveRequired,
+    PolicyFailedError,
+    KeyboardInterrupt,
+)  # of the policy that is called
 OnFailure = Callable[[str, BaseException], None]  # name of the policy that failed open, and its error
 
 

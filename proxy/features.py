@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
 
+MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when the sidecar stops
+
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with the policies, topics and interceptors of a configuration."""
@@ -58,7 +60,7 @@ class Features:
         self._denied: DeniedTopics | None = None
         self.is_applied = False
         self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
-        metrics.features += [self._validation_metrics, self._interception_metrics]
+        metrics.features += [self._validation_metrics, self._interception_metrics, self._thread_metrics]
 
     def apply(self, config: Config) -> None:
         """Look into requests that begin from now on as this configuration says.
@@ -82,8 +84,9 @@ class Features:
         """Nothing is relayed any more."""
         if self.topic_configs is not None:
             await self.topic_configs.stop()
+        await self._performer.threads.drain(MAX_DRAIN_S)
         if self.interception is not None:
-            await self.interception.close()
+            self.interception.close()
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """What looks into requests of this API and version, if anything."""
@@ -160,6 +163,11 @@ class Features:
         from kafka_sidecar.proxy.interception.exposition import collect
 
         return collect(self.interception.stats)
+
+    def _thread_metrics(self) -> Iterable[Metric]:
+        from kafka_sidecar.proxy.runtime.exposition import collect
+
+        return collect(self._performer.threads)
 
     def _keep_topic_configs(self, topic: str) -> TopicConfigs:
         from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs

@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.relay.session import Closing, Session
 from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError, Connection, Dial
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class Server:
         )
         self.topics = TopicNameCache(self._cluster.topic_names)
         self._budget = LoopBudget()
-        self._performer = Performer(self._budget)
+        self._performer = Performer(self._budget, Threads(config.threads.count))
         self._performer.add(TopicNames, self._learn_names)
         self._performer.add(TopicIds, self._find_ids)
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer)

@@ -55,6 +55,7 @@ MESSAGES = "tests/codec/test_declarations.py"
 FRONT_DOORS = {
     "codec": {
         "apis",
+        "checkpoint",
         "compiled",
         "envelope",
         "errors",

@@ -18,6 +18,8 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.interception.exposition import collect as interception
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.runtime.exposition import collect as threads
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from kafka_sidecar.proxy.validation.exposition import collect as validation
@@ -64,7 +66,13 @@ def test_every_default_is_documented(setting: str, default: str) -> None:
 def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
-    metrics = Metrics(features=[lambda: validation(about_validation), lambda: interception(about_interception)])
+    metrics = Metrics(
+        features=[
+            lambda: validation(about_validation),
+            lambda: interception(about_interception),
+            lambda: threads(Threads(1)),
+        ]
+    )
     families = text_string_to_metric_families(render(metrics).decode())
     return frozenset(family.name + ("_total" if family.type == "counter" else "") for family in families)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from kafka_sidecar.codec.checkpoint import COMPILED, MAX_BYTES, checkpoint
+
 try:
     import cython
 except ImportError:
@@ -17,6 +19,8 @@ if not cython.compiled:
     from kafka_sidecar.codec.records import Records
 else:
     from cython.cimports.kafka_sidecar.codec.json.syntax import describe, scan  # type: ignore[no-redef]
+
+_COMPILED, _MAX_BYTES = COMPILED, MAX_BYTES  # for C
 
 
 def find_not_json(
@@ -30,11 +34,16 @@ def find_not_json(
     found: list[tuple[int, str | None]] = []
     record = records._cursor()
     data = records.payload
+    read = 0  # bytes since the last checkpoint
     for index in range(len(records)):
         record._advance()
         record._read()
         start = record._key_at if of_key else record._value_at
         size = record._key_size if of_key else record._value_size
+        read += size
+        if read > _MAX_BYTES or index & _COMPILED == _COMPILED:
+            read = 0
+            checkpoint()
         fault = scan(data, start, start + size, max_depth) if size >= 0 else 0
         if fault or (nulls and size < 0):
             found.append((index, describe(fault, start, max_depth)))

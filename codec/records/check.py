@@ -6,6 +6,7 @@ for each would double the time of the uncompiled code.
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.checkpoint import COMPILED, checkpoint
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 
 # length: varint                of all that follows
@@ -21,6 +22,7 @@ from kafka_sidecar.codec.errors import CodecError, TruncatedError
 # Varints are zigzag encoded: "raw" is the value before decoding, so an odd one is negative, and 1 is -1.
 NULL = 1
 MIN_RECORD_BYTES = 7  # seven fields of one byte
+_COMPILED = COMPILED  # for C
 
 
 def check(data: bytes, count: int) -> None:
@@ -35,6 +37,8 @@ def check(data: bytes, count: int) -> None:
     try:
         for index in range(count):
             at = _record_end(data, at, index)
+            if index & _COMPILED == _COMPILED:
+                checkpoint()
     except IndexError as error:
         raise TruncatedError("the records end inside a record") from error
     if at != len(data):
@@ -84,7 +88,9 @@ def _headers_end(data: bytes, at: int, raw: int, index: int) -> int:
         raw, at = _longer(data, at, raw)
     if raw & 1:
         raise _bad(index, "invalid number of headers")
-    for _ in range(raw >> 1):
+    for header in range(raw >> 1):
+        if header & _COMPILED == _COMPILED:
+            checkpoint()
         raw = data[at]
         at += 1
         if raw > 127:

@@ -3,7 +3,7 @@ cimport cython
 from kafka_sidecar.codec.records.record cimport Record
 from kafka_sidecar.codec.records.records cimport Records
 
-cdef Py_ssize_t NULL, MAX_LENGTH_BYTES, MAX_LENGTHS_BYTES
+cdef Py_ssize_t NULL, _COMPILED, MAX_LENGTH_BYTES, MAX_LENGTHS_BYTES
 
 @cython.locals(size=Py_ssize_t, out=bytes)
 cdef Records _edit_headers(Records records, list without, bytes key, value, list values, bint only_if_absent, Py_ssize_t limit)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from kafka_sidecar.codec.checkpoint import COMPILED, checkpoint
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import MAX_RECORDS_BYTES
 from kafka_sidecar.codec.records.compression import too_large_error
@@ -32,6 +33,7 @@ else:
     from cython.cimports.libc.string import memcpy
 
 NULL = 1  # -1, zigzag coded
+_COMPILED = COMPILED  # for C
 MAX_LENGTH_BYTES = 2**31 - 1  # every length on the wire is an int32
 MAX_LENGTHS_BYTES = 4 * 5  # of a record, its number of headers, a header's key and value, as varints
 
@@ -125,23 +127,23 @@ def _write_records(
     for index in range(records._count):
         record._advance()
         record._read()
+        if index & _COMPILED == _COMPILED:
+            checkpoint()
         wanted = value if values is None else values[index]
         adds = wanted is not KEEP and not (only_if_absent and record._find(key) >= 0)
         raw, first = uvarint(data, record._headers_at)
         size, left = _put_others(None, 0, data, first, record._end, raw >> 1, without)
         if not adds and left == raw >> 1:
             continue
-        if adds:
-            left += 1
-            size += _put_header(None, 0, key, wanted)  # type: ignore[arg-type]
+        left += adds
+        size += _put_header(None, 0, key, wanted) if adds else 0  # type: ignore[arg-type]
         size += record._headers_at - record._start + _put_varint(None, 0, left << 1)
         at = _put(out, at, data, copied, record._begin)
         at = _put_varint(out, at, size << 1)
         at = _put(out, at, data, record._start, record._headers_at)
         at = _put_varint(out, at, left << 1)
         at, _ = _put_others(out, at, data, first, record._end, raw >> 1, without)
-        if adds:
-            at = _put_header(out, at, key, wanted)  # type: ignore[arg-type]
+        at = _put_header(out, at, key, wanted) if adds else at  # type: ignore[arg-type]
         copied = record._end
         if at > limit:
             break

@@ -7,6 +7,8 @@ layout is in check.py. All records read here have been checked there, so bounds 
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.checkpoint import COMPILED, checkpoint
+
 try:
     import cython
 except ImportError:
@@ -20,6 +22,7 @@ else:
     from cython.cimports.libc.string import memcmp
 
 NULL = 1  # -1, zigzag coded
+_COMPILED = COMPILED  # for C
 
 
 class Record:
@@ -227,6 +230,8 @@ def find_missing_header(data: bytes, count: int, name: bytes, max_results: int) 
             found.append(index)
             if len(found) >= max_results:
                 break
+        if index & _COMPILED == _COMPILED:
+            checkpoint()
     return found
 
 

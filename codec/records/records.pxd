@@ -3,6 +3,8 @@ from cpython.array cimport array as c_array
 
 from kafka_sidecar.codec.records.record cimport Record
 
+cdef Py_ssize_t _COMPILED, _ITERATED
+
 
 @cython.final
 cdef class Records:

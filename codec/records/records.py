@@ -9,6 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 
+from kafka_sidecar.codec.checkpoint import COMPILED, ITERATED, checkpoint
 from kafka_sidecar.codec.records.check import check
 
 try:
@@ -20,6 +21,8 @@ if not cython.compiled:
     from kafka_sidecar.codec.records.record import Record, find_missing_header, varlong
 else:
     from cython.cimports.kafka_sidecar.codec.records.record import Record, find_missing_header, varlong  # type: ignore[no-redef]
+
+_COMPILED, _ITERATED = COMPILED, ITERATED  # for C
 
 
 class Records:
@@ -46,6 +49,8 @@ class Records:
         at = self._cursor()
         for _ in range(self._count):
             at._advance()
+            if at._index & _ITERATED == _ITERATED:
+                checkpoint()
             yield at._copy()
 
     def __getitem__(self, index: int) -> Record:
@@ -94,6 +99,8 @@ class Records:
                 found.append(index)
                 if len(found) >= max_results:
                     break
+            if index & _COMPILED == _COMPILED:
+                checkpoint()
         return found
 
     def larger_than(
@@ -114,6 +121,8 @@ class Records:
                 found.append((index, "record"))
             if len(found) >= max_results:
                 break
+            if index & _COMPILED == _COMPILED:
+                checkpoint()
         return found
 
     def timestamps(self) -> array[int]:
@@ -127,6 +136,8 @@ class Records:
             record._advance()
             delta, _ = varlong(record._data, record._start + 1)
             _set(found, index, _sum(base, delta))
+            if index & _COMPILED == _COMPILED:
+                checkpoint()
         return found
 
     def sizes(self) -> tuple[array[int], array[int]]:
@@ -138,6 +149,8 @@ class Records:
             record._read()
             _set(keys, index, record._key_size)
             _set(values, index, record._value_size)
+            if index & _COMPILED == _COMPILED:
+                checkpoint()
         return keys, values
 
     def _cursor(self) -> Record:

@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.config.sections import (
     Nodes,
     Policy,
     Section,
+    Threads,
     Topic,
     TopicConfigs,
     Validation,
@@ -40,6 +41,7 @@ class Config(Section):
     """Address of the bootstrap listener: the clients' `bootstrap.servers`."""
     nodes: Nodes = Field(default_factory=Nodes)
     connections: Connections = Field(default_factory=Connections)
+    threads: Threads = Field(default_factory=Threads)
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
     log: Log = Field(default_factory=Log)

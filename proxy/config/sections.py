@@ -52,6 +52,15 @@ class Connections(Section):
     """Bytes buffered for a slow peer before reading from the other peer is paused."""
 
 
+class Threads(Section):
+    """Threads validate and intercept large batches, so that these do not delay other connections."""
+
+    count: int = Field(default=2, ge=1, le=64)
+    """Number of threads for large batches; one more is kept for small ones."""
+    max_wait: Duration = duration_field("4s", gt=0)
+    """For how long the large batches of a request may wait for a thread; then the time limit counts as reached."""
+
+
 class Cluster(Section):
     refresh: Duration = duration_field("30s", gt=0)
     """Interval of the sidecar's own metadata requests."""
@@ -113,6 +122,8 @@ class Validation(Section):
     """Whether a batch is rejected or allowed if that class itself fails."""
     max_batch: Size = Field(default=100 << 20, ge=1 << 10)
     """Maximum decompressed size of a batch. Larger ones are rejected."""
+    timeout: Duration = duration_field("10s", gt=0)
+    """Time limit for the batches of one request that threads validate. After that, they are rejected for now."""
 
 
 class Interceptor(Section):
@@ -160,6 +171,8 @@ Interceptors = Annotated[list[Interceptor], BeforeValidator(_split_names), Field
 
 
 class Interception(Section):
+    timeout: Duration = duration_field("10s", gt=0)
+    """Time limit for the batches of one request or response that threads intercept."""
     message_max_bytes: Size = Field(default=1048588, ge=1 << 10)
     """A batch that would be larger after the change is forwarded unchanged. Kafka: `message.max.bytes`."""
     max_commit_metadata: int = Field(default=4096, ge=0)

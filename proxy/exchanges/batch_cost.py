@@ -11,8 +11,16 @@ from kafka_sidecar.codec.records import Batch
 MIN_OFFLOADED_BYTES = {0: 1 << 20, 1: 64 << 10, 2: 512 << 10, 3: 512 << 10, 4: 64 << 10}
 MAX_INLINE_BYTES = 1 << 20  # inflated; a small batch that holds more is begun again in a thread
 
+# A thread is kept for batches up to these; they never wait for large ones of other connections.
+MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS = 1 << 20, 10_000
+
 
 def takes_long(batch: Batch, max_records: int) -> bool:
     """Whether to look into the batch would hold up all others."""
     header = batch.header
     return header.count > max_records or len(batch.data) >= MIN_OFFLOADED_BYTES.get(header.codec, sys.maxsize)
+
+
+def is_light(batch: Batch) -> bool:
+    """Whether to look into the batch, in a thread, is soon done."""
+    return batch.header.count <= MAX_LIGHT_RECORDS and len(batch.data) <= MAX_LIGHT_BYTES

@@ -139,11 +139,11 @@ class StageRun(Protocol):
         """The request goes to the broker now, or is answered."""
         ...
 
-    def answered(self, results: Results) -> Work | None:
-        """The response to the client, with what was rejected. Work where there is much to do."""
+    def answered(self, results: Results) -> Steps[None] | None:
+        """The response to the client, with what was rejected. Steps where there is much to do."""
         ...
 
-    def unanswered(self, rejected: set[PartitionKey], why: str) -> Work | None:
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> Steps[None] | None:
         """The client gets no response (acks=0); these were rejected, the others sent."""
         ...
 
@@ -330,14 +330,14 @@ class ProduceExchange(Exchange):
             why = f"records that were sent with acks=0 are rejected: {first.message}"
         rejected = {(spans.topics[at].key, spans.topics[at].partitions[index].index) for at, index in self._rejections}
         for run in self._runs:
-            if (work := run.unanswered(rejected, why)) is not None:
-                yield work
+            if (steps := run.unanswered(rejected, why)) is not None:
+                yield from steps
         return Last(frame, "rejected_without_acks", why) if self._rejections else Forward(frame)
 
     def _answered(self, results: Results) -> Steps[None]:
         for run in reversed(self._runs):
-            if (work := run.answered(results)) is not None:
-                yield work
+            if (steps := run.answered(results)) is not None:
+                yield from steps
 
 
 def _start(edit: Edit) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -14,7 +15,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.interception.held_clients import HeldFetch
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1
@@ -44,7 +45,10 @@ class ConsumeStage(Stage):
 class ConsumeRun(StageRun):
     """The interceptors of one request's response."""
 
-    __slots__ = ("_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_version", "wants_empty")
+    __slots__ = (
+        "_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_time_limit", "_version",
+        "wants_empty",
+    )  # fmt: skip
 
     _context: Context
     _isolation_level: int
@@ -55,6 +59,7 @@ class ConsumeRun(StageRun):
         self._client = client
         self._version = version
         self._held: HeldFetch | None = None
+        self._time_limit: TimeLimit | None = None  # what is left of it
         self.wants_empty = False
 
     def open(self, frame: bytes, start: FetchStart) -> bytes:
@@ -90,7 +95,14 @@ class ConsumeRun(StageRun):
         return self._held.confirm() if self._held is not None else None
 
     def _consume_in_thread(self, partition: FetchedPartition, reading: PartitionReading) -> Steps[None]:
-        self._settle(partition, (yield Work(partial(self._consume, partition, reading))))
+        if self._time_limit is None:
+            self._time_limit = replace(self._services.time_limit)
+        consume = partial(self._consume, partition, reading)
+        try:
+            remaining = yield Work(consume, is_light=reading.is_light, limit=self._time_limit)
+        except TimeoutError:
+            remaining = reading.give_up("timed_out")
+        self._settle(partition, remaining)
 
     def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
         if self._held is None:

@@ -23,6 +23,7 @@ from kafka_sidecar.codec.records import (
 )
 from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS
 from kafka_sidecar.proxy.interception.services import Report
 
 API = "Fetch"
@@ -124,8 +125,7 @@ class PartitionReading:
         try:
             found = self._cut()
         except CodecError:
-            self._stats.skipped(API, "unreadable", self._topic)
-            return Remaining(b"" if hides else None, withheld=hides)
+            return self.give_up("unreadable")
         news: list[tuple[Batch, bytes | memoryview]] = []
         withheld, changed = False, hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
         for at, (batch, visibility) in enumerate(found):
@@ -138,6 +138,21 @@ class PartitionReading:
             news.append((batch, new))
             changed = changed or new is not batch.data
         return _join(news, withheld, marker) if changed or withheld else UNCHANGED
+
+    def give_up(self, why: str) -> Remaining:
+        """The interceptors cannot see any of the records."""
+        self._stats.skipped(API, why, self._topic)
+        return Remaining(b"" if self._hides else None, withheld=self._hides)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the interceptors will soon have seen the records."""
+        try:
+            found = self._cut()
+        except CodecError:
+            return True
+        count = sum(batch.header.count for batch, visibility in found if visibility is SHOWN)
+        return count <= MAX_LIGHT_RECORDS and len(self._records) <= MAX_LIGHT_BYTES
 
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:

@@ -18,10 +18,7 @@ from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.interception.send_stage import SendStage
 from kafka_sidecar.proxy.interception.services import Services
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.runtime.threads import drain
-
-MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when the sidecar stops
+from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
 
 def _now_ms() -> int:
@@ -55,14 +52,14 @@ class Interception:
             self._services,
             limit=config.validation.max_batch,
             message_max_bytes=config.interception.message_max_bytes,
+            time_limit=TimeLimit("interception", config.interception.timeout, config.threads.max_wait),
             hold_for=tuple(config.interception.hold_for),
             # Others may hide other records.
             hidden_offsets=self._services.hidden_offsets if are_same else HiddenOffsets(),
         )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the interceptors in their order: nothing is relayed any more."""
-        await drain(MAX_DRAIN_S)
         for guard in self.catalog.guards:
             guard.close()
 

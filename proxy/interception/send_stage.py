@@ -7,6 +7,7 @@ cannot be read, or whose checksum is wrong, goes on as it came: the broker says 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kafka_sidecar.codec.envelope import OpenRequest
@@ -16,18 +17,27 @@ from kafka_sidecar.codec.records import Batch, BatchTooLargeError, reseal
 from kafka_sidecar.codec.records.log_validator import find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import Context, SendError
-from kafka_sidecar.interceptors.producing import Producers
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, takes_long
+from kafka_sidecar.interceptors.producing import Details, Producers
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MAX_LIGHT_RECORDS, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.interception.acknowledgements import SentBatch, count_records
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
 
 API = "Produce"
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be intercepted while others wait
 MAX_INLINE_ACKNOWLEDGEMENTS = 10_000
 NOT_NAMED = SendError("the response does not name the partition")
+
+
+@dataclass(frozen=True, slots=True)
+class Intercepted:
+    """What interceptors made of a batch."""
+
+    new: bytes | None  # None: the bytes that came
+    details: Details | None
+    would_be_too_large: bool = False
 
 
 class SendStage(Stage):
@@ -49,7 +59,7 @@ class SendStage(Stage):
 class SendRun(StageRun):
     """The interceptors of one request."""
 
-    __slots__ = ("_chains", "_client", "_is_reporting", "_version", "context", "services", "waiting")
+    __slots__ = ("_chains", "_client", "_is_reporting", "_time_limit", "_version", "context", "services", "waiting")
 
     context: Context
 
@@ -62,6 +72,7 @@ class SendRun(StageRun):
         self._version = version
         self.waiting: dict[PartitionKey, SentBatch] = {}  # whose interceptors are not notified yet
         self._is_reporting = False  # a thread notifies them
+        self._time_limit: TimeLimit | None = None
 
     @property
     def wants_response(self) -> bool:
@@ -74,29 +85,62 @@ class SendRun(StageRun):
         chain = self._chains(topic) if topic is not None else None
         return TopicInterception(self, topic, chain) if chain is not None and topic is not None else None
 
+    def time_limit(self) -> TimeLimit:
+        """What is left for this request; few need it."""
+        if self._time_limit is None:
+            self._time_limit = replace(self.services.time_limit)
+        return self._time_limit
+
     def sent(self) -> None:
         now, began = self.services.clock(), self.services.stopwatch()
         for sent in self.waiting.values():
             sent.sent_at, sent.began = now, began
 
-    def answered(self, results: Results) -> Work | None:
+    def answered(self, results: Results) -> Steps[None] | None:
         return self._report(partial(self._acknowledge, results))
 
-    def unanswered(self, rejected: Collection[PartitionKey], why: str) -> Work | None:
+    def unanswered(self, rejected: Collection[PartitionKey], why: str) -> Steps[None] | None:
         return self._report(partial(self._acknowledge_unanswered, rejected, SendError(why)))
 
     def lost(self, why: str) -> Work | None:
         if self._is_reporting:
             return None
-        return self._report(partial(self._fail, SendError(why)))
-
-    def _report(self, notify: Callable[[], None]) -> Work | None:
-        """Notify the interceptors: here, or in a thread where that would keep all others waiting."""
-        if sum(sent.count for sent in self.waiting.values()) <= MAX_INLINE_ACKNOWLEDGEMENTS:
-            notify()
+        fail = partial(self._fail, SendError(why))
+        if self._reports_inline:
+            fail()
             return None
+        self._client.reports_running += 1
+        return Work(fail, must_run=True, is_light=self._is_light)
+
+    @property
+    def _count(self) -> int:
+        return sum(sent.count for sent in self.waiting.values())
+
+    @property
+    def _is_light(self) -> bool:
+        return self._count <= MAX_LIGHT_RECORDS
+
+    @property
+    def _reports_inline(self) -> bool:
+        """Whether to notify the interceptors here: not where that would keep all others waiting, nor where a thread
+        still notifies them of earlier requests of this connection (KIP-42: one call at a time, in order).
+        """
+        return not self._client.reports_running and self._count <= MAX_INLINE_ACKNOWLEDGEMENTS
+
+    def _report(self, notify: Callable[[], None]) -> Steps[None] | None:
+        if not self._reports_inline:
+            return self._report_in_thread(notify)
+        notify()
+        return None
+
+    def _report_in_thread(self, notify: Callable[[], None]) -> Steps[None]:
         self._is_reporting = True
-        return Work(notify, must_run=True)
+        self._client.reports_running += 1
+        try:
+            yield Work(notify, must_run=True, is_light=self._is_light, limit=self.time_limit())
+        except TimeoutError:
+            return  # the thread still notifies them; the client must not wait for that
+        self._client.reports_running -= 1
 
     def _acknowledge(self, results: Results) -> None:
         for key, sent in self._take_sent():
@@ -147,36 +191,50 @@ class TopicInterception(TopicRun):
     def batch(self, partition: PartitionRecords) -> Steps[None] | None:
         if not self.needs_records or partition.rejection is not None or not isinstance(partition.batch, Batch):
             return None
-        is_small = not takes_long(partition.batch, MAX_INLINE_RECORDS)
-        if is_small and self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES)):
-            return None
+        if not takes_long(partition.batch, MAX_INLINE_RECORDS):
+            found = self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES))
+            if found is not None:
+                self._settle(partition, found)
+                return None
         return self._intercept_in_thread(partition)
 
     def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
-        yield Work(partial(self._intercept, partition, self._run.services.limit))
+        intercept = partial(self._intercept, partition, self._run.services.limit)
+        light = is_light(partition.valid_batch)
+        try:
+            self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_limit())))
+        except TimeoutError:
+            self._settle(partition, "timed_out")
 
-    def _intercept(self, partition: PartitionRecords, limit: int) -> bool:
-        """Let the interceptors see the records; False where these are over ``limit`` and may be more."""
+    def _intercept(self, partition: PartitionRecords, limit: int) -> Intercepted | str | None:
+        """Let the interceptors see the records: what they make of them, or why they cannot see them; None where these
+        are over ``limit`` and may be more.
+        """
         batch, services, chain = partition.valid_batch, self._run.services, self._chain
         try:
             if find_fault(batch) is not None:
-                return self._skip("unreadable")
+                return "unreadable"
             records = partition.records(limit)
         except BatchTooLargeError:
-            return self._skip("too_large") if limit == services.limit else False
+            return "too_large" if limit == services.limit else None
         except CodecError:
-            return self._skip("unreadable")
+            return "unreadable"
         new = chain.send(self._run.context, self._topic, partition.index, records)
-        if new is not records:
-            partition.new = reseal(batch, new)
-            if len(partition.new) > max(services.message_max_bytes, len(batch.data)):
-                partition.new, new = None, records
-                services.stats.skipped(API, "would_be_too_large", self._topic)
-        if (sent := self._run.waiting.get((partition.key, partition.index))) is not None:
-            sent.details = chain.collect_details(new)
-        services.stats.batches[API, "unchanged" if partition.new is None else "changed"] += 1
-        return True
+        if new is records:
+            return Intercepted(None, chain.collect_details(records))
+        sealed = reseal(batch, new)
+        if len(sealed) > max(services.message_max_bytes, len(batch.data)):
+            return Intercepted(None, chain.collect_details(records), would_be_too_large=True)
+        return Intercepted(sealed, chain.collect_details(new))
 
-    def _skip(self, why: str) -> bool:
-        self._run.services.stats.skipped(API, why, self._topic)
-        return True
+    def _settle(self, partition: PartitionRecords, found: Intercepted | str) -> None:
+        stats = self._run.services.stats
+        if isinstance(found, str):
+            stats.skipped(API, found, self._topic)
+            return
+        if found.would_be_too_large:
+            stats.skipped(API, "would_be_too_large", self._topic)
+        partition.new = found.new
+        if (sent := self._run.waiting.get((partition.key, partition.index))) is not None:
+            sent.details = found.details
+        stats.batches[API, "unchanged" if found.new is None else "changed"] += 1

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import inf
 from typing import Protocol
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
 from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
 LAST_FETCH_VERSION_WITH_MARKERS_SHOWN = 10  # kafka-go, which sends no software name, uses 2, 5 and 10
 
@@ -34,6 +35,7 @@ class Services:
     message_max_bytes: int  # that a batch may grow to
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
+    time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("interception", inf, inf))  # of a request
 
     def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
         """Whose request it is."""

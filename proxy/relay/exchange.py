@@ -29,6 +29,19 @@ class Need:
     __slots__ = ()
 
 
+@dataclass(slots=True)
+class TimeLimit:
+    """What is left of the time that a stage may take for one request or response.
+
+    Whoever performs its needs takes off what these have taken. Where nothing is left, TimeoutError is raised in the
+    exchange, also while the work itself cannot be stopped.
+    """
+
+    stage: str  # a label value of kafka_sidecar_time_limits_total
+    work_s: float  # for work in threads, and for what policies fetch
+    wait_s: float  # for a thread
+
+
 @dataclass(frozen=True, slots=True)
 class Turn(Need):
     """Let other connections have a turn, if this one and all others have used up the loop's budget."""
@@ -39,10 +52,16 @@ TURN = Turn()
 
 @dataclass(frozen=True, slots=True)
 class Work(Need):
-    """Call ``run`` in a thread; its result is the answer, what it raises is raised in the exchange."""
+    """Call ``run`` in a thread; its result is the answer, what it raises is raised in the exchange.
+
+    ``run`` changes nothing that the exchange uses: after a TimeoutError it may still be running. The work of a
+    direction is done in order and one at a time; all work that must run belongs to the responses.
+    """
 
     run: Callable[[], Any]
     must_run: bool = False  # even if the connection ends before a thread is free
+    is_light: bool = False  # it never waits until long work of other connections has ended
+    limit: TimeLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +126,7 @@ class Client(Protocol):
     client_software: str | None  # name and version (KIP-511)
     principal: str | None  # "User:alice", where it has authenticated by name
     fetch_session: FetchSession | None
+    reports_running: int  # works that notify interceptors of results and may not have ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Session:
         "_before_acks", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
         "_own_waiting", "_produced", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered",
         "_waiting", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "number",
-        "principal", "requests",
+        "principal", "reports_running", "requests",
     )  # fmt: skip
 
     def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget) -> None:
@@ -86,6 +86,7 @@ class Session:
         self.client_software: str | None = None
         self.principal: str | None = None
         self.fetch_session: FetchSession | None = None
+        self.reports_running = 0
         self.closing: Closing | None = None
         self.requests = 0
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
@@ -170,7 +171,8 @@ class Session:
             return []
         self._is_lost = True
         waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
-        work = [self._request_driver.lost(why), self._response_driver.lost(why), *(one.lost(why) for one in waiting)]
+        # In the order in which the requests came.
+        work = [self._response_driver.lost(why), *(one.lost(why) for one in waiting), self._request_driver.lost(why)]
         return [one for one in work if one is not None]
 
     def to_client(self) -> bytes:

@@ -33,8 +33,9 @@ class BrokerUnreachableError(Exception):
         self.cause = cause
 
 
-# Begins at once to do what an exchange needs. Cancelled if its result is no longer needed.
-Perform = Callable[[Need], asyncio.Future[Any]]
+# Begins at once to do what an exchange needs: of which connection, and whether for its request. Cancelled if its result
+# is no longer needed.
+Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
 # Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
 
@@ -243,7 +244,8 @@ class Connection:
                     self.to_broker.write(frames)
             elif item.need is not None:
                 self._pause_sender(item)
-                self._performing[item] = future = self._perform(item.need)
+                is_request = self.session.is_request_driver(item)
+                self._performing[item] = future = self._perform(item.need, self.number, is_request)
                 future.add_done_callback(partial(self._performed, item))
 
     def _performed(self, driver: Driver, future: asyncio.Future[Any]) -> None:
@@ -319,7 +321,7 @@ class Connection:
         self._open_sides -= 1
         try:
             for work in self.session.lost(detail):
-                self._perform(work)
+                self._perform(work, self.number, False)
         except Exception as bug:  # noqa: BLE001 - the other side must be closed all the same
             self.broke(bug)
         self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, NoReturn
 
-from kafka_sidecar.proxy.relay.exchange import Need, Turn, Work
+from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, Turn, Work
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
-from kafka_sidecar.proxy.runtime.threads import submit
+from kafka_sidecar.proxy.runtime.threads import Job, Threads
 
 
 class Performer:
     """Performs needs by their type; features add how theirs are met."""
 
-    def __init__(self, budget: LoopBudget) -> None:
+    def __init__(self, budget: LoopBudget, threads: Threads) -> None:
         self._budget = budget
         self._turns: deque[asyncio.Future[None]] = deque()
+        self.threads = threads
         self._running: set[asyncio.Task[Any]] = set()
         self._ways: dict[type[Need], Callable[[Any], Awaitable[Any]]] = {}
 
@@ -25,14 +27,26 @@ class Performer:
         """Meet needs of this type by awaiting ``meet(need)``; what it raises is raised in the exchange."""
         self._ways[need] = meet
 
-    def perform(self, need: Need) -> asyncio.Future[Any]:
-        """Begin at once. Cancel the future if its result is no longer needed; `Work` that must run is done even so."""
-        if isinstance(need, Work):
-            done = asyncio.wrap_future(submit(need.run))
-            return asyncio.shield(done) if need.must_run else done
+    def perform(self, need: Need, connection: int = 0, is_request: bool = False) -> asyncio.Future[Any]:
+        """Begin at once. Cancel the future if its result is no longer needed; `Work` that must run is done even so.
+
+        ``connection`` and ``is_request`` say whose turn it takes.
+        """
         if isinstance(need, Turn):
             return self._wait_for_turn()
-        task = asyncio.get_running_loop().create_task(self._meet(need), name=f"meet {type(need).__name__}")
+        if isinstance(need, Work):
+            limit = need.limit
+            if limit is not None and min(limit.work_s, limit.wait_s) <= 0 and not need.must_run:
+                return self._spawn(self._time_out(limit, "work" if limit.work_s <= 0 else "thread"), need)
+            lane = connection, is_request and not need.must_run
+            job = self.threads.submit(lane, need.run, need.is_light)
+            task = self._spawn(self._await_job(job, limit), need)
+            task.add_done_callback(partial(self._let_go, job, need))
+            return task
+        return self._spawn(self._meet(need), need)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], need: Need) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work, name=f"meet {type(need).__name__}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
@@ -56,4 +70,57 @@ class Performer:
             asyncio.get_running_loop().call_soon(self._give_turn)
 
     async def _meet(self, need: Need) -> Any:
-        return await self._ways[type(need)](need)
+        limit: TimeLimit | None = getattr(need, "limit", None)
+        if limit is None:
+            return await self._ways[type(need)](need)
+        began = self.threads.clock()
+        try:
+            async with asyncio.timeout(limit.work_s):
+                return await self._ways[type(need)](need)
+        except TimeoutError:
+            await self._time_out(limit, "fetch")
+        finally:
+            limit.work_s -= self.threads.clock() - began
+
+    async def _await_job(self, job: Job, limit: TimeLimit | None) -> Any:
+        result = asyncio.wrap_future(job.future)
+        result.add_done_callback(_retrieve)  # its exception, if nobody waits for it any more
+        try:
+            while not result.done():
+                await asyncio.wait([result], timeout=None if limit is None else await self._time_left(job, limit))
+        finally:
+            self._charge(job, limit)
+        error = result.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise RuntimeError(f"work raised {type(error).__name__}") from error  # it must not end the event loop
+        return result.result()
+
+    async def _time_left(self, job: Job, limit: TimeLimit) -> float:
+        """Seconds after which to ask again. Raises TimeoutError."""
+        now, started_at = self.threads.clock(), job.started_at
+        if started_at is None:
+            left_s = limit.wait_s - (now - job.submitted_at)
+            return min(left_s, limit.work_s) if left_s > 0 else await self._time_out(limit, "thread")
+        left_s = limit.work_s - (now - started_at)
+        return left_s if left_s > 0 else await self._time_out(limit, "work")
+
+    async def _time_out(self, limit: TimeLimit, waited_for: str) -> NoReturn:
+        self.threads.time_limits[limit.stage, waited_for] += 1
+        raise TimeoutError
+
+    def _charge(self, job: Job, limit: TimeLimit | None) -> None:
+        if limit is not None:
+            now = self.threads.clock()
+            started_at = now if job.started_at is None else job.started_at
+            limit.wait_s -= started_at - job.submitted_at
+            limit.work_s -= (now if job.ended_at is None else job.ended_at) - started_at
+
+    def _let_go(self, job: Job, work: Work, task: asyncio.Task[Any]) -> None:
+        """The exchange goes on, or the connection has ended."""
+        if not job.future.done():
+            (self.threads.abandon if work.must_run else self.threads.cancel)(job)
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()

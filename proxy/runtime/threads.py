@@ -1,26 +1,224 @@
-"""Work on a batch that would keep all other connections waiting is done in a thread."""
+"""Threads for work that would keep all other connections waiting.
+
+Connections take turns. The work of a lane, one direction of a connection, is done in order and one at a time; a lane
+whose work has been done goes to the end of the queue. Long work leaves one thread to light work, so that a small batch
+never waits for large ones of other connections. A thread whose work does not end though nobody waits for it any more is
+stuck and gets replaced.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import itertools
+import logging
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, wait
+from operator import itemgetter
+from threading import Condition, Thread
+from typing import Any
 
-# So many batches are inflated at once, however many connections send large ones: each may come to the limit.
-THREADS = 2
-_WORKERS = ThreadPoolExecutor(THREADS, "batches")
-_unfinished: set[Future[object]] = set()
+from kafka_sidecar.codec.checkpoint import Stop, stoppable
+from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 1.0  # in which work that nobody waits for may end by itself
+MAX_REPLACED = 8  # stuck threads: each keeps what its batch was inflated to
 
 
-def submit(work: Callable[[], object]) -> Future[object]:
-    """Start the work in one of the threads, now or as soon as one is idle."""
-    future = _WORKERS.submit(work)
-    _unfinished.add(future)
-    future.add_done_callback(_unfinished.discard)
-    return future
+class Job:
+    """One piece of work. Times are seconds of the clock of `Threads`."""
+
+    __slots__ = ("ended_at", "future", "is_light", "lane", "run", "started_at", "stop", "submitted_at")
+
+    def __init__(self, lane: Hashable, run: Callable[[], Any], is_light: bool, now: float) -> None:
+        self.lane = lane
+        self.run = run
+        self.is_light = is_light
+        self.submitted_at = now
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.stop = Stop()
+        self.future: Future[Any] = Future()
 
 
-async def drain(limit_s: float) -> None:
-    """Wait until all work submitted so far is done, at most ``limit_s``."""
-    if unfinished := tuple(_unfinished):
-        await asyncio.to_thread(wait, unfinished, limit_s)
+class Threads:
+    """The threads of one process. Started when they are needed; they do not keep the process from ending."""
+
+    def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """``count`` threads for long work, and one more for light work."""
+        self.clock = clock
+        self.waits = [0] * LATENCY_BUCKETS  # for a thread; index: bits of the microseconds
+        self.waits_s = 0.0
+        self.time_limits: Counter[tuple[str, str]] = Counter()  # reached, by stage and what it waited for
+        self._count = count
+        self._changed = Condition()
+        self._lanes: dict[Hashable, deque[Job]] = {}  # the first one runs, or its lane is among the ready ones
+        # Lanes whose first job waits, by whether it is light, each with the number of its turn.
+        self._ready: dict[bool, OrderedDict[Hashable, int]] = {True: OrderedDict(), False: OrderedDict()}
+        self._turns = itertools.count()
+        self._running: set[Job] = set()
+        self._stuck: set[Job] = set()
+        self._threads = self._idle = 0
+
+    @property
+    def size(self) -> int:
+        """Threads that there are."""
+        return self._threads
+
+    @property
+    def busy(self) -> int:
+        return len(self._running)
+
+    @property
+    def stuck(self) -> int:
+        return len(self._stuck)
+
+    @property
+    def queued(self) -> int:
+        with self._changed:
+            return sum(map(len, self._lanes.values())) - len(self._running)
+
+    def submit(self, lane: Hashable, run: Callable[[], Any], is_light: bool = False) -> Job:
+        """Call ``run`` in a thread as soon as it is the lane's turn; its `Stop` is that of the job."""
+        with self._changed:
+            job = Job(lane, run, is_light, self.clock())
+            jobs = self._lanes.setdefault(lane, deque())
+            jobs.append(job)
+            if len(jobs) == 1:
+                self._line_up(job)
+            self._engage()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """Remove the job from the queue, or stop it at its next checkpoint. Called in the event loop."""
+        job.stop.is_set = True
+        with self._changed:
+            if job.started_at is None:
+                self._remove(job)
+                return
+        self.abandon(job)
+
+    def abandon(self, job: Job) -> None:
+        """Nobody waits for the job: a thread that it keeps is replaced. Called in the event loop."""
+        asyncio.get_running_loop().call_later(GRACE_S, self._replace, job)
+
+    async def drain(self, limit_s: float) -> None:
+        """Wait until all work submitted so far is done, at most ``limit_s``."""
+        with self._changed:
+            unfinished = [job.future for jobs in self._lanes.values() for job in jobs if job not in self._stuck]
+        if unfinished:
+            await asyncio.to_thread(wait, unfinished, limit_s)
+
+    def _line_up(self, job: Job) -> None:
+        self._ready[job.is_light][job.lane] = next(self._turns)
+
+    def _engage(self) -> None:
+        """Let one more thread look for work, if there is some."""
+        if self._choose() is None:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._changed.notify()
+        elif self._threads < self._max_threads:
+            self._threads += 1
+            Thread(target=self._work, name=f"batches_{self._threads}", daemon=True).start()
+
+    @property
+    def _max_threads(self) -> int:
+        return self._count + 1 + min(len(self._stuck), MAX_REPLACED)
+
+    def _choose(self) -> Hashable | None:
+        """The lane whose turn it is."""
+        long = sum(not job.is_light for job in self._running - self._stuck)
+        kinds = (True, False) if long < self._count else (True,)
+        firsts = [next(iter(self._ready[kind].items())) for kind in kinds if self._ready[kind]]
+        return min(firsts, key=itemgetter(1))[0] if firsts else None
+
+    def _work(self) -> None:
+        while self._do_next():
+            pass
+
+    def _do_next(self) -> bool:
+        """False if the thread is to end. No job is kept while it waits for one."""
+        job = self._take()
+        if job is None:
+            return False
+        result, error = None, None
+        try:
+            with stoppable(job.stop):
+                result = job.run()
+        except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits for the result
+            error = raised
+        self._end(job)
+        if error is not None:
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(result)
+        return True
+
+    def _take(self) -> Job | None:
+        with self._changed:
+            while True:
+                if self._threads > self._max_threads:
+                    self._threads -= 1
+                    self._engage()
+                    return None
+                if (lane := self._choose()) is not None:
+                    return self._start(self._lanes[lane][0])
+                self._idle += 1
+                self._changed.wait()
+
+    def _start(self, job: Job) -> Job:
+        del self._ready[job.is_light][job.lane]
+        self._running.add(job)
+        job.future.set_running_or_notify_cancel()
+        job.started_at = self.clock()
+        waited_s = job.started_at - job.submitted_at
+        self.waits[max(0, int(waited_s * 1e6)).bit_length()] += 1
+        self.waits_s += waited_s
+        return job
+
+    def _end(self, job: Job) -> None:
+        with self._changed:
+            job.ended_at = self.clock()
+            self._running.discard(job)
+            self._stuck.discard(job)
+            self._remove_first(job)
+
+    def _remove(self, job: Job) -> None:
+        jobs = self._lanes.get(job.lane)
+        if jobs is None or job not in jobs:
+            return
+        job.future.cancel()
+        if jobs[0] is not job:
+            self._lanes[job.lane].remove(job)
+            return
+        del self._ready[job.is_light][job.lane]
+        self._remove_first(job)
+        self._engage()
+
+    def _remove_first(self, job: Job) -> None:
+        jobs = self._lanes[job.lane]
+        jobs.popleft()
+        if jobs:
+            self._line_up(jobs[0])
+        else:
+            del self._lanes[job.lane]
+
+    def _replace(self, job: Job) -> None:
+        """The time in which the job could end by itself is over."""
+        with self._changed:
+            if job.ended_at is not None or job in self._stuck or job.future.cancelled():
+                return
+            if job.started_at is not None:
+                self._stuck.add(job)
+                self._engage()
+        if job.started_at is None:
+            self.abandon(job)  # work that must be done
+            return
+        log.warning(
+            "thread stuck", extra={"stuck": len(self._stuck), "duration_s": round(self.clock() - job.started_at, 3)}
+        )

@@ -34,6 +34,7 @@ KEYS = frozenset(
         "in_flight",  # requests without a response when the connection ended
         "index",  # of the first rejected record in its batch; -1: the batch as a whole
         "interceptor",
+        "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open

@@ -10,7 +10,7 @@ from kafka_sidecar.proxy.runtime.tasks import spawn
 
 log = logging.getLogger(__name__)
 
-MAX_FETCH_S = 10.0  # below the 30 s after which producers give a request up
+MAX_FETCH_S = 5.0  # below validation.timeout: that a fetch takes too long is the policy's failure
 GRACE_S = 1.0  # in which a fetch that is over its limit may end by itself
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Protocol, TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -23,10 +24,10 @@ from kafka_sidecar.policies.plans import (
     Rule,
     truncate_message,
 )
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, takes_long
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results, summarize
-from kafka_sidecar.proxy.relay.exchange import Need, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Need, Steps, TimeLimit, Work
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 
@@ -34,8 +35,12 @@ E = TypeVar("E", bound=BaseException)
 UNKNOWN_TOPIC = PartitionRejection(
     ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"
 )  # clients look it up again
+# Retriable, and the records have gone nowhere: producers try again until their own limit.
+TIMED_OUT = PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, "the validation took longer than validation.timeout")
+NO_TIME_LIMIT = TimeLimit("validation", inf, inf)
 
-Verdict = list[Rejection] | PolicyFailedError | InvalidBatch  # InvalidBatch: the records cannot be read
+# InvalidBatch: the records cannot be read. TimeoutError: the policies have not decided in time.
+Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
 ACCEPTED: Verdict = []
 GivenUp = frozenset[tuple[str, object]]
 
@@ -46,6 +51,7 @@ class PolicyFetch(Need):
 
     rule: Rule
     key: object
+    limit: TimeLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +74,33 @@ class Report(Protocol):
 
     def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None: ...
 
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
+
 
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
     __slots__ = (
-        "_headers",
-        "_id_of",
-        "_inflated",
-        "_limit",
-        "_records",
-        "_rules",
-        "_waits_for_configs",
-        "report",
-        "request",
-    )
+        "_headers", "_id_of", "_inflated", "_limit", "_records", "_rules", "_time_limit", "_waits_for_configs",
+        "_whole_time_limit", "report", "request",
+    )  # fmt: skip
 
     wants_response = False
 
     def __init__(
-        self, rules: Rules, report: Report, limit: int, waits_for_configs: bool, id_of: Callable[[str], bytes]
+        self,
+        rules: Rules,
+        report: Report,
+        limit: int,
+        waits_for_configs: bool,
+        id_of: Callable[[str], bytes],
+        time_limit: TimeLimit = NO_TIME_LIMIT,
     ) -> None:
         self._rules = rules  # those that are current now, whatever is reloaded meanwhile
         self._limit = limit  # bytes that a batch may have when it is inflated
         self._waits_for_configs = waits_for_configs
         self._id_of = id_of
+        self._time_limit = self._whole_time_limit = time_limit  # of one request
         self._headers = self._inflated = self._records = 0  # what is validated
         self.report = report
         self.request: OpenRequest | None = None
@@ -103,7 +111,6 @@ class ValidationRun(StageRun):
 
     def _wait_for_configs(self) -> Steps[PartitionRejection | None]:
         why = yield TopicConfigsKnown()
-        # Retriable, and the records have gone nowhere: producers try again until their own limit.
         return PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, why) if why is not None else None
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicValidation | PartitionRejection | None:
@@ -120,6 +127,12 @@ class ValidationRun(StageRun):
             return None
         shown_id = self._id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
         return TopicValidation(self, topic, shown_id, applied, self._limit)
+
+    def time_limit(self) -> TimeLimit:
+        """What is left for this request; few need it."""
+        if self._time_limit is self._whole_time_limit:
+            self._time_limit = replace(self._time_limit)
+        return self._time_limit
 
     def count(self, records: int, inside: bool) -> None:
         """Policies have looked at a batch, and inside it or not."""
@@ -184,19 +197,29 @@ class TopicValidation(TopicRun):
         self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
     ) -> Steps[None]:
         """Ask the policies again once they have what they need, or in a thread, until they decide."""
+        try:
+            verdict = yield from self._decide(partition, topic, verdict)
+        except TimeoutError as error:
+            verdict = error
+        self._settle(partition, topic, verdict)
+
+    def _decide(
+        self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
+    ) -> Steps[Verdict]:
         given_up: GivenUp = NO_FAILED_KEYS
-        in_thread = verdict is None
+        in_thread, time_limit = verdict is None, self._run.time_limit()
         while verdict is None or isinstance(verdict, ResolveRequired):
             if isinstance(verdict, ResolveRequired):
                 if partition.size > MAX_INLINE_BYTES:
                     partition.release()  # rather inflated again than kept as long as a policy may wait
-                yield PolicyFetch(verdict.rule, verdict.key)
+                yield PolicyFetch(verdict.rule, verdict.key, time_limit)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
             limit = self._limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
-            verdict = (yield Work(ask)) if in_thread else ask()
+            light = is_light(partition.valid_batch)
+            verdict = (yield Work(ask, is_light=light, limit=time_limit)) if in_thread else ask()
             in_thread = in_thread or verdict is None
-        self._settle(partition, topic, verdict)
+        return verdict
 
     def _ask(
         self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS
@@ -220,7 +243,7 @@ class TopicValidation(TopicRun):
     def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> None:
         """Count what the policies say, and reject the batch if they are enforced."""
         batch, run = partition.valid_batch, self._run
-        if verdict.__class__ is not InvalidBatch:
+        if verdict.__class__ is not InvalidBatch and verdict.__class__ is not TimeoutError:
             run.count(batch.header.count, self.needs_records)
         if not verdict:
             return
@@ -229,6 +252,9 @@ class TopicValidation(TopicRun):
         if isinstance(verdict, InvalidBatch):
             rejection = _of_structure(verdict)
             report.unreadable(topic, verdict.message, enforced)
+        elif isinstance(verdict, TimeoutError):
+            rejection = TIMED_OUT
+            report.timed_out(topic, rejection.message, enforced)
         elif isinstance(verdict, PolicyFailedError):
             rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
             report.failed(topic, verdict, enforced)

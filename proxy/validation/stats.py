@@ -90,6 +90,10 @@ class ValidationStats:
         """A policy failed: it raised another error than a rejection."""
         self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
 
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
+        """The policies have not decided about a batch in time."""
+        self._without_policy(topic.topic, topic.partition, "(time limit)", "timed_out", message, enforced)
+
     def policy_failed(
         self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
     ) -> None:

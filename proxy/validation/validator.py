@@ -11,7 +11,7 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.validation.from_config import rules
 from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
@@ -64,6 +64,7 @@ class Validator(Stage):
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self._limit = config.validation.max_batch
+        self._time_limit = TimeLimit("validation", config.validation.timeout, config.threads.max_wait)
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
@@ -104,7 +105,9 @@ class Validator(Stage):
             return True
 
     def start(self, client: Client, version: int) -> ValidationRun:
-        return ValidationRun(self.rules, self.stats, self._limit, self._waits_for_configs, self._id_of)
+        return ValidationRun(
+            self.rules, self.stats, self._limit, self._waits_for_configs, self._id_of, self._time_limit
+        )
 
     async def _wait_for_configs(self) -> str | None:
         """Wait until the configs of topics are known; why they are not, where it takes too long."""

@@ -14,6 +14,7 @@ class FakeClient(Client):
     client_software: str | None = "apache-kafka-java 4.3.1"
     principal: str | None = None
     fetch_session: FetchSession | None = None
+    reports_running: int = 0
 
 
 FAKE_CLIENT = FakeClient()

@@ -112,6 +112,29 @@ class Listens(Opened, ProducerInterceptor):
         self.acknowledged.append((metadata, exception))
 
 
+class Slow(Opened, ProducerInterceptor):
+    """Its acknowledgements wait until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.offsets: list[tuple[int, bool]] = []  # and whether there was no error
+        self.overlapped = False
+        self._calls = threading.Lock()
+
+    def hints(self) -> Hints:
+        return Hints(wants_records=False)
+
+    def on_acknowledgement(self, metadata: RecordMetadata, exception: Exception | None) -> None:
+        if not self._calls.acquire(blocking=False):
+            self.overlapped = True
+            return
+        self.began.set()
+        self.go_on.wait(10.0)
+        self.offsets.append((metadata.offset, exception is None))
+        self._calls.release()
+
+
 class Reads(Opened, ConsumerInterceptor):
     """Leaves out records that begin with "drop", answers "edit" with other words, fails on "fails"."""
 

@@ -16,10 +16,10 @@ from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Need, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, TopicNames, Work
 from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
-from kafka_sidecar.proxy.validation.stage import PolicyFetch, ValidationRun
+from kafka_sidecar.proxy.validation.stage import NO_TIME_LIMIT, PolicyFetch, ValidationRun
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 from support import oracle
 from support.driven import Driven, Step
@@ -116,7 +116,12 @@ class Validating:
     """Rules, and what becomes of requests that are validated by them."""
 
     def __init__(
-        self, *topics: TopicRule, fail_open: bool = False, names: Sequence[str] = (), limit: int = LIMIT
+        self,
+        *topics: TopicRule,
+        fail_open: bool = False,
+        names: Sequence[str] = (),
+        limit: int = LIMIT,
+        time_limit: TimeLimit = NO_TIME_LIMIT,
     ) -> None:
         self.rules, self.policy = rules(*topics, fail_open=fail_open)
         self.names = TopicNameCache(self._ask)
@@ -127,6 +132,7 @@ class Validating:
         self.stats = ValidationStats(lambda: self.now)
         self.now = 1000.0
         self.limit = limit
+        self.time_limit = time_limit
         self.fetches = PolicyFetches()
         self.configs_are_known = True
         self.needs: list[Need] = []
@@ -138,7 +144,9 @@ class Validating:
         return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
     def run(self) -> ValidationRun:
-        return ValidationRun(self.rules, self.stats, self.limit, not self.configs_are_known, self.names.id_of)
+        return ValidationRun(
+            self.rules, self.stats, self.limit, not self.configs_are_known, self.names.id_of, self.time_limit
+        )
 
     def exchange(self, version: int) -> Driven:
         return Driven(ProduceExchange([self.run()], self.names.name_of, version))

@@ -99,3 +99,22 @@ def test_a_partition_of_which_all_is_withheld_is_answered_with_an_error() -> Non
     assert (int(found["orders", 0].error_code), found["orders", 0].records) == (UNKNOWN_SERVER_ERROR, b"")
     assert (int(found["orders", 1].error_code), found["orders", 1].records) == (0, batch("***"))
     assert found["free", 0].records == bytes(damaged)
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_records_that_are_not_intercepted_in_time_are_shown_only_if_nothing_hides_them(hides: bool) -> None:
+    intercepting = Intercepting("Hides" if hides else "Reads", limit=100 << 20)
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    large = batch("edit " + "x" * MAX_INLINE_COMPRESSED_BYTES)
+    frame = fetch_response(12, {"orders": {0: large, 1: batch("keep", base_offset=9)}})
+    step = exchange.response(frame)
+    assert isinstance(step, Work)
+    out = exchange.fail(TimeoutError())
+    assert isinstance(out, bytes)
+    codes = {place: one.error_code for place, one in partitions_in(12, out).items()}
+    assert codes == {("orders", 0): UNKNOWN_SERVER_ERROR if hides else 0, ("orders", 1): 0}
+    values = values_by_partition(12, out)
+    assert len(values["orders", 0]) == (not hides)
+    assert values["orders", 1] == [(9, b"***" if hides else b"keep")]
+    assert intercepting.stats.batches["Fetch", "timed_out"] == 1

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.interception import send_stage
 from kafka_sidecar.proxy.relay.exchange import TURN, Last, Need, Respond, Work
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
-from kafka_sidecar.proxy.runtime.threads import submit
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.validation.stage import PolicyFetch
 
 Event = tuple[str, int]
@@ -281,9 +281,10 @@ async def test_what_a_thread_reports_is_not_lost_with_the_connection(monkeypatch
     adds.threads.clear()
     need = exchange.response(produce_response(9, {"orders": {0: 5}}))
     assert isinstance(need, Need)
-    for _ in range(2):
-        submit(lambda: gate.wait(5))  # nothing is reported before these are done
-    future = Performer(LoopBudget()).perform(need)
+    performer = Performer(LoopBudget(), Threads(1))
+    for connection in (1, 2):
+        performer.perform(Work(lambda: gate.wait(5), is_light=True), connection)  # nothing is reported before these
+    future = performer.perform(need)
     await asyncio.sleep(0)
     future.cancel()
     assert exchange.exchange.lost("closed") is None

@@ -30,7 +30,7 @@ from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.records import Batch, NewRecord, build_batch
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
-from kafka_sidecar.proxy.relay.exchange import TURN
+from kafka_sidecar.proxy.relay.exchange import TURN, Work
 from kafka_sidecar.proxy.validation.stage import PolicyFetch
 
 
@@ -335,3 +335,18 @@ def test_nothing_of_the_records_is_kept_while_the_broker_takes_its_time() -> Non
     assert exchange.request(frame) is frame
     gc.collect()
     assert sys.getrefcount(frame) == before
+
+
+def test_what_is_not_intercepted_in_time_goes_on_as_it_came() -> None:
+    interception = Intercepting("Adds")
+    exchange = interception.produce()
+    many = batch(*["a"] * 1001)
+    work = exchange.request(produce_request(9, {"orders": {0: many, 1: batch("b")}}))
+    assert isinstance(work, Work)
+    out = exchange.fail(TimeoutError())
+    assert out == produce_request(9, {"orders": {0: many, 1: with_headers("b")}})
+    assert work.run() is not None  # its thread may still be at it: nothing changes by that
+    assert exchange.response(produce_response(9, {"orders": {0: 5, 1: 9}})) == produce_response(
+        9, {"orders": {0: 5, 1: 9}}
+    )
+    assert interception.stats.batches == {("Produce", "timed_out"): 1, ("Produce", "changed"): 1}

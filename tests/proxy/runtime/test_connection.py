@@ -86,7 +86,7 @@ class Wire:
         self.connection.client.connection_made(self.client)
         self.broker: Transport | None = None
 
-    def _perform(self, need: Need) -> asyncio.Future[object]:
+    def _perform(self, need: Need, connection: int, is_request: bool) -> asyncio.Future[object]:
         raise AssertionError(f"{need} is not expected")
 
     async def _dial(self, factory: Callable[[], asyncio.Protocol]) -> None:

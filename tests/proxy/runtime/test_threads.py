@@ -1,73 +1,186 @@
-"""What is done in a thread."""
+"""Work in threads: turns, lanes, what is cancelled, and threads that do not come back."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
+from concurrent.futures import CancelledError
 from functools import partial
 
 import pytest
+from support.in_process import until
 
-from kafka_sidecar.proxy.runtime.threads import THREADS, drain, submit
+from kafka_sidecar.codec.checkpoint import StoppedError, checkpoint
+from kafka_sidecar.proxy.runtime import threads as module
+from kafka_sidecar.proxy.runtime.threads import MAX_REPLACED, Job, Threads
 
-
-async def test_work_in_a_thread_leaves_the_loop_to_others() -> None:
-    threads: list[str] = []
-    await asyncio.wrap_future(submit(lambda: threads.append(threading.current_thread().name)))
-    assert threads[0].startswith("batches")
-
-
-async def test_draining_waits_for_all_submitted_work() -> None:
-    done: list[int] = []
-    for number in range(5):
-        submit(partial(done.append, number))
-    await drain(5.0)
-    assert sorted(done) == [0, 1, 2, 3, 4]
+WAIT_S = 5.0  # for an event that comes
 
 
-async def test_draining_waits_no_longer_than_its_limit_and_drops_no_work() -> None:
-    go_on = threading.Event()
-    done: list[int] = []
+class Gate:
+    """Work that runs until it is let go."""
+
+    def __init__(self) -> None:
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.began.set()
+        assert self.go_on.wait(WAIT_S)
+
+
+def busy(threads: Threads, count: int) -> list[Gate]:
+    """Keep threads busy with long work of other connections."""
+    gates = [Gate() for _ in range(count)]
+    for gate in gates:
+        threads.submit(gate, gate)
+        assert gate.began.wait(WAIT_S)
+    return gates
+
+
+def results(*jobs: Job) -> list[object]:
+    return [job.future.result(WAIT_S) for job in jobs]
+
+
+def nothing() -> None:
+    return
+
+
+def test_work_is_done_in_a_thread() -> None:
+    name, same = results(
+        Threads(1).submit("a", lambda: threading.current_thread().name), Threads(1).submit("a", lambda: 3)
+    )
+    assert str(name).startswith("batches")
+    assert same == 3
+
+
+def test_what_work_raises_reaches_whoever_waits_and_stops_no_other_work() -> None:
+    threads = Threads(1)
+    failed = threads.submit("a", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        failed.future.result(WAIT_S)
+    assert results(threads.submit("a", lambda: 3)) == [3]
+
+
+def test_lanes_take_turns_however_much_work_one_of_them_has() -> None:
+    threads, done = Threads(1), list[str]()
+    (gate,) = busy(threads, 1)
+    jobs = [threads.submit(lane, partial(done.append, lane)) for lane in "aaaabbc"]
+    gate.go_on.set()
+    results(*jobs)
+    assert "".join(done) == "abcabaa"
+
+
+def test_the_work_of_a_lane_is_done_in_order_and_one_at_a_time() -> None:
+    threads, done = Threads(4), list[int]()
+    lock = threading.Lock()
 
     def work(number: int) -> None:
-        go_on.wait(5.0)
+        assert lock.acquire(blocking=False)
         done.append(number)
+        lock.release()
 
-    for number in range(2 * THREADS):  # half of them are still queued when the limit is reached
-        submit(partial(work, number))
-    await drain(0.01)
-    assert not done
-    go_on.set()
-    await drain(5.0)
-    assert sorted(done) == list(range(2 * THREADS))
+    results(*[threads.submit("a", partial(work, number), is_light=number % 3 == 0) for number in range(200)])
+    assert done == list(range(200))
 
 
-async def test_draining_waits_for_work_whose_caller_was_cancelled() -> None:
-    started, go_on, done = threading.Event(), threading.Event(), threading.Event()
+def test_long_work_leaves_a_thread_to_light_work() -> None:
+    threads = Threads(2)
+    gates = busy(threads, 2)
+    long = threads.submit("a", lambda: "long")
+    assert results(threads.submit("b", lambda: "light", is_light=True)) == ["light"]
+    assert not long.future.done()
+    gates[0].go_on.set()
+    assert results(long) == ["long"]
+    gates[1].go_on.set()
+
+
+def test_light_work_uses_every_thread_that_is_free() -> None:
+    threads, gates = Threads(2), [Gate() for _ in range(3)]
+    for gate in gates:
+        threads.submit(gate, gate, is_light=True)
+    assert all(gate.began.wait(WAIT_S) for gate in gates)
+    assert (threads.size, threads.busy, threads.queued) == (3, 3, 0)
+    for gate in gates:
+        gate.go_on.set()
+
+
+async def test_cancelled_work_that_waits_is_never_done_and_the_next_of_its_lane_is() -> None:
+    threads, done = Threads(1), list[str]()
+    (gate,) = busy(threads, 1)
+    first, second, third = [threads.submit("a", partial(done.append, name)) for name in "123"]
+    assert threads.queued == 3
+    threads.cancel(second)
+    threads.cancel(first)
+    assert threads.queued == 1
+    gate.go_on.set()
+    results(third)
+    assert done == ["3"]
+    with pytest.raises(CancelledError):
+        first.future.result(0)
+
+
+async def test_cancelled_work_that_runs_ends_at_its_next_checkpoint() -> None:
+    threads, gate = Threads(1), Gate()
 
     def work() -> None:
-        started.set()
-        go_on.wait(5.0)
-        done.set()
+        gate()
+        checkpoint()
 
-    waiter = asyncio.wrap_future(submit(work))
-    await asyncio.to_thread(started.wait, 5.0)
-    waiter.cancel()
-    draining = asyncio.ensure_future(drain(5.0))
-    await asyncio.sleep(0)
-    go_on.set()
-    await draining
-    assert done.is_set()
+    job = threads.submit("a", work)
+    assert gate.began.wait(WAIT_S)
+    threads.cancel(job)
+    gate.go_on.set()
+    with pytest.raises(StoppedError):
+        job.future.result(WAIT_S)
+    assert results(threads.submit("a", checkpoint)) == [None]  # the flag is that of the job
 
 
-async def test_what_work_raises_reaches_its_caller_and_stops_no_other_work() -> None:
-    def fail() -> None:
-        raise ValueError("x")
+async def test_a_thread_that_does_not_come_back_is_replaced_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.0)
+    threads = Threads(1)
+    (gate,) = busy(threads, 1)
+    waits = threads.submit("b", lambda: "done")
+    threads.cancel(next(iter(threads._running)))
+    await until(lambda: threads.stuck == 1)
+    assert results(waits) == ["done"]
+    gate.go_on.set()
+    await until(lambda: not threads.stuck and not threads.busy)
+    light = [threads.submit(number, nothing, is_light=True) for number in range(50)]
+    results(*light)
+    await until(lambda: threads.size == 2)  # one is surplus
 
-    submit(fail)
-    with pytest.raises(ValueError, match="x"):
-        await asyncio.wrap_future(submit(fail))
-    await drain(5.0)
-    done = threading.Event()
-    await asyncio.wrap_future(submit(done.set))
-    assert done.is_set()
+
+async def test_not_more_threads_are_replaced_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 0.0)
+    threads, gates = Threads(1), list[Gate]()
+    for number in range(MAX_REPLACED + 2):
+        gates += busy(threads, 1)
+        threads.cancel(max(threads._running, key=lambda job: job.submitted_at))
+        await until(lambda stuck=number + 1: threads.stuck == stuck)  # type: ignore[misc]
+    threads.submit("a", nothing)
+    assert (threads.queued, threads.size) == (1, MAX_REPLACED + 2)
+    for gate in gates:
+        gate.go_on.set()
+
+
+def test_the_time_that_work_waits_is_counted() -> None:
+    now = 0.0
+    threads = Threads(1, lambda: now)
+    (gate,) = busy(threads, 1)
+    job = threads.submit("a", nothing)
+    now = 0.001
+    gate.go_on.set()
+    results(job)
+    assert threads.waits_s == 0.001
+    assert {bits: count for bits, count in enumerate(threads.waits) if count} == {0: 1, 10: 1}
+
+
+async def test_draining_waits_for_all_work_but_not_longer_than_its_limit() -> None:
+    threads, done = Threads(1), list[int]()
+    (gate,) = busy(threads, 1)
+    for number in range(3):
+        threads.submit(number, partial(done.append, number))
+    await threads.drain(0.01)
+    assert not done
+    gate.go_on.set()
+    await threads.drain(WAIT_S)
+    assert done == [0, 1, 2]

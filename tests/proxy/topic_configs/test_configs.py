@@ -9,6 +9,7 @@ from support.topic_configs import POLICY, Cluster
 
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.topic_configs import configs as module
 from kafka_sidecar.proxy.topic_configs.entries import Entry, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
@@ -109,7 +110,7 @@ async def test_a_change_without_effect_writes_nothing(cluster: Cluster) -> None:
 
 
 async def test_what_exchanges_need_is_performed(cluster: Cluster) -> None:
-    performer = Performer(LoopBudget())
+    performer = Performer(LoopBudget(), Threads(1))
     async with cluster.sidecar() as configs:
         configs.register(performer)
         change = Change("orders", {POLICY: "headers"})

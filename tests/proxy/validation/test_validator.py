@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.relay.exchange import Respond
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.validation import validator as validator_module
 from kafka_sidecar.proxy.validation.stage import TopicConfigsKnown
 from kafka_sidecar.proxy.validation.validator import Validator
@@ -135,7 +136,7 @@ async def test_configs_that_stay_unknown_reject_everything_with_a_retriable_erro
 
 async def meet(validator: Validator) -> object:
     """What a running sidecar does."""
-    performer = Performer(LoopBudget())
+    performer = Performer(LoopBudget(), Threads(1))
     validator.register(performer)
     return await performer.perform(TopicConfigsKnown())
 

@@ -25,10 +25,11 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.codec.records import Records
+from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
-from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLimit, TopicNames, Work
 from kafka_sidecar.proxy.validation.rules import TopicRule
-from kafka_sidecar.proxy.validation.stage import PolicyFetch, TopicConfigsKnown
+from kafka_sidecar.proxy.validation.stage import NO_TIME_LIMIT, PolicyFetch, TopicConfigsKnown
 
 
 async def test_an_id_that_is_not_known_is_asked_for_and_then_its_topics_rules_hold() -> None:
@@ -94,7 +95,7 @@ def test_what_is_needed_is_said_as_plain_values() -> None:
     assert exchange.answer() == TURN
     applied = validation.rules.of("orders", topic_id("orders"))
     assert applied is not None
-    assert exchange.answer() == PolicyFetch(applied.plan.rules[0], b"a")
+    assert exchange.answer() == PolicyFetch(applied.plan.rules[0], b"a", NO_TIME_LIMIT)
     validation.policy.known.add(b"a")
     assert exchange.answer() == produce_request(FIRST_WITH_IDS, topics)
 
@@ -152,6 +153,36 @@ async def test_many_records_for_a_policy_that_validates_one_by_one_are_validated
     _, step = await validation.finished(9, {"orders": {0: batch(*["good"] * records)}})
     assert isinstance(step, bytes)
     assert len(validation.needs) == waits
+
+
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+@pytest.mark.parametrize("waits_for", [Work, PolicyFetch])
+def test_a_batch_that_is_not_validated_in_time_is_rejected_for_now(mode: Mode, waits_for: type) -> None:
+    validation = validating(TopicRule("orders", "stub", mode, 100))
+    late = batch(*["good"] * 1001) if waits_for is Work else batch("ask a")
+    exchange, step = validation.validated(9, {"orders": {0: late, 1: GOOD}})
+    assert isinstance(step, waits_for)
+    step = exchange.fail(TimeoutError())
+    assert step == produce_request(9, {"orders": {1: GOOD} if mode == "enforce" else {0: late, 1: GOOD}})
+    if mode == "enforce":
+        out = exchange.response(produce_response(9, {"orders": {1: 5}}))
+        assert results(9, out) == [("orders", 0, REQUEST_TIMED_OUT, -1), ("orders", 1, 0, 5)]
+    assert validation.stats.rejections == {("orders", "(time limit)", mode, "timed_out"): 1}
+    assert validation.stats.batches == {"contents": 1}
+
+
+def test_all_batches_of_a_request_have_one_time_limit_and_those_of_others_another() -> None:
+    validation = validating(time_limit=TimeLimit("validation", 10.0, 4.0))
+    long = batch(*["good"] * 1001)
+    exchange, first = validation.validated(9, {"orders": {0: long, 1: long}})
+    second = exchange.answer([])
+    _, other = validation.validated(9, {"orders": {0: long}})
+    assert isinstance(first, Work)
+    assert isinstance(second, Work)
+    assert isinstance(other, Work)
+    assert first.limit is second.limit
+    assert first.limit == other.limit == TimeLimit("validation", 10.0, 4.0)
+    assert first.limit is not other.limit
 
 
 async def test_other_connections_may_have_a_turn_before_each_batch() -> None:
