@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
@@ -14,6 +14,7 @@ from kafka_sidecar.interceptors.guard import Guard, Limits, Report
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
+from kafka_sidecar.plugins.class_path import FileState, code_state
 
 MAX_CACHED_TOPICS = 10_000  # clients choose the names
 
@@ -30,6 +31,14 @@ class InterceptorSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)  # for configure()
 
 
+class _Opened(NamedTuple):
+    """An interceptor, and what it was loaded from."""
+
+    settings: InterceptorSettings
+    code: frozenset[FileState] | None
+    guard: Guard
+
+
 class InterceptorCatalog:
     """Configured interceptors, in order."""
 
@@ -42,19 +51,21 @@ class InterceptorCatalog:
     ) -> None:
         """Load and configure everything that the configuration names.
 
-        Interceptors of the ``previous`` catalog whose settings have not changed are kept, with their state.
+        Interceptors of the ``previous`` catalog are kept, with their state, if neither their settings nor the code on
+        their class path have changed.
 
         Raises:
             ValueError: a class or a setting is invalid; one line with the interceptor's name and the remedy.
         """
         known = list(previous._opened) if previous is not None else []
-        self._opened: list[tuple[InterceptorSettings, Guard]] = []
+        self._opened: list[_Opened] = []
         for setting in settings:
-            same = next((one for one in known if one[0] == setting), None)
+            code = _code_of(setting)
+            same = next((one for one in known if (one.settings, one.code) == (setting, code)), None)
             if same is not None:
                 known.remove(same)
-            self._opened.append(same or (setting, _open(setting, report)))
-        self.guards = tuple(guard for _, guard in self._opened)
+            self._opened.append(same or _Opened(setting, code, _open(setting, report)))
+        self.guards = tuple(one.guard for one in self._opened)
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
         self.committers = Committers(tuple(self._of(ConsumerInterceptor)), max_metadata)
@@ -97,6 +108,14 @@ class _PerTopic(Generic[T]):
             own = tuple(guard for guard in self.guards if guard.applies_to(topic))
             found[topic] = self._kind(own) if own else None
         return found[topic]
+
+
+def _code_of(setting: InterceptorSettings) -> frozenset[FileState] | None:
+    """The code on the interceptor's class path; None if the path is invalid, which `_open` raises."""
+    try:
+        return code_state(setting.class_path)
+    except ValueError:
+        return None
 
 
 def _open(setting: InterceptorSettings, report: Report) -> Guard:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches, util
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
@@ -23,6 +23,8 @@ from typing import Any
 
 OURS = "kafka_sidecar"  # always the program's: plug-ins extend its classes
 ARCHIVES = (".zip", ".whl")
+CODE = tuple(all_suffixes())
+FileState = tuple[str, int, int, int]  # path, modification time, inode (of a link's target), size
 _SWAP_LOCK = RLock()  # sys.modules is shared by all threads
 
 
@@ -44,6 +46,32 @@ def resolve_class_path(class_path: str) -> list[str]:
     if not found:
         raise ValueError(f"class path: {class_path!r} is empty; name folders, .zip or .whl files")
     return found
+
+
+def code_state(class_path: str | None) -> frozenset[FileState]:
+    """The files of code on a class path. It differs after one was added, changed or removed.
+
+    Raises:
+        ValueError: as `resolve_class_path`.
+    """
+    entries = resolve_class_path(class_path) if class_path is not None else []
+    return frozenset(_state_of(path) for entry in entries for path in _find_code(Path(entry)))
+
+
+def _find_code(entry: Path) -> Iterator[Path]:
+    if entry.is_file():
+        yield entry
+    for folder, folders, names in os.walk(entry):
+        folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]  # those of packages
+        yield from (Path(folder, name) for name in names if name.endswith(CODE))
+
+
+def _state_of(path: Path) -> FileState:
+    try:
+        found = path.stat()
+    except OSError:  # it is being replaced
+        return str(path), -1, -1, -1
+    return str(path), found.st_mtime_ns, found.st_ino, found.st_size
 
 
 class ClassPath(MetaPathFinder):

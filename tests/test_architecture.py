@@ -68,7 +68,7 @@ FRONT_DOORS = {
         "scan",
         "wire",
     },
-    "plugins": {"hooks", "registry", "remedies", "settings", "units", "violations"},
+    "plugins": {"class_path", "hooks", "registry", "remedies", "settings", "units", "violations"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -310,6 +312,33 @@ def test_an_interceptor_with_unchanged_settings_keeps_its_state_after_a_reload(c
     del before
     gc.collect()
     assert [calls[-1] for calls in opened] == ["hints", "close", "close", "hints", "hints"]
+
+
+def test_an_interceptor_whose_code_on_the_class_path_has_changed_is_loaded_again(catalog: Any, tmp_path: Path) -> None:
+    source = "from kafka_sidecar.interceptors.contract import ConsumerInterceptor\n"
+    source += "class Mine(ConsumerInterceptor):\n    version = {0}\n    def on_commit(self, offsets): ...\n"
+    for name in ("changed", "same"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(source.format(1))
+    settings = [InterceptorSettings("mine:Mine", name, class_path=str(tmp_path / name)) for name in ("changed", "same")]
+    before = catalog(*settings)
+    (tmp_path / "changed" / "mine.py").write_text(source.format(10))
+    after = catalog(*settings, previous=before)
+    assert [guard.interceptor.version for guard in after.guards] == [10, 1]
+    assert after.guards[1] is before.guards[1]
+
+
+def test_an_interceptor_whose_class_path_is_gone_is_an_error_at_a_reload(catalog: Any, tmp_path: Path) -> None:
+    place = tmp_path / "code"
+    place.mkdir()
+    (place / "mine.py").write_text(
+        "from kafka_sidecar.interceptors.contract import ConsumerInterceptor\nclass Mine(ConsumerInterceptor): ...\n"
+    )
+    settings = InterceptorSettings("mine:Mine", "mine", class_path=str(place))
+    before = catalog(settings)
+    shutil.rmtree(place)
+    with pytest.raises(ValueError, match=r"interceptor mine: class path: .* is not a folder"):
+        catalog(settings, previous=before)
 
 
 def test_two_interceptors_with_equal_settings_stay_two_after_a_reload(catalog: Any) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from kafka_sidecar.plugins.class_path import resolve_class_path
+from kafka_sidecar.plugins.class_path import code_state, resolve_class_path
 from kafka_sidecar.policies.contract import RecordValidationPolicy
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -205,3 +205,47 @@ def test_a_lazy_import_of_a_package_finds_its_own_modules(tmp_path: Path, monkey
     assert helper.LATE == "theirs"
     for name in [name for name in sys.modules if name.partition(".")[0] == "helper"]:
         del sys.modules[name]
+
+
+def test_the_state_of_code_differs_after_a_module_is_changed_added_or_removed(tmp_path: Path) -> None:
+    place = folder(tmp_path / "code", {"orders.py": "A = 1", "helper/inner.py": "B = 1"})
+    states = [code_state(str(place))]
+    for change in ({"orders.py": "A = 10"}, {"helper/inner.py": "B = 10"}, {"helper/late.py": ""}):
+        folder(place, change)
+        states.append(code_state(str(place)))
+    (place / "orders.py").unlink()
+    states.append(code_state(str(place)))
+    assert len(set(states)) == len(states)
+
+
+def test_what_is_not_code_does_not_change_the_state_of_code(tmp_path: Path) -> None:
+    place = folder(tmp_path / "code", {"orders.py": "A = 1"})
+    before = code_state(str(place))
+    folder(place, {"state.json": "{}", "__pycache__/orders.cpython-311.pyc": "", ".git/hooks/hook.py": ""})
+    assert code_state(str(place)) == before
+
+
+def test_the_state_of_code_differs_after_an_archive_is_replaced_or_one_is_added(tmp_path: Path) -> None:
+    first = archive(tmp_path / "a.whl", {"orders.py": "A = 1"})
+    states = [code_state(str(tmp_path / "*"))]
+    archive(first, {"orders.py": "A = 10", "helper.py": ""})
+    states.append(code_state(str(tmp_path / "*")))
+    archive(tmp_path / "b.zip", {"other.py": ""})
+    states.append(code_state(str(tmp_path / "*")))
+    assert len(set(states)) == 3
+
+
+def test_the_state_of_code_differs_after_a_link_leads_elsewhere_as_kubernetes_makes_them(tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        folder(tmp_path / version, {"orders.py": "A = 1"})
+    place = tmp_path / "mounted"
+    place.mkdir()
+    (place / "orders.py").symlink_to(tmp_path / "1" / "orders.py")
+    before = code_state(str(place))
+    (place / "orders.py").unlink()
+    (place / "orders.py").symlink_to(tmp_path / "2" / "orders.py")
+    assert code_state(str(place)) != before
+
+
+def test_without_a_class_path_there_is_no_code_that_may_change() -> None:
+    assert code_state(None) == frozenset()
