@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.interception.exposition import collect as interception
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.runtime.exposition import collect as threads
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from kafka_sidecar.proxy.validation.exposition import collect as validation
@@ -71,6 +72,7 @@ def metric_names() -> frozenset[str]:
             lambda: validation(about_validation),
             lambda: interception(about_interception),
             lambda: threads(Threads(1)),
+            LogRate(1, lambda: 0.0).collect,
         ]
     )
     families = text_string_to_metric_families(render(metrics).decode())

@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.runtime.tasks import spawn
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.server import Server
+    from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
@@ -73,8 +74,8 @@ def run(
 
     try:
         settings = load(config, os.environ, flags, find_mistakes)
-        logs.configure(settings.log.level)
-        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes)))
+        rate = logs.configure(settings.log.level, settings.log.max_rate)
+        _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
     except ConfigError as error:
         exit_with_error(*error.lines)
 
@@ -107,7 +108,7 @@ def _runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-async def serve(settings: Config, path: Path | None, read_config: Callable[[], Config]) -> None:
+async def serve(settings: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
     """Run one sidecar until its drain has ended."""
     from kafka_sidecar.proxy.runtime.allocator import configure_allocator
     from kafka_sidecar.proxy.server import Server
@@ -121,7 +122,9 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    server = Server(settings, Metrics())
+    metrics = Metrics()
+    metrics.features.append(rate.collect)
+    server = Server(settings, metrics)
     server.apply(settings)
     await server.start()
     admin_server, admin_address = await _start_admin(server)

@@ -76,6 +76,8 @@ class Admin(Section):
 class Log(Section):
     level: Level = "info"
     """The lowest level that is written."""
+    max_rate: int = Field(default=100, ge=1)
+    """Lines a second, on average, errors not counted."""
 
 
 class Policy(Section):

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
+
+from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 
 # Every key of a line besides timestamp, level, logger and message; a test compares the calls with this list.
 KEYS = frozenset(
@@ -36,6 +39,7 @@ KEYS = frozenset(
         "interceptor",
         "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
+        "suppressed_in_all",  # lines of any kind, because of log.max_rate
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker
@@ -79,9 +83,14 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def configure(level: str) -> None:
-    """Write JSON lines of ``level`` ("debug", "info", "warning", "error") and above to stdout."""
-    output = logging.StreamHandler(sys.stdout)
+def configure(level: str, max_rate: float = 100) -> LogRate:
+    """Write JSON lines of ``level`` ("debug", "info", "warning", "error") and above to stdout.
+
+    Returns the limit of ``max_rate`` lines a second, which has counted the suppressed ones.
+    """
+    output, rate = logging.StreamHandler(sys.stdout), LogRate(max_rate, time.monotonic)
     output.setFormatter(JsonLines())
+    output.addFilter(rate)
     logging.basicConfig(level=level.upper(), handlers=[output], force=True)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    return rate

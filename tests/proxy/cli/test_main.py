@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.cli import main as main_module
+from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 pytestmark = pytest.mark.program
@@ -165,7 +167,9 @@ async def test_a_default_admin_port_in_use_is_replaced(
         other.bind(("127.0.0.1", 0))
         other.listen()
         monkeypatch.setattr(main_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
-        serving = asyncio.ensure_future(main_module.serve(settings := config("127.0.0.1:1"), None, lambda: settings))
+        serving = asyncio.ensure_future(
+            main_module.serve(settings := config("127.0.0.1:1"), None, lambda: settings, LogRate(100, time.monotonic))
+        )
         await until(lambda: serving.done() or "serving" in caplog.messages)
         (started,) = (record for record in caplog.records if record.message == "serving")
         async with connected(int(vars(started)["admin"].rpartition(":")[2])) as client:

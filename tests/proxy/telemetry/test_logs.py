@@ -28,11 +28,15 @@ def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
 
 
 def keys_passed(tree: ast.AST) -> Iterator[str]:
-    """The keys of every ``extra={...}``, and of the dictionary that a method called ``summary`` returns."""
+    """The keys of every ``extra={...}``, of the dictionary that a method called ``summary`` returns, and those that a
+    filter sets on a record.
+    """
     for extra in extras(tree):
         if isinstance(extra, ast.Dict):
             yield from keys_of(extra)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "record":
+            yield node.attr
         if isinstance(node, ast.FunctionDef) and node.name == "summary":
             yield from (key for part in ast.walk(node) if isinstance(part, ast.Dict) for key in keys_of(part))
 
