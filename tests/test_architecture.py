@@ -81,6 +81,7 @@ FRONT_DOORS = {
         "producing",
         "records",
         "registry",
+        "testing",
         "values",
     },
 }
