@@ -17,17 +17,23 @@ from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features import Features
 from kafka_sidecar.proxy.nodes import state_file
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
-from kafka_sidecar.proxy.nodes.metadata_client import Address, BootstrapServers, MetadataClient, describe_failure
+from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
+from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Closing, Session
-from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError, Connection, Dial
+from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
+from kafka_sidecar.proxy.runtime.connection import Connection, Dial
+from kafka_sidecar.proxy.runtime.dialer import Dialer
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.sweep import Sweep
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -35,7 +41,9 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 BOOTSTRAP = "bootstrap"
 FIRST_RETRY_S = 0.5
-NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain"})  # logged as info, all others as warning
+NODE_WAIT_S = 1.0  # for one broker: clients find out about its successor from the others
+LOG_EVERY_S = 10.0  # one line of a kind
+NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
@@ -67,25 +75,23 @@ class Server:
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
+        self.own = OwnConnections()
+        source, timeout_s = limits.source_address, limits.connect_timeout
         self._cluster = MetadataClient(
-            self._candidates,
-            self._servers.record_attempt,
-            self._reached,
-            limits.source_address,
-            limits.connect_timeout,
+            self._candidates, self.record_attempt, self._reached, self.own, source, timeout_s
         )
+        self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
+        self._dialer = Dialer(self, metrics.connect_failures, self._lines, source, timeout_s)
+        self._admission = Admission(limits.max_connections or connections_that_fit(), limits.max_connections_per_ip)
+        self.memory = MemoryBudget(limits.max_buffered, metrics.buffered)
         self.topics = TopicNameCache(self._cluster.topic_names)
         self._budget = LoopBudget()
         self._performer = Performer(self._budget, Threads(config.threads.count))
         self._performer.add(TopicNames, self._learn_names)
         self._performer.add(TopicIds, self._find_ids)
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer)
-        self._routes = Routes(
-            metrics,
-            Rewrites(self.addresses.local_address, self.topics.learn).response,
-            local_response,
-            self.features.exchange,
-        )
+        rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
+        self._routes = Routes(metrics, rewrites.response, local_response, self.features.exchange)
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,8 +99,12 @@ class Server:
         self._idle.set()
 
     async def start(self) -> None:
-        """Bind the bootstrap listener and start the metadata refresh. Raises ConfigError if the port is in use."""
+        """Bind the bootstrap listener and start the metadata refresh.
+
+        Raises ConfigError if the port is in use, or a bootstrap server is this sidecar.
+        """
         host, port = host_port(self.config.listen)
+        await self._check_servers(host, port)
         try:
             bound = bind_socket(host, port)
         except OSError as error:
@@ -109,9 +119,14 @@ class Server:
             self.apply(self.config)
         await self.features.start()
         self.listening = True
+        limits = self.config.connections
         self._tasks = [
             spawn(self._refresh_brokers(), "refresh brokers"),
+            spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
             spawn(self._watch_loop(), "watch the event loop"),
+            spawn(
+                Sweep(self.connections, self.memory, limits.max_idle, limits.frame_timeout).run(), "sweep connections"
+            ),
         ]
 
     def apply(self, config: Config) -> None:
@@ -142,29 +157,62 @@ class Server:
                 await self._idle.wait()
         except TimeoutError:
             log.warning("connections not closed in time", extra={"connections": len(self.connections)})
+        self._cluster.close()
         await self.features.stop()
 
-    def began(self, connection: Connection) -> None:
+    def began(self, connection: Connection) -> Closing | None:
         self.connections.add(connection)
         self._idle.clear()
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
         self.metrics.active[kind] += 1
+        return self._admission.enter(connection.ip)
+
+    def spoke(self, chunk: bytes) -> Closing | None:
+        if self.own.recognise(chunk):
+            return Closing("connects_to_itself", "a connection of this sidecar has come back to its own listener")
+        return None
 
     def ended(self, connection: Connection, closing: Closing) -> None:
         self.connections.discard(connection)
         if not self.connections:
             self._idle.set()
+        self._admission.leave(connection.ip)
         self.metrics.active[connection.listener.split()[0]] -= 1
         self.metrics.disconnects[closing.cause] += 1
-        level = logging.INFO if closing.cause in NORMAL_CAUSES else logging.WARNING
-        log.log(level, "connection ended", extra=connection.summary(closing))
+        if closing.cause in NORMAL_CAUSES:
+            log.info("connection ended", extra=connection.summary(closing))
+        elif (suppressed := self._lines.due(("connection ended", closing.cause, connection.listener))) is not None:
+            log.warning("connection ended", extra=connection.summary(closing, suppressed))
+
+    def is_own(self, address: Address) -> bool:
+        return address in self.own.addresses
+
+    def record_attempt(self, address: Address, reachable: bool) -> None:
+        self._servers.record_attempt(address, reachable)
+
+    async def _check_servers(self, host: str, port: int) -> None:
+        """Raises ConfigError if a bootstrap server is a listener of this sidecar."""
+        first = self.config.first_node_port
+        ports = {port, *range(first, first + self.config.nodes.ports)}
+        own = await listener_among(map(host_port, self.config.bootstrap_servers), host, ports)
+        if own is not None:
+            raise ConfigError(
+                f"bootstrap_servers: {own[0]}:{own[1]} is this sidecar itself: it listens at port {port} and, for "
+                f"brokers, {first} to {first + self.config.nodes.ports - 1}; name brokers, or choose another listen"
+            )
+
+    async def _probe(self, addresses: list[Address]) -> None:
+        """See whether addresses lead back to this sidecar."""
+        for address in addresses:
+            with suppress(*FAILURES):
+                await self._cluster.probe(address)
 
     async def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
         limits = self.config.connections
 
         def connection() -> asyncio.Protocol:
-            session = Session(self._routes, time.perf_counter, limits.max_frame, self._budget)
+            session = Session(self._routes, time.perf_counter, limits.max_frame, self._budget, self.memory)
             number, perform = next(self._numbers), self._performer.perform
             return Connection(number, session, listener, dial, perform, self, limits.window).client
 
@@ -199,33 +247,14 @@ class Server:
         ]
 
     async def _dial_any(self, factory: Callable[[], asyncio.Protocol]) -> None:
-        await self._dial(self._candidates(), factory)
+        await self._dialer.dial(self._candidates, factory, self.config.connections.broker_wait)
 
     async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol]) -> None:
-        node = self.addresses.nodes.get(node_id)
-        await self._dial([(node.host, node.port)] if node else [], factory)
+        def candidates() -> list[Address]:
+            node = self.addresses.nodes.get(node_id)
+            return [(node.host, node.port)] if node is not None else []
 
-    async def _dial(self, candidates: list[Address], factory: Callable[[], asyncio.Protocol]) -> None:
-        limits = self.config.connections
-        source = (limits.source_address, 0) if limits.source_address else None
-        cause, detail = "broker_unreachable", "the broker has left the cluster"
-        for host, port in candidates:
-            try:
-                async with asyncio.timeout(limits.connect_timeout):
-                    await asyncio.get_running_loop().create_connection(factory, host, port, local_addr=source)
-            except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
-                cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
-                detail = f"{host}:{port}: {describe_failure(error)}"
-                self.metrics.connect_failures[cause] += 1
-                self._servers.record_attempt((host, port), reachable=False)
-                log.warning(
-                    "broker unreachable", extra={"address": f"{host}:{port}", "detail": describe_failure(error)}
-                )
-            else:
-                self._servers.record_attempt((host, port), reachable=True)
-                self._reached()
-                return
-        raise BrokerUnreachableError(cause, detail)
+        await self._dialer.dial(candidates, factory, min(NODE_WAIT_S, self.config.connections.broker_wait))
 
     async def _learn_names(self, need: TopicNames) -> None:
         """Names that no broker knows stay unknown."""
@@ -253,6 +282,7 @@ class Server:
             except Exception as error:
                 log.error("metadata refresh crashed: this is a bug", exc_info=error)
                 pause = self.config.cluster.refresh
+            await self._probe(list(self.own.addresses))
             await asyncio.sleep(pause)
 
     async def _watch_loop(self) -> None:

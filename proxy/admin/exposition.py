@@ -59,6 +59,12 @@ class _Collector:
         yield GaugeMetricFamily(
             PREFIX + "cluster_reached", "1 once a broker was reached, 0 before", value=int(m.cluster_reached)
         )
+        yield GaugeMetricFamily(
+            PREFIX + "buffered_bytes", "Bytes of frames that are buffered whole", value=m.buffered.bytes
+        )
+        yield CounterMetricFamily(
+            PREFIX + "buffering_pauses", "Connections paused by connections.max_buffered", value=m.buffered.pauses
+        )
         for families in m.features:
             yield from families()
         build = GaugeMetricFamily(

@@ -53,7 +53,8 @@ class Admin:
     def _readyz(self) -> Page:
         server = self._server
         configs_known = server.features.topic_configs is None or server.features.topic_configs.ready
-        ready = server.listening and server.metrics.cluster_reached and configs_known
+        own = [f"{host}:{port}" for host, port in sorted(server.own.addresses)]
+        ready = server.listening and server.metrics.cluster_reached and configs_known and not own
         nodes = {
             str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
             for node in server.addresses.nodes.values()
@@ -62,6 +63,7 @@ class Admin:
             "ready": ready,
             "listening": server.listening,
             "cluster_reached": server.metrics.cluster_reached,
+            "connects_to_itself": own,
             "listen": server.config.listen,
             "nodes": nodes,
             "connections": len(server.connections),

@@ -70,9 +70,11 @@ def run(
         "connections.source_address": broker_source_address,
         "log.level": log_level,
     }
+    from kafka_sidecar.proxy.runtime.admission import raise_file_limit
     from kafka_sidecar.proxy.telemetry import logs
 
     try:
+        raise_file_limit()
         settings = load(config, os.environ, flags, find_mistakes)
         rate = logs.configure(settings.log.level, settings.log.max_rate)
         _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))

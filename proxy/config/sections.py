@@ -40,12 +40,24 @@ class Nodes(Section):
 
 
 class Connections(Section):
+    broker_wait: Duration = duration_field("10s")
+    """For how long a client waits, and the sidecar retries, while no broker can be reached."""
     connect_timeout: Duration = duration_field("5s", gt=0)
     """Time limit of one attempt to connect to a broker."""
     drain_timeout: Duration = duration_field("30s")
     """For how long open connections are served after SIGTERM."""
+    frame_timeout: Duration = duration_field("30s", gt=0)
+    """Time limit for the next byte of a request or response that has begun."""
+    max_buffered: Size = Field(default=256 << 20, ge=1 << 20)
+    """Maximum of all requests and responses that are buffered whole, together. Kafka: `queued.max.request.bytes`."""
+    max_connections: int | None = Field(default=None, ge=1)
+    """Maximum of client connections. Kafka: `max.connections`. Default: what the limit of open files has room for."""
+    max_connections_per_ip: int | None = Field(default=None, ge=1)
+    """Maximum of client connections from one address. Kafka: `max.connections.per.ip`. Default: none of its own."""
     max_frame: Size = Field(default=100 << 20, ge=1 << 10)
     """Maximum size of a request, and of a response that is buffered whole. Kafka: `socket.request.max.bytes`."""
+    max_idle: Duration = duration_field("10m", gt=0)
+    """A connection on which nothing was sent for this long is closed. Kafka: `connections.max.idle.ms`."""
     source_address: str | None = None
     """Local address for connections to brokers. Default: the operating system's choice."""
     window: Size = 256 << 10

@@ -48,6 +48,8 @@ Step = Callable[[bytes, int], int]
 class EndpointStream:
     """The rewrite of one such response."""
 
+    buffers = False  # only its end
+
     def __init__(self, key: int, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> None:
         self._tail = _Tail(STREAMED[key], version, rewrite_nodes)
         self._walk: Iterator[None] | None = self._to_tail(STREAMED[key], version)

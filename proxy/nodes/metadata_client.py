@@ -1,7 +1,8 @@
 """The sidecar's own Metadata requests: the brokers of the cluster, names and ids of topics.
 
 With them a node's port works before any client has requested metadata, as after a restart. Brokers that require SASL
-reject them; then the sidecar knows only what the responses to clients contain.
+reject them; then the sidecar knows only what the responses to clients contain. Each connection begins with ApiVersions,
+to which every broker responds, also before authentication.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import decode, encode
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
+from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, OwnConnections
+from kafka_sidecar.proxy.telemetry.failures import describe_failure
 
 VERSION = 12  # of Metadata: supported by the oldest broker (3.9) and still by the newest
 REQUEST_HEADER, RESPONSE_HEADER = 2, 1
-OWN_CLIENT_ID = "kafka-sidecar"
 MAX_RESPONSE_BYTES = 64 << 20
 # Of one broker. ValueError and OverflowError: its host or port is invalid.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
-
-Address = tuple[str, int]
 
 
 class BootstrapServers:
@@ -52,19 +52,24 @@ class MetadataClient:
         self,
         candidates: Callable[[], list[Address]],
         record_attempt: Callable[[Address, bool], None],
-        on_connected: Callable[[], None],
+        on_reached: Callable[[], None],
+        own: OwnConnections,
         source_address: str | None,
         timeout_s: float,
     ) -> None:
         self._candidates = candidates
         self._record_attempt = record_attempt  # called with an address and whether it responded
-        self._on_connected = on_connected  # called after a broker has accepted a connection
+        self._on_reached = on_reached  # called after a broker has responded
+        self._own = own
         self._source = (source_address, 0) if source_address else None
-        self._timeout_s = timeout_s  # for one broker
+        self._timeout_s = timeout_s  # for one request to one broker
+        self._kept: _Channel | None = None
+        self._turn = asyncio.Lock()  # of requests on the kept connection
 
     async def brokers(self) -> list[tuple[int, str, int]]:
         """(node id, host, port) of the brokers of the cluster. Raises OSError, CodecError."""
-        response = await self._request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+        channel, response = await self._first_response(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+        channel.close()
         return [(broker.node_id, broker.host, broker.port) for broker in response.brokers]
 
     async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
@@ -79,52 +84,92 @@ class MetadataClient:
         response = await self._request(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         return {topic.name: topic.topic_id for topic in response.topics if topic.name and topic.topic_id != NO_ID}
 
+    async def probe(self, address: Address) -> None:
+        """See whether a broker responds at the address, or this sidecar. Raises what `FAILURES` has."""
+        async with asyncio.timeout(self._timeout_s):
+            (await self._open(address)).close()
+
+    def close(self) -> None:
+        """Close the connection that is kept."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
     async def _request(self, request: MetadataRequest) -> MetadataResponse:
+        """On the kept connection; brokers close it when it has been idle, then on a new one."""
+        async with self._turn:
+            if self._kept is not None:
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        return await self._kept.metadata(request)
+                except BaseException as error:
+                    self.close()  # a response that comes later would be taken for the next one's
+                    if not isinstance(error, FAILURES):
+                        raise
+            self._kept, response = await self._first_response(request)
+            return response
+
+    async def _first_response(self, request: MetadataRequest) -> tuple[_Channel, MetadataResponse]:
         failures: list[str] = []
-        for host, port in self._candidates():
+        for address in self._candidates():
+            channel = None
+            host, port = address
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    response = await self._request_from(host, port, request)
-                self._record_attempt((host, port), True)
-                return response
-            except TimeoutError:
-                self._record_attempt((host, port), False)
-                failures.append(f"{host}:{port} did not respond in {self._timeout_s:g} s")
-            except FAILURES as error:
-                failures.append(f"{host}:{port} {describe_failure(error)}")
+                    channel = await self._open(address)
+                    response = await channel.metadata(request)
+                self._record_attempt(address, True)
+                return channel, response
+            except BaseException as error:
+                if channel is not None:
+                    channel.close()
+                if not isinstance(error, FAILURES):
+                    raise
+                if isinstance(error, TimeoutError):
+                    self._record_attempt(address, False)
+                    failures.append(f"{host}:{port} did not respond in {self._timeout_s:g} s")
+                else:
+                    failures.append(f"{host}:{port} {describe_failure(error)}")
         raise OSError("; ".join(failures) or "no broker is known")
 
-    async def _request_from(self, host: str, port: int, request: MetadataRequest) -> MetadataResponse:
+    async def _open(self, address: Address) -> _Channel:
+        """A connection whose ApiVersions request a broker has responded to."""
+        reader, writer = await asyncio.open_connection(*address, local_addr=self._source)
+        channel = _Channel(reader, writer)
+        number, greeting = self._own.greeting()
+        try:
+            await channel.request(greeting)
+        except BaseException as error:
+            channel.close()
+            if self._own.came_back(number, address):
+                raise OSError("is this sidecar itself") from error
+            raise
+        self._own.addresses.discard(address)
+        self._on_reached()
+        return channel
+
+
+class _Channel:
+    """One connection to one broker, for one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def metadata(self, request: MetadataRequest) -> MetadataResponse:
         header = RequestHeader(api_key=ApiKey.METADATA, api_version=VERSION, correlation_id=0, client_id=OWN_CLIENT_ID)
         body = encode(header, REQUEST_HEADER) + encode(request, VERSION)
-        reader, writer = await asyncio.open_connection(host, port, local_addr=self._source)
-        self._on_connected()
-        try:
-            writer.write(LENGTH.pack(len(body)) + body)
-            (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-            if not 0 < length <= MAX_RESPONSE_BYTES:
-                raise CodecError(f"sent a frame of {length} bytes")
-            frame = await reader.readexactly(length)
-        finally:
-            writer.close()
+        frame = await self.request(LENGTH.pack(len(body)) + body)
         _, at = decode(ResponseHeader, frame, RESPONSE_HEADER)
         return decode(MetadataResponse, frame, VERSION, at)[0]
 
+    async def request(self, frame: bytes) -> bytes:
+        """The response to a request, without its length."""
+        self._writer.write(frame)
+        (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+        if not 0 < length <= MAX_RESPONSE_BYTES:
+            raise CodecError(f"sent a frame of {length} bytes")
+        return await self._reader.readexactly(length)
 
-def describe_failure(error: Exception) -> str:
-    """The text for a failed connection.
-
-    >>> describe_failure(ConnectionRefusedError(111, "Connection refused"))
-    'refused the connection'
-    """
-    match error:
-        case ConnectionRefusedError():
-            return "refused the connection"
-        case EOFError():
-            return "closed the connection without a response"
-        case TimeoutError():
-            return "timed out"
-        case OSError():
-            return error.strerror or str(error)
-        case _:
-            return str(error)
+    def close(self) -> None:
+        self._writer.close()

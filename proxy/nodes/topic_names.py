@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import field_reader, first_version, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kafka_sidecar.codec.wire import NO_ID
@@ -18,6 +19,11 @@ from kafka_sidecar.codec.wire import NO_ID
 MAX_LEARNED_BYTES = 256 << 10  # a longer Metadata response would block the loop: its topics are requested when needed
 MAX_NAMES = 100_000
 MAX_ID_AGE_S = 300.0  # clients' metadata.max.age.ms: a client may believe as long that its topic was not recreated
+MAX_REQUESTED = 1_000  # ids in one request
+MAX_PENDING = 10_000  # ids that are requested or wait for it; more stay unknown
+MAX_UNKNOWN = 10_000
+UNKNOWN_S = 3.0  # how long an id that the cluster does not know is not requested again
+MIN_INTERVAL_S = 0.02  # from one request to the next
 FIRST_WITH_IDS = first_version(MetadataResponseTopic, "topic_id")
 
 # Ids of topics -> the names of those that exist. Raises OSError, CodecError.
@@ -25,14 +31,20 @@ RequestNames = Callable[[Collection[bytes]], Awaitable[Mapping[bytes, str]]]
 
 
 class TopicNameCache:
-    """The names of topics by their 16-byte ids. Ids are never reused, so a name stays valid."""
+    """The names of topics by their 16-byte ids. Ids are never reused, so a name stays valid.
+
+    Unknown ids are requested one request after the other, each with all ids that have been waiting for it.
+    """
 
     def __init__(self, request_names: RequestNames, clock: Callable[[], float] = time.monotonic) -> None:
         self._request_names = request_names
         self._clock = clock  # seconds
         self._names: dict[bytes, str] = {}
         self._ids: dict[str, tuple[bytes, float]] = {}  # by name, with the time of the response
-        self._pending: dict[bytes, asyncio.Future[None]] = {}
+        self._unknown: dict[bytes, float] = {}  # until when each is not requested again
+        self._waiting: dict[bytes, asyncio.Future[None]] = {}  # for the next request
+        self._requested: dict[bytes, asyncio.Future[None]] = {}
+        self._requests: asyncio.Task[None] | None = None
         self.on_topics: Callable[[list[tuple[bytes, str]]], None] | None = None  # called with the topics of responses
 
     def __len__(self) -> int:
@@ -54,6 +66,7 @@ class TopicNameCache:
                 continue
             _put(self._names, topic_id, name)
             _put(self._ids, name, (topic_id, now))
+            self._unknown.pop(topic_id, None)
 
     def learn(self, frame: bytes, at: int, version: int) -> None:
         """Remember the topics of a Metadata response whose body begins at frame[at]."""
@@ -68,18 +81,61 @@ class TopicNameCache:
 
         Raises OSError or CodecError if no broker responds.
         """
-        unknown = {topic_id for topic_id in topic_ids if topic_id not in self._names} - {NO_ID}
-        if new := unknown - self._pending.keys():
-            self._pending |= dict.fromkeys(new, asyncio.ensure_future(self._request(new)))
-        for request in {self._pending[topic_id] for topic_id in unknown}:
-            await asyncio.shield(request)
+        now = self._clock()
+        unknown = [
+            topic_id
+            for topic_id in dict.fromkeys(topic_ids)
+            if topic_id not in self._names and topic_id != NO_ID and self._unknown.get(topic_id, 0.0) <= now
+        ]
+        for future in [self._future_of(topic_id) for topic_id in unknown]:
+            if future is not None:
+                await asyncio.shield(future)
 
-    async def _request(self, topic_ids: Collection[bytes]) -> None:
+    def _future_of(self, topic_id: bytes) -> asyncio.Future[None] | None:
+        """What is done once the id was requested; None: too many are pending."""
+        pending = self._requested.get(topic_id) or self._waiting.get(topic_id)
+        if pending is not None or len(self._requested) + len(self._waiting) >= MAX_PENDING:
+            return pending
+        if self._requests is None:
+            self._requests = asyncio.get_running_loop().create_task(self._request_all(), name="request topic names")
+        return self._waiting.setdefault(topic_id, asyncio.get_running_loop().create_future())
+
+    async def _request_all(self) -> None:
         try:
-            self.remember((await self._request_names(topic_ids)).items())
+            while self._waiting:
+                ids = list(self._waiting)[:MAX_REQUESTED]
+                self._requested = {topic_id: self._waiting.pop(topic_id) for topic_id in ids}
+                error = await self._request(ids)
+                for future in self._requested.values():
+                    _finish(future, error)
+                self._requested = {}
+                if self._waiting:
+                    await asyncio.sleep(MIN_INTERVAL_S)
         finally:
-            for topic_id in topic_ids:
-                del self._pending[topic_id]
+            self._requests = None
+
+    async def _request(self, topic_ids: Collection[bytes]) -> Exception | None:
+        try:
+            names = await self._request_names(topic_ids)
+        except (OSError, CodecError) as error:
+            return error
+        self.remember(names.items())
+        until = self._clock() + UNKNOWN_S
+        for topic_id in topic_ids:
+            if topic_id not in names:
+                self._unknown.pop(topic_id, None)  # the newest is the last
+                self._unknown[topic_id] = until
+        while len(self._unknown) > MAX_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+        return None
+
+
+def _finish(future: asyncio.Future[None], error: Exception | None) -> None:
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+        future.exception()  # is retrieved: its waiters may all have gone
 
 
 def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:

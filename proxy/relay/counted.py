@@ -11,10 +11,11 @@ from kafka_sidecar.proxy.relay.routes import Route
 class Counted:
     """Count by how much an edited frame grows, and how long it is held."""
 
-    __slots__ = ("_clock", "_counts", "_edit", "_since", "skip")
+    __slots__ = ("_clock", "_counts", "_edit", "_since", "buffers", "skip")
 
     def __init__(self, edit: Edit, route: Route, clock: Callable[[], float]) -> None:
         self.skip = 0
+        self.buffers = edit.buffers
         self._edit = edit
         self._counts = route.counts
         self._clock = clock

@@ -29,7 +29,7 @@ class Decides(Protocol):
         """It is answered by the sidecar; it had ``size`` bytes."""
 
     def end_after(self, cause: str, detail: str) -> None:
-        """It is the last one of this connection and gets no response."""
+        """It is the last one of this connection, which ends after the responses to earlier ones; it gets none."""
 
     def paused(self, driver: Driver) -> None:
         """``driver.need`` has to be performed, then `Session.resume` called."""
@@ -97,7 +97,7 @@ class Driver:
         finally:
             budget.spent_s += self._clock() - began
         self.need = need
-        self._frames.hold()
+        self._frames.hold(self._size)
         self._session.paused(self)
         return b""
 

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.relay.memory_budget import Account
 
 LENGTH = Struct(">i")
 FRAMES_A_CHECK = 32  # frames that are cut between two looks at the clock: a client may pack thousands into one read
@@ -34,6 +35,7 @@ def framed(header: bytes, body: bytes) -> bytes:
 class Edit(Protocol):
     """Sees one frame pass, piece by piece."""
 
+    buffers: bool  # whether pieces for which nothing leaves are kept
     skip: int  # bytes that come next and pass without being shown, as long as the frame continues after them
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
@@ -44,6 +46,7 @@ class Collected:
     """Buffer a frame until it is whole; what ``rewrite`` returns leaves in its place."""
 
     __slots__ = ("_parts", "_rewrite", "skip")
+    buffers = True
 
     def __init__(self, rewrite: Callable[[bytes], bytes]) -> None:
         self.skip = 0
@@ -56,7 +59,8 @@ class Collected:
             self._parts.append(piece)
             if not last:
                 return b""
-            return self._rewrite(b"".join(self._parts))
+            piece, self._parts = b"".join(self._parts), []
+            return self._rewrite(piece)
         new = self._rewrite(piece)
         return None if new is piece else new
 
@@ -64,6 +68,7 @@ class Collected:
 class Swallowed:
     """Let nothing of a frame pass."""
 
+    buffers = False
     skip = 0
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes:
@@ -77,11 +82,18 @@ class Frames:
     of one read, ``pauses`` is asked whether others must have a turn; then what follows is kept until `release`.
     """
 
-    __slots__ = ("_begin", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left", "_pauses", "error")
+    __slots__ = (
+        "_account", "_begin", "_buffered", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left",
+        "_pauses", "error",
+    )  # fmt: skip
 
-    def __init__(self, begin: Begin, header_size: int, pauses: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, begin: Begin, header_size: int, account: Account, pauses: Callable[[], bool] = lambda: False
+    ) -> None:
         self._begin = begin
         self._pauses = pauses
+        self._account = account
+        self._buffered = 0  # bytes of the current frame that the account has
         self._header_size = header_size
         self._left = 0  # bytes of the current frame that are still to come
         self._carry = b""  # the start of a frame, buffered until its header is whole
@@ -94,6 +106,16 @@ class Frames:
     def carry(self) -> bytes:
         """What has come and is not looked at yet: the start of a frame, or all that follows one that is held."""
         return self._carry
+
+    @property
+    def is_held(self) -> bool:
+        """Whether what follows waits for `release`."""
+        return self._is_held
+
+    @property
+    def is_mid_frame(self) -> bool:
+        """Whether a frame has begun and its end has not come."""
+        return bool(self._left or (self._carry and not self._is_held))
 
     @property
     def between_frames(self) -> bool:
@@ -119,9 +141,11 @@ class Frames:
 
     # Called from an edit at the end of its frame
 
-    def hold(self) -> None:
-        """Look at nothing after this frame until `release`."""
+    def hold(self, size: int) -> None:
+        """Look at nothing after this frame of ``size`` bytes until `release`."""
         self._is_held = True
+        if not self._buffered:  # it came in one piece
+            self._buffer(size)
 
     def stop(self, error: CodecError) -> None:
         """Read nothing after this frame."""
@@ -130,8 +154,19 @@ class Frames:
     def release(self, decided: bytes) -> bytes:
         """What leaves now that it is decided what becomes of the frame that was held."""
         self._is_held = False
+        self.forget()
         data, self._carry = self._carry, b""
         return decided + self._cut(data) if data and self.error is None else decided
+
+    def forget(self) -> None:
+        """The frame is no longer buffered: it has left, or its connection has ended."""
+        if self._buffered:
+            self._account.release(self._buffered)
+            self._buffered = 0
+
+    def _buffer(self, size: int) -> None:
+        self._buffered += size
+        self._account.add(size)
 
     def take_carry(self) -> bytes:
         """What has come after the frame that is held; put back what is left of it with `put_back`."""
@@ -200,6 +235,13 @@ class Frames:
     def _edited(self, data: bytes, start: int, end: int) -> bytes | None:
         edit, last = self._edit, end - start == self._left
         assert edit is not None
-        if last:
-            self._edit = None
-        return edit.feed(data, start, end, last)
+        if not last:
+            new = edit.feed(data, start, end, last)
+            if new == b"" and edit.buffers:
+                self._buffer(end - start)
+            return new
+        self._edit = None
+        new = edit.feed(data, start, end, last)
+        if not self._is_held:
+            self.forget()
+        return new

@@ -12,21 +12,19 @@ from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 
-from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.headers import decode_request_header
-from kafka_sidecar.codec.message import decode
-from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, acks_at
+from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.counted import Counted
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Edit, Frames
+from kafka_sidecar.proxy.relay.introduction import client_id_of, software_of
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
-from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, Route, Routes
+from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")
@@ -37,7 +35,7 @@ MIN_RESPONSE_BYTES = 4
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
-WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
+STOPPED = CodecError("the client's requests are read no more")
 
 # What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
 # the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
@@ -60,25 +58,29 @@ class Session:
     """
 
     __slots__ = (
-        "_before_acks", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
-        "_own_waiting", "_produced", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered",
-        "_waiting", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "number",
+        "_acks_at", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
+        "_own_waiting", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered", "_waiting",
+        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing", "number",
         "principal", "reports_running", "requests",
     )  # fmt: skip
 
-    def __init__(self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget) -> None:
+    def __init__(
+        self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget
+    ) -> None:
         self._routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
-        self._client_frames = Frames(self._begin_request, REQUEST.size, lambda: self._request_driver.pauses(self._now))
+        self.account = Account(memory)
+        self._client_frames = Frames(
+            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._now)
+        )
         self._broker_frames = Frames(
-            self._begin_response, RESPONSE.size, lambda: self._response_driver.pauses(self._now)
+            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._now)
         )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
         self._now = 0.0
-        self._before_acks = b""  # of the last Produce request: from its client id to its acks
-        self._produced: Route | None = None
+        self._acks_at = AcksMemo().find
         self._memo = PrefixMemo()
         self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
@@ -88,6 +90,7 @@ class Session:
         self.fetch_session: FetchSession | None = None
         self.reports_running = 0
         self.closing: Closing | None = None
+        self.finishing: Closing | None = None  # becomes `closing` once all that waits for a response has it
         self.requests = 0
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
         self._response_driver = ResponseDriver(self._broker_frames, self, clock, budget)
@@ -110,8 +113,8 @@ class Session:
         """What goes to the broker."""
         self._now = self._clock()
         out = self._client_frames.feed(chunk)
-        if self._client_frames.error is not None:
-            self._fail(self._client_frames.error, "unreadable_request")
+        if (error := self._client_frames.error) is not None and error is not STOPPED:
+            self._fail(error, "unreadable_request")
         return out
 
     def from_broker(self, chunk: bytes) -> bytes:
@@ -155,6 +158,22 @@ class Session:
             self._sought = own
         return b"".join(need.frames)
 
+    def finish(self, closing: Closing) -> None:
+        """End once all requests that have been read have their response; call `to_client` to see whether they have."""
+        if self.finishing is None:
+            self.finishing = closing
+            self.due += 1  # so that `to_client` is called after each response
+
+    @property
+    def incomplete(self) -> tuple[bool, bool]:
+        """Whether only a part of a request was read, and of a response."""
+        return self._client_frames.is_mid_frame, self._broker_frames.is_mid_frame
+
+    @property
+    def awaits_responses(self) -> bool:
+        """Whether a request that was read has no response yet."""
+        return self.in_flight > 0 or self._client_frames.is_held
+
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
         if not self.requests and (sentence := diagnose(self._client_frames.carry)) is not None:
@@ -170,6 +189,8 @@ class Session:
         if self._is_lost:
             return []
         self._is_lost = True
+        self._client_frames.forget()
+        self._broker_frames.forget()
         waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
         # In the order in which the requests came.
         work = [self._response_driver.lost(why), *(one.lost(why) for one in waiting), self._request_driver.lost(why)]
@@ -177,7 +198,12 @@ class Session:
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
-        return b"".join(self._own_responses()) if self.due and self._broker_frames.between_frames else b""
+        if not self.due or not self._broker_frames.between_frames:
+            return b""
+        frames = self._own_responses()
+        if self.finishing is not None and self.closing is None and not self.awaits_responses:
+            self.closing = self.finishing
+        return b"".join(frames)
 
     def _own_responses(self) -> list[bytes]:
         frames: list[bytes] = []
@@ -199,7 +225,7 @@ class Session:
         size: int = length + 4
         waits: int | bytes | None = correlation_id  # or our own response; None: there is none
         if route.is_produce:
-            acks_at = self._acks_at(route, data, at, size)
+            acks_at = self._acks_at(route.version, data, at, size)
             if acks_at is None:
                 return 0
             if not data[acks_at] | data[acks_at + 1]:  # acks=0
@@ -249,25 +275,11 @@ class Session:
 
     def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1
-        self._client_frames.stop(RouteError(cause, detail))
+        self._client_frames.stop(STOPPED)
+        self.finish(Closing(cause, detail))
 
     def paused(self, driver: Driver) -> None:
         self.agenda.append(driver)
-
-    def _acks_at(self, route: Route, data: bytes, at: int, size: int) -> int | None:
-        """Where the acks of a Produce request are. What stands before them hardly ever changes on a connection."""
-        before = self._before_acks
-        here = at + CLIENT_ID_AT + len(before)
-        if (
-            data.startswith(before, at + CLIENT_ID_AT)
-            and route is self._produced
-            and at + size >= here + 2 <= len(data)
-        ):
-            return here
-        found = acks_at(route.version, data, at, size)
-        if found is not None:
-            self._before_acks, self._produced = data[at + CLIENT_ID_AT : found], route
-        return found
 
     def _own(self, route: Route, frame: bytes, size: int) -> bytes:
         """Answer a request of ``size`` bytes here; nothing of it goes to the broker."""
@@ -378,10 +390,7 @@ class Session:
     def _introduce(self, frame: bytes) -> None:
         """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
         try:
-            header, at = decode_request_header(frame, 4)
-            self.client_id = header.client_id
-            if header.api_key == ApiKey.API_VERSIONS and header.api_version in WITH_SOFTWARE:
-                request, _ = decode(ApiVersionsRequest, frame, header.api_version, at)
-                self.client_software = f"{request.client_software_name} {request.client_software_version}"
+            self.client_id = client_id_of(frame)
+            self.client_software = software_of(frame) or self.client_software
         except CodecError:
             return

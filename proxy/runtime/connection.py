@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.session import Closing, Session
+from kafka_sidecar.proxy.runtime.activity import Activity
+from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
 
 log = logging.getLogger(__name__)
 
-LINGER_S = 10.0  # how long what is already written may take to reach a peer once its connection is being closed
 PAUSED = "a frame waits"  # reason to read no more of the peer that has sent it
+CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
 
 
 class BrokerUnreachableError(Exception):
@@ -41,49 +42,22 @@ Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
 
 
 class Observer(Protocol):
-    """Is notified when a connection begins and ends."""
+    """Is notified when a connection begins and ends. Where a reason is returned, the connection ends for it."""
 
-    def began(self, connection: Connection) -> None: ...
+    def began(self, connection: Connection) -> Closing | None: ...
+
+    def spoke(self, chunk: bytes) -> Closing | None:
+        """``chunk`` is the first that the client sends; no broker is connected yet."""
+        ...
 
     def ended(self, connection: Connection, closing: Closing) -> None: ...
 
 
-class Side(asyncio.Protocol):
-    """One of the two sockets. It is read only while there is no reason to pause it."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._reasons: set[str] = set()
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(self._connection.window)
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-    def pause(self, reason: str) -> None:
-        if self.transport is not None and not self._reasons:
-            self.transport.pause_reading()
-        self._reasons.add(reason)
-
-    def resume(self, reason: str) -> None:
-        self._reasons.discard(reason)
-        if self.transport is not None and not self._reasons and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def close(self) -> None:
-        """Send what is written, then end; but do not wait for ever for a peer that does not read."""
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
-            if self.transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(LINGER_S, self._abort)
-
-    def _abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
-
-
 class ClientSide(Side):
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.window)
+        self._connection = connection
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._connection.client_came()
@@ -114,13 +88,21 @@ class ClientSide(Side):
     def resume_writing(self) -> None:
         self._connection.client_reads_again()
 
+    def eof_received(self) -> bool:
+        """The client sends no more, but may still read. Whether the connection stays open for that."""
+        return self._connection.client_sends_no_more()
+
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
         self._connection.session.client_ended()
-        self._connection.lost("client_closed", "the client closed its connection", error)
+        self._connection.lost("client_closed", CLIENT_CLOSED.detail, error)
 
 
 class BrokerSide(Side):
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.window)
+        self._connection = connection
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._connection.broker_came(self)
@@ -171,6 +153,7 @@ class Connection:
         self.number = number
         self.session = session
         session.number = number
+        session.account.owner = self
         self.listener = listener  # "bootstrap" or "node N"
         self.window = window
         self.client = ClientSide(self)
@@ -188,15 +171,30 @@ class Connection:
         self._dialling: asyncio.Task[None] | None = None
         self._closing: Closing | None = None
         self._open_sides = 1
-        self._began = 0.0
+        self._in_flight_at_eof: int | None = None  # requests without a response when the client has sent its last byte
+        self._began = time.monotonic()
+        self.activity = Activity(self._began)
         self._peer: tuple[object, ...] | None = None
 
+    @property
+    def ip(self) -> str:
+        """The client's address, without its port."""
+        return str(self._peer[0]) if self._peer else ""
+
+    @property
+    def client_is_paused(self) -> bool:
+        return self.client.is_paused
+
+    @property
+    def broker_is_paused(self) -> bool:
+        return self.broker is not None and self.broker.is_paused
+
     def client_came(self) -> None:
-        self._began = time.monotonic()
         transport = self.client.transport
         self._peer = transport.get_extra_info("peername") if transport is not None else None
-        self._observer.began(self)
-        self._dialling = spawn(self._reach_broker(), "dial")
+        refusal = self._observer.began(self)
+        if refusal is not None:
+            self.end(refusal)
 
     async def _reach_broker(self) -> None:
         try:
@@ -220,12 +218,37 @@ class Connection:
         for chunk in early:
             self.client.data_received(chunk)
         self.client.resume("no broker yet")
+        if self._in_flight_at_eof is not None and not self._stays_open():
+            self.end(CLIENT_CLOSED)
 
     def came_early(self, chunk: bytes) -> None:
-        """Reading cannot be paused in connection_made, so the first chunk may come before there is a broker."""
-        if self._closing is None:
-            self._early.append(chunk)
-            self.client.pause("no broker yet")
+        """A broker is dialled once the client has sent something: a probe of the port costs no broker a connection."""
+        if self._closing is not None:
+            return
+        is_first = not self._early
+        self._early.append(chunk)
+        self.client.pause("no broker yet")
+        if is_first:
+            refusal = self._observer.spoke(chunk)
+            if refusal is not None:
+                self.end(refusal)
+            else:
+                self._dialling = spawn(self._reach_broker(), "dial")
+
+    def client_sends_no_more(self) -> bool:
+        """Whether something is still to come for the client, which has closed its direction only."""
+        self.session.client_ended()
+        if self.session.closing is not None or self._closing is not None:
+            return False
+        self._in_flight_at_eof = self.session.in_flight
+        return bool(self._early) or self._stays_open()
+
+    def _stays_open(self) -> bool:
+        self._in_flight_at_eof = self.session.in_flight
+        if self.session.awaits_responses and not self.session.incomplete[0]:
+            self.session.finish(CLIENT_CLOSED)
+            return True
+        return False
 
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
@@ -295,6 +318,14 @@ class Connection:
         self.client.resume("the client reads slowly")
         self._resume_broker("the client reads slowly")
 
+    def pause_for_memory(self) -> None:
+        self.client.pause("connections.max_buffered")
+        self._pause_broker("connections.max_buffered")
+
+    def resume_after_memory(self) -> None:
+        self.client.resume("connections.max_buffered")
+        self._resume_broker("connections.max_buffered")
+
     def _pause_broker(self, reason: str) -> None:
         if self.broker is not None:
             self.broker.pause(reason)
@@ -329,21 +360,22 @@ class Connection:
             self._observer.ended(self, self._closing)
             self.broker = None
 
-    def summary(self, closing: Closing) -> dict[str, object]:
-        """The connection in one log line."""
+    def summary(self, closing: Closing, suppressed: int | None = None) -> dict[str, object]:
+        """The connection in one log line; ``suppressed``: how many such lines were, since the last one."""
         session = self.session
         return {
             "session": self.number,
             "listener": self.listener,
-            "client": f"{self._peer[0]}:{self._peer[1]}" if self._peer else None,
+            "client": f"{self.ip}:{self._peer[1]}" if self._peer else None,
             "client_id": session.client_id,
             "client_software": session.client_software,
             "duration_s": round(time.monotonic() - self._began, 3),
             "requests": session.requests,
             "responses": session.responses,
-            "in_flight": session.in_flight,
+            "in_flight": session.in_flight if self._in_flight_at_eof is None else self._in_flight_at_eof,
             "bytes_from_client": self.bytes_from_client,
             "bytes_from_broker": self.bytes_from_broker,
             "cause": closing.cause,
             "detail": closing.detail,
+            "suppressed": suppressed,
         }

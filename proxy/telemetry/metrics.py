@@ -44,6 +44,14 @@ class ApiCounts:
 
 
 @dataclass(slots=True)
+class Buffered:
+    """Frames that are buffered whole, over all connections."""
+
+    bytes: int = 0
+    pauses: int = 0  # how often a connection was paused because they had reached the limit
+
+
+@dataclass(slots=True)
 class Metrics:
     """The counters of one process."""
 
@@ -57,6 +65,7 @@ class Metrics:
     loop_delay_s: float = 0.0
     broker_listeners: int = 0
     cluster_reached: bool = False
+    buffered: Buffered = field(default_factory=Buffered)
     features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
 
     def api(self, key: int, name: str) -> ApiCounts:

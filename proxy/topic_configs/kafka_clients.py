@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
+from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.topic_configs.source_address import connect_from
 
 T = TypeVar("T")

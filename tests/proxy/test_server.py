@@ -20,7 +20,9 @@ from kafka_sidecar.proxy.nodes.addresses import Addresses
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 METADATA = oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 8)
-QUICK: dict[str, Any] = {"cluster": {"refresh": "20ms", "forget_after": "100ms"}}
+QUICK: dict[str, Any] = {
+    "cluster": {"refresh": "20ms", "forget_after": "100ms"}, "connections": {"broker_wait": "20ms"},
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +99,7 @@ async def test_a_stopped_broker_closes_its_sessions_and_is_used_again_after_its_
             assert await client.rest() == b""
         await until(lambda: server.metrics.disconnects["broker_closed"] == 1)
         async with connected(port_of(server, 1)) as client:
+            client.send(HEARTBEAT)
             assert await client.rest() == b""
         await broker.start()
         assert await response_of(port_of(server, 1)) == b"node 1"
@@ -150,6 +153,7 @@ async def test_a_broker_with_an_invalid_host_is_unreachable() -> None:
         async with connected(port_of(server)) as client:
             assert addresses_in(await client.ask(METADATA))[2] == ("127.0.0.1", port_of(server, 2))
         async with connected(port_of(server, 2)) as client:
+            client.send(HEARTBEAT)
             assert await client.rest() == b""
         await until(lambda: server.metrics.disconnects["broker_unreachable"] == 1)
 

@@ -12,6 +12,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
@@ -34,6 +35,7 @@ class Dialogue:
         max_frame: int = MAX_FRAME,
         host: str = HOST,
         exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
+        max_buffered: int = MAX_FRAME,
     ) -> None:
         self.now = 0.0
         self.host = host
@@ -42,7 +44,8 @@ class Dialogue:
         self.topics = TopicNameCache(_nobody)
         self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, local_response, exchange)
         self.budget = LoopBudget()
-        self.session = Session(self.routes, lambda: self.now, max_frame, self.budget)
+        self.memory = MemoryBudget(max_buffered, self.metrics.buffered)
+        self.session = Session(self.routes, lambda: self.now, max_frame, self.budget, self.memory)
         self.paused: list[Driver] = []
         self.to_broker = b""
         self.to_client = b""

@@ -33,6 +33,10 @@ class Client:
     def send(self, data: bytes) -> None:
         self._writer.write(data)
 
+    def send_eof(self) -> None:
+        """Send no more, but read on."""
+        self._writer.write_eof()
+
     async def flush(self) -> None:
         await self._writer.drain()
 

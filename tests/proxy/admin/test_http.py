@@ -73,6 +73,7 @@ async def test_it_is_ready_once_the_cluster_was_reached_and_lists_its_brokers() 
         assert json.loads(body) == {
             "ready": True, "listening": True, "cluster_reached": True, "listen": server.config.listen,
             "nodes": {"1": {"broker": broker.address, "port": port_of(server, 1)}}, "connections": 1, "topics_known": 0,
+            "connects_to_itself": [],
         }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from support import oracle
 from support.fake_broker import FakeBroker, fixed, hang_up, stall
@@ -9,7 +11,8 @@ from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.nodes.metadata_client import MAX_RESPONSE_BYTES, Address, BootstrapServers, MetadataClient
+from kafka_sidecar.proxy.nodes.metadata_client import MAX_RESPONSE_BYTES, BootstrapServers, MetadataClient
+from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections
 
 TOO_LONG = MAX_RESPONSE_BYTES + 1
 TOPIC_ID = bytes(range(16))
@@ -20,9 +23,16 @@ class Requester:
 
     def __init__(self, *addresses: Address, timeout_s: float = 5.0) -> None:
         self.reached = 0
+        self.addresses = list(addresses)
         self.attempts: list[tuple[Address, bool]] = []
+        self.own = OwnConnections()
         self.client = MetadataClient(
-            lambda: list(addresses), lambda *attempt: self.attempts.append(attempt), self._reach, None, timeout_s
+            lambda: self.addresses,
+            lambda *attempt: self.attempts.append(attempt),
+            self._reach,
+            self.own,
+            None,
+            timeout_s,
         )
 
     def _reach(self) -> None:
@@ -44,7 +54,7 @@ async def test_a_broker_is_asked_for_the_brokers_of_the_cluster() -> None:
 async def test_the_request_names_no_topic_and_creates_none() -> None:
     async with FakeBroker() as broker:
         await Requester(address(broker)).client.brokers()
-    (asked,) = broker.requests
+    _, asked = broker.requests
     wanted = oracle.request(ApiKey.METADATA, 12, topics=[], allow_auto_topic_creation=False)
     assert asked.frame == oracle.request_frame(wanted, 0, client_id="kafka-sidecar")
 
@@ -55,11 +65,62 @@ async def test_the_connection_is_closed_after_the_response() -> None:
         await until(lambda: not broker.open)
 
 
+async def test_requests_about_topics_share_one_connection_that_is_kept() -> None:
+    async with FakeBroker() as broker:
+        client = Requester(address(broker)).client
+        await asyncio.gather(*(client.topic_names([TOPIC_ID]) for _ in range(10)))
+        await client.topic_ids(["orders"])
+        assert (broker.connected, len(broker.requests)) == (1, 12)  # one of them is ApiVersions
+        client.close()
+        await until(lambda: not broker.open)
+
+
+async def test_a_kept_connection_that_the_broker_has_closed_is_replaced() -> None:
+    async with FakeBroker() as broker:
+        client = Requester(address(broker)).client
+        await client.topic_names([TOPIC_ID])
+        broker.drop()
+        assert await client.topic_names([TOPIC_ID]) == {}
+        assert broker.connected == 2
+        client.close()
+
+
+async def test_a_kept_connection_that_does_not_respond_in_time_is_replaced() -> None:
+    async with FakeBroker(1) as one, FakeBroker(2) as two:
+        requester = Requester(address(one), timeout_s=0.05)
+        await requester.client.topic_names([TOPIC_ID])
+        one.answers[ApiKey.METADATA] = stall
+        requester.addresses = [address(two)]
+        assert await requester.client.topic_names([TOPIC_ID]) == {}
+        assert two.connected == 1
+        requester.client.close()
+
+
+async def test_a_broker_is_reached_once_it_has_responded_though_it_rejects_metadata_requests() -> None:
+    async with FakeBroker() as broker:
+        broker.answers[ApiKey.METADATA] = hang_up()
+        requester = Requester(address(broker))
+        with pytest.raises(OSError, match="closed the connection"):
+            await requester.client.brokers()
+        assert requester.reached == 1
+
+
+async def test_a_peer_that_only_accepts_connections_is_not_reached() -> None:
+    async with FakeBroker() as broker:
+        broker.answers[ApiKey.API_VERSIONS] = hang_up()
+        requester = Requester(address(broker))
+        with pytest.raises(OSError, match="closed the connection"):
+            await requester.client.brokers()
+        assert requester.reached == 0
+
+
 async def test_the_name_of_a_topic_is_requested_by_its_id() -> None:
     topics = [{"topic_id": bytes(16), "name": "other"}, {"topic_id": TOPIC_ID, "name": "orders"}]
     async with FakeBroker() as broker:
         broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
-        names = await Requester(address(broker)).client.topic_names([TOPIC_ID, b"x" * 16])
+        client = Requester(address(broker)).client
+        names = await client.topic_names([TOPIC_ID, b"x" * 16])
+        client.close()
         assert names[TOPIC_ID] == "orders"
         assert b"x" * 16 not in names
 
@@ -69,14 +130,18 @@ async def test_an_unknown_topic_has_no_name(name: str | None) -> None:
     topics = [{"topic_id": TOPIC_ID, "name": name, "error_code": 100}]
     async with FakeBroker() as broker:
         broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
-        assert await Requester(address(broker)).client.topic_names([TOPIC_ID]) == {}
+        client = Requester(address(broker)).client
+        assert await client.topic_names([TOPIC_ID]) == {}
+        client.close()
 
 
 async def test_existing_topics_have_ids() -> None:
     topics = [{"topic_id": TOPIC_ID, "name": "orders"}, {"topic_id": bytes(16), "name": "none", "error_code": 3}]
     async with FakeBroker() as broker:
         broker.answers[ApiKey.METADATA] = fixed(oracle.response_frame(oracle.response(3, 12, topics=topics), 0))
-        assert await Requester(address(broker)).client.topic_ids(["orders", "none"]) == {"orders": TOPIC_ID}
+        client = Requester(address(broker)).client
+        assert await client.topic_ids(["orders", "none"]) == {"orders": TOPIC_ID}
+        client.close()
 
 
 @pytest.mark.parametrize("bad_host", ["127.0.0.1", "no such host", "empty..label", "x" * 70, "lone\udcffsurrogate"])

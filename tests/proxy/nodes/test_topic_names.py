@@ -13,7 +13,7 @@ from support.in_process import until
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes import topic_names as topics_module
-from kafka_sidecar.proxy.nodes.topic_names import MAX_ID_AGE_S, MAX_LEARNED_BYTES, TopicNameCache
+from kafka_sidecar.proxy.nodes.topic_names import MAX_ID_AGE_S, MAX_LEARNED_BYTES, UNKNOWN_S, TopicNameCache
 
 ORDERS, BILLS = b"o" * 16, b"b" * 16
 
@@ -142,9 +142,32 @@ async def test_concurrent_calls_share_one_request() -> None:
     await asyncio.sleep(0)
     cluster.may_respond.set()
     assert await asyncio.gather(*waiters) == ["orders", "bills", "orders", "orders"]
-    assert sorted(cluster.requested) == [[BILLS], [ORDERS]]
+    assert cluster.requested == [[BILLS, ORDERS]]
     assert await name(topics, ORDERS) == "orders"
-    assert len(cluster.requested) == 2
+    assert len(cluster.requested) == 1
+
+
+async def test_ids_that_come_during_a_request_are_all_in_the_next_one() -> None:
+    cluster = Cluster(orders=ORDERS, bills=BILLS)
+    topics = TopicNameCache(cluster.request_names)
+    first = asyncio.ensure_future(name(topics, ORDERS))
+    await until(lambda: cluster.requested)
+    others = [asyncio.ensure_future(name(topics, bytes([n]) * 16)) for n in range(1, 50)]
+    later = asyncio.ensure_future(name(topics, BILLS))
+    await asyncio.sleep(0)
+    cluster.may_respond.set()
+    assert (await first, await later) == ("orders", "bills")
+    assert await asyncio.gather(*others) == [None] * 49
+    assert [len(ids) for ids in cluster.requested] == [1, 50]
+
+
+async def test_a_request_has_a_maximum_of_ids_and_so_have_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_module, "MAX_REQUESTED", 2)
+    monkeypatch.setattr(topics_module, "MAX_PENDING", 5)
+    cluster = Cluster()
+    cluster.may_respond.set()
+    await TopicNameCache(cluster.request_names).resolve(bytes([n]) * 16 for n in range(1, 10))
+    assert [len(ids) for ids in cluster.requested] == [2, 2, 1]
 
 
 async def test_all_unknown_ids_are_in_one_request() -> None:
@@ -164,13 +187,37 @@ async def test_the_zero_id_is_not_requested() -> None:
     assert cluster.requested == []
 
 
-async def test_an_unknown_topic_is_requested_again() -> None:
+async def test_an_unknown_topic_is_requested_again_after_a_while() -> None:
+    cluster, now = Cluster(), [0.0]
+    cluster.may_respond.set()
+    topics = TopicNameCache(cluster.request_names, lambda: now[0])
+    assert await name(topics, ORDERS) is None
+    cluster.names[ORDERS] = "orders"
+    now[0] = UNKNOWN_S - 0.1
+    assert await name(topics, ORDERS) is None
+    assert len(cluster.requested) == 1
+    now[0] = UNKNOWN_S
+    assert await name(topics, ORDERS) == "orders"
+
+
+async def test_an_unknown_topic_that_a_response_names_is_known_at_once() -> None:
     cluster = Cluster()
     cluster.may_respond.set()
     topics = TopicNameCache(cluster.request_names)
     assert await name(topics, ORDERS) is None
-    cluster.names[ORDERS] = "orders"
+    topics.remember([(ORDERS, "orders")])
     assert await name(topics, ORDERS) == "orders"
+
+
+async def test_unknown_ids_are_remembered_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics_module, "MAX_UNKNOWN", 2)
+    cluster = Cluster()
+    cluster.may_respond.set()
+    topics = TopicNameCache(cluster.request_names, lambda: 0.0)
+    ids = [bytes([n]) * 16 for n in range(1, 4)]
+    await topics.resolve(ids)
+    await topics.resolve(ids)
+    assert [len(requested) for requested in cluster.requested] == [3, 1]
 
 
 async def test_a_failed_request_fails_all_its_waiters_and_is_repeated() -> None:

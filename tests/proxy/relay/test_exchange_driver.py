@@ -291,8 +291,19 @@ def test_nothing_after_a_last_request_reaches_the_broker(needs: int) -> None:
         assert talk.cause is None
         talk.meet()
     assert talk.to_broker == relayed(1) + framed(b"what is left")
-    assert (talk.cause, talk.detail) == ("rejected_without_acks", "why")
     assert talk.session.from_client(relayed(4)) == b""
+
+
+@pytest.mark.parametrize("needs", [0, 1])
+def test_a_last_request_ends_the_connection_after_the_responses_to_earlier_ones(needs: int) -> None:
+    talk = dialogue(Stub(decide(last, needs))).client(relayed(1) + relayed(2) + looked_into(3))
+    if needs:
+        talk.meet()
+    talk.broker(response(1))
+    assert talk.session.closing is None
+    talk.broker(response(2)[:5], response(2)[5:])
+    assert talk.to_client == response(1) + response(2)
+    assert (talk.cause, talk.detail) == ("rejected_without_acks", "why")
 
 
 def test_a_request_without_acks_is_not_waited_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from struct import pack, unpack_from
 
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.frames import Frames
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 HEADER = 8
 
@@ -22,7 +25,9 @@ class Reader:
     """A direction in which kind 1 is edited and kind -1 cannot be read; everything else passes."""
 
     def __init__(self) -> None:
-        self.frames = Frames(self.begin, HEADER)
+        self.buffered = Buffered()
+        self.frames = Frames(self.begin, HEADER, Account(MemoryBudget(1 << 20, self.buffered)))
+        self.edit: Callable[[bytes], bytes] = bytes.upper
         self.seen: list[int] = []
 
     def begin(self, data: bytes, at: int) -> int:
@@ -31,7 +36,9 @@ class Reader:
             raise CodecError("kind -1")
         self.seen.append(kind)
         if kind == 1:
-            self.frames.collect(lambda whole: whole.upper())
+            self.frames.collect(self.edit)
+        if kind == 3:
+            self.frames.swallow()
         if kind == 2:
             self.frames.insert(frame(9, b"before"))
         return int(length) + 4
@@ -57,6 +64,26 @@ def test_the_cuts_between_chunks_do_not_change_what_leaves(sent: list[tuple[int,
     assert b"".join(reader.frames.feed(chunk) for chunk in chunks_of(data, cuts)) == expected
     assert reader.seen == [kind for kind, _ in sent]
     assert reader.frames.between_frames
+    assert reader.buffered.bytes == 0
+
+
+def test_the_bytes_of_a_frame_count_as_buffered_until_it_has_left() -> None:
+    reader = Reader()
+    whole = frame(1, b"a" * 90)
+    for end in (10, 60, 97):
+        reader.frames.feed(whole[reader.buffered.bytes : end])
+        assert reader.buffered.bytes == end
+    assert reader.frames.feed(whole[97:]) == whole.upper()
+    assert reader.buffered.bytes == 0
+
+
+def test_bytes_that_leave_as_they_come_or_are_swallowed_are_not_buffered() -> None:
+    reader = Reader()
+    reader.frames.feed(frame(0, b"relayed")[:12])
+    assert reader.buffered.bytes == 0
+    reader = Reader()
+    reader.frames.feed(frame(3, b"swallowed")[:12])
+    assert reader.buffered.bytes == 0
 
 
 def test_a_chunk_that_nobody_edits_leaves_as_the_same_object() -> None:
@@ -69,7 +96,9 @@ def test_a_chunk_that_nobody_edits_leaves_as_the_same_object() -> None:
 
 def test_a_frame_whose_edit_changes_nothing_leaves_as_the_same_object() -> None:
     chunk = frame(1, b"SAME")
-    assert Frames(Reader().begin, HEADER).feed(chunk) is chunk
+    reader = Reader()
+    reader.edit = lambda whole: whole
+    assert reader.frames.feed(chunk) is chunk
 
 
 def test_an_incomplete_header_is_buffered_until_it_can_be_checked() -> None:

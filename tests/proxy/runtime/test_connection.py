@@ -63,9 +63,15 @@ class Observer:
     def __init__(self) -> None:
         self.began_: list[Connection] = []
         self.endings: list[Closing] = []
+        self.refusal: Closing | None = None  # of a connection
+        self.early_refusal: Closing | None = None  # of what a client says first
 
-    def began(self, connection: Connection) -> None:
+    def began(self, connection: Connection) -> Closing | None:
         self.began_.append(connection)
+        return self.refusal
+
+    def spoke(self, chunk: bytes) -> Closing | None:
+        return self.early_refusal
 
     def ended(self, connection: Connection, closing: Closing) -> None:
         self.endings.append(closing)
@@ -74,9 +80,11 @@ class Observer:
 class Wire:
     """A client that is connected, and a broker that is connected when the test says so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refusal: Closing | None = None) -> None:
         monkeypatch.setattr(socket.socket, "setsockopt", lambda *_: None)
         self.observer = Observer()
+        self.observer.refusal = refusal
+        self.dials = 0
         self.dialled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.cancelled = False
         self.connection = Connection(
@@ -90,6 +98,7 @@ class Wire:
         raise AssertionError(f"{need} is not expected")
 
     async def _dial(self, factory: Callable[[], asyncio.Protocol]) -> None:
+        self.dials += 1
         try:
             await self.dialled
         except asyncio.CancelledError:
@@ -127,6 +136,61 @@ async def test_what_the_client_says_before_there_is_a_broker_waits_for_it(wire: 
     broker = wire.broker_comes()
     assert broker.written == [ASKED]
     assert not wire.client.is_paused
+
+
+async def test_a_broker_is_dialled_once_the_client_has_sent_something(wire: Wire) -> None:
+    assert wire.dials == 0
+    wire.client_says(ASKED[:3])
+    await asyncio.sleep(0)
+    assert wire.dials == 1
+
+
+async def test_a_connection_that_is_refused_is_closed_and_its_end_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(monkeypatch, refusal=Closing("too_many_connections", "why"))
+    assert wire.client.closed
+    wire.client.lose()
+    assert wire.observer.endings == [Closing("too_many_connections", "why")]
+
+
+async def test_first_bytes_that_are_refused_reach_no_broker(wire: Wire) -> None:
+    wire.observer.early_refusal = Closing("connects_to_itself", "why")
+    wire.client_says(ASKED)
+    await asyncio.sleep(0)
+    assert (wire.client.closed, wire.dials) == (True, 0)
+    wire.client.lose()
+    assert wire.causes == ["connects_to_itself"]
+
+
+async def test_a_client_that_sends_no_more_gets_the_responses_to_what_it_has_sent(wire: Wire) -> None:
+    broker = wire.broker_comes()
+    wire.client_says(ASKED + ASKED)
+    assert wire.connection.client.eof_received()
+    wire.broker_says(ANSWERED)
+    assert not wire.client.closed
+    wire.broker_says(ANSWERED)
+    assert wire.client.written == [ANSWERED, ANSWERED]
+    assert (wire.client.closed, broker.closed) == (True, True)
+    wire.client.lose()
+    broker.lose()
+    assert wire.causes == ["client_closed"]
+
+
+async def test_a_client_that_sends_no_more_before_there_is_a_broker_gets_its_responses(wire: Wire) -> None:
+    wire.client_says(ASKED)
+    assert wire.connection.client.eof_received()
+    broker = wire.broker_comes()
+    assert broker.written == [ASKED]
+    wire.broker_says(ANSWERED)
+    assert wire.client.written == [ANSWERED]
+    assert wire.client.closed
+
+
+@pytest.mark.parametrize("sent", [b"", ASKED[:9], b"GET / HTTP/1.1\r\n\r\n"])
+async def test_a_client_that_sends_no_more_and_awaits_nothing_is_closed(wire: Wire, sent: bytes) -> None:
+    wire.broker_comes()
+    if sent:
+        wire.client_says(sent)
+    assert not wire.connection.client.eof_received()
 
 
 async def test_a_client_that_says_nothing_is_not_paused(wire: Wire) -> None:
@@ -233,6 +297,7 @@ async def test_a_session_that_ends_in_bytes_from_before_the_broker_is_reported(
 
 async def test_a_client_that_leaves_while_the_broker_is_dialled_ends_the_dialling(wire: Wire) -> None:
     wire.client_says(ASKED)
+    await asyncio.sleep(0)
     wire.client.lose()
     await asyncio.sleep(0)
     assert wire.cancelled
@@ -259,6 +324,7 @@ async def test_a_broker_that_cannot_be_reached_ends_the_connection_with_its_caus
 
 
 async def test_a_bug_in_the_dialling_costs_one_connection(wire: Wire) -> None:
+    wire.client_says(ASKED)
     wire.dialled.set_exception(KeyError("oops"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -288,5 +354,5 @@ async def test_the_summary_tells_who_how_much_and_why(wire: Wire) -> None:
     assert {key: value for key, value in summary.items() if key != "duration_s"} == {
         "session": 1, "listener": "bootstrap", "client": "192.0.2.1:50000", "client_id": "app", "client_software": None,
         "requests": 2, "responses": 1, "in_flight": 1, "bytes_from_client": 2 * len(ASKED),
-        "bytes_from_broker": len(ANSWERED), "cause": "drain", "detail": "the sidecar stops",
+        "bytes_from_broker": len(ANSWERED), "cause": "drain", "detail": "the sidecar stops", "suppressed": None,
     }  # fmt: skip

@@ -61,7 +61,7 @@ def test_the_list_has_exactly_the_keys_that_the_sources_pass() -> None:
 def test_every_extra_is_a_literal_that_the_test_above_can_read() -> None:
     for path in SOURCES:
         for extra in extras(ast.parse(path.read_text())):
-            assert isinstance(extra, ast.Dict) or ast.unparse(extra) == "connection.summary(closing)"
+            assert isinstance(extra, ast.Dict) or ast.unparse(extra).startswith("connection.summary(")
 
 
 def test_a_line_has_timestamp_level_logger_and_message() -> None:

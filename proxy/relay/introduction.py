@@ -1,0 +1,26 @@
+"""Who a client says it is, in the header of its requests and in ApiVersions."""
+
+from __future__ import annotations
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.headers import decode_request_header
+from kafka_sidecar.codec.message import decode
+from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
+from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS
+
+HEADER_AT = 4  # after the length of a frame
+WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
+
+
+def client_id_of(frame: bytes) -> str | None:
+    """The client id of a request. Raises CodecError."""
+    return decode_request_header(frame, HEADER_AT)[0].client_id
+
+
+def software_of(frame: bytes) -> str | None:
+    """Name and version of the client's software, if the request is an ApiVersions that has them. Raises CodecError."""
+    header, at = decode_request_header(frame, HEADER_AT)
+    if header.api_key != ApiKey.API_VERSIONS or header.api_version not in WITH_SOFTWARE:
+        return None
+    request, _ = decode(ApiVersionsRequest, frame, header.api_version, at)
+    return f"{request.client_software_name} {request.client_software_version}"

@@ -1,0 +1,97 @@
+"""A limit on what all connections together buffer of frames that must be whole (``connections.max_buffered``).
+
+When it is spent, all connections that buffer are paused but the one that began first: it can always finish its frame.
+As bytes are released, they are resumed in the order in which they began.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
+
+ROOM_BYTES = 256 << 10  # one read: a connection is resumed if that much fits
+
+
+class Owner(Protocol):
+    """The connection of an account."""
+
+    def pause_for_memory(self) -> None: ...
+
+    def resume_after_memory(self) -> None: ...
+
+
+class MemoryBudget:
+    """What the accounts of all connections have in common."""
+
+    def __init__(self, limit: int, buffered: Buffered) -> None:
+        self._limit = limit
+        self._buffered = buffered
+        self._accounts: dict[Account, None] = {}  # those with bytes; the one that began first is the first
+        self._paused = 0  # of these
+        self.peak = 0  # the most that was spent since it was last set
+
+    @property
+    def spent(self) -> int:
+        """Bytes."""
+        return self._buffered.bytes
+
+    def add(self, account: Account, size: int) -> None:
+        self._accounts.setdefault(account)
+        account.bytes += size
+        self._buffered.bytes += size
+        self.peak = max(self.peak, self.spent)
+        if self.spent > self._limit and len(self._accounts) - self._paused > 1:
+            self._pause_newer()
+
+    def release(self, account: Account, size: int) -> None:
+        account.bytes -= size
+        self._buffered.bytes -= size
+        if not account.bytes:
+            del self._accounts[account]
+            self._resume(account)
+        if self._paused:
+            self._resume_oldest()
+
+    def _pause_newer(self) -> None:
+        oldest = next(iter(self._accounts))
+        for account in reversed(self._accounts):
+            if account is not oldest and not account.is_paused:
+                account.is_paused = True
+                self._paused += 1
+                self._buffered.pauses += 1
+                if account.owner is not None:
+                    account.owner.pause_for_memory()
+
+    def _resume_oldest(self) -> None:
+        room = self._limit - self.spent
+        for number, account in enumerate(self._accounts):
+            if number and room < ROOM_BYTES:
+                return
+            self._resume(account)
+            room -= ROOM_BYTES
+
+    def _resume(self, account: Account) -> None:
+        if account.is_paused:
+            account.is_paused = False
+            self._paused -= 1
+            if account.owner is not None:
+                account.owner.resume_after_memory()
+
+
+class Account:
+    """The bytes that one connection has buffered."""
+
+    __slots__ = ("_budget", "bytes", "is_paused", "owner")
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self.bytes = 0
+        self.is_paused = False
+        self.owner: Owner | None = None
+
+    def add(self, size: int) -> None:
+        self._budget.add(self, size)
+
+    def release(self, size: int) -> None:
+        self._budget.release(self, size)

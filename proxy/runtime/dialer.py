@@ -1,0 +1,89 @@
+"""Connects clients' sessions to brokers: one candidate after the other, and all of them again while none is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError
+from kafka_sidecar.proxy.telemetry.failures import describe_failure
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
+
+
+class Attempts(Protocol):
+    """Which addresses are tried, and what is known of them."""
+
+    def is_own(self, address: Address) -> bool:
+        """Whether it leads back to this sidecar."""
+        ...
+
+    def record_attempt(self, address: Address, reachable: bool) -> None: ...
+
+
+class Dialer:
+    """Opens the connections to brokers of all clients."""
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        failures: Counter[str],
+        limiter: LogLimiter,
+        source_address: str | None,
+        timeout_s: float,
+    ) -> None:
+        self._attempts = attempts
+        self._failures = failures  # by cause
+        self._limiter = limiter
+        self._source = (source_address, 0) if source_address else None
+        self._timeout_s = timeout_s  # of one attempt
+
+    async def dial(
+        self, candidates: Callable[[], list[Address]], factory: Callable[[], asyncio.Protocol], wait_s: float
+    ) -> None:
+        """Connect a protocol to one of the candidates, trying again for ``wait_s``. Raises BrokerUnreachableError."""
+        now = asyncio.get_running_loop().time
+        give_up_at, pause = now() + wait_s, FIRST_PAUSE_S
+        while True:
+            addresses = candidates()
+            error = BrokerUnreachableError("broker_unreachable", "the broker has left the cluster")
+            for address in addresses:
+                failed = await self._try(address, factory)
+                if failed is None:
+                    return
+                error = failed
+            if not addresses or now() >= give_up_at:
+                raise error
+            await asyncio.sleep(min(pause, give_up_at - now()))
+            pause = min(pause * 2, MAX_PAUSE_S)
+
+    async def _try(self, address: Address, factory: Callable[[], asyncio.Protocol]) -> BrokerUnreachableError | None:
+        host, port = address
+        if self._attempts.is_own(address):
+            return BrokerUnreachableError("connects_to_itself", f"{host}:{port} leads back to this sidecar")
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await asyncio.get_running_loop().create_connection(factory, host, port, local_addr=self._source)
+        except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
+            cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
+            self._failures[cause] += 1
+            self._attempts.record_attempt(address, False)
+            if (suppressed := self._limiter.due(("broker unreachable", host, str(port)))) is not None:
+                log.warning(
+                    "broker unreachable",
+                    extra={
+                        "address": f"{host}:{port}",
+                        "detail": describe_failure(error),
+                        "suppressed": suppressed,
+                    },
+                )
+            return BrokerUnreachableError(cause, f"{host}:{port}: {describe_failure(error)}")
+        self._attempts.record_attempt(address, True)
+        return None

@@ -1,0 +1,142 @@
+"""What all connections buffer together: who is paused when it is too much, and who goes on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.proxy.relay.memory_budget import ROOM_BYTES, Account, MemoryBudget
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
+
+LIMIT = 4 * ROOM_BYTES
+
+
+class Connection:
+    """Records whether it is read."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.account = Account(budget)
+        self.account.owner = self
+        self.is_read = True
+
+    def pause_for_memory(self) -> None:
+        assert self.is_read
+        self.is_read = False
+
+    def resume_after_memory(self) -> None:
+        assert not self.is_read
+        self.is_read = True
+
+
+class Crowd:
+    def __init__(self, count: int, limit: int = LIMIT) -> None:
+        self.buffered = Buffered()
+        self.budget = MemoryBudget(limit, self.buffered)
+        self.connections = [Connection(self.budget) for _ in range(count)]
+
+    def add(self, number: int, size: int) -> None:
+        self.connections[number].account.add(size)
+
+    def release(self, number: int) -> None:
+        account = self.connections[number].account
+        if account.bytes:
+            account.release(account.bytes)
+
+    @property
+    def read(self) -> list[bool]:
+        return [connection.is_read for connection in self.connections]
+
+
+def test_below_the_limit_nobody_is_paused() -> None:
+    crowd = Crowd(2)
+    crowd.add(0, LIMIT // 2)
+    crowd.add(1, LIMIT // 2)
+    assert (crowd.read, crowd.buffered.pauses) == ([True, True], 0)
+
+
+def test_over_the_limit_all_are_paused_but_the_one_that_began_first() -> None:
+    crowd = Crowd(4)
+    crowd.add(2, 1)
+    crowd.add(0, 1)
+    crowd.add(1, LIMIT)
+    assert crowd.read == [False, False, True, True]  # the last one buffers nothing
+    assert crowd.buffered.pauses == 2
+
+
+def test_one_connection_alone_may_exceed_the_limit() -> None:
+    crowd = Crowd(1)
+    crowd.add(0, 100 * LIMIT)
+    assert crowd.read == [True]
+
+
+def test_a_connection_that_begins_while_the_limit_is_exceeded_is_paused() -> None:
+    crowd = Crowd(2)
+    crowd.add(0, LIMIT + 1)
+    crowd.add(1, 1)
+    assert crowd.read == [True, False]
+
+
+def test_when_the_first_has_finished_the_next_one_goes_on_though_the_limit_is_still_exceeded() -> None:
+    crowd = Crowd(3)
+    for number in range(3):
+        crowd.add(number, LIMIT)
+    crowd.release(0)
+    assert crowd.read == [True, True, False]
+    crowd.release(1)
+    assert crowd.read == [True, True, True]
+
+
+def test_connections_are_resumed_in_order_as_far_as_there_is_room() -> None:
+    crowd = Crowd(5, limit=8 * ROOM_BYTES)
+    for number in range(1, 5):
+        crowd.add(number, ROOM_BYTES)
+    crowd.add(0, 5 * ROOM_BYTES)
+    assert crowd.read == [False, True, False, False, False]
+    crowd.connections[0].account.release(2 * ROOM_BYTES)  # one is over
+    assert crowd.read == [False, True, False, False, False]
+    crowd.connections[0].account.release(2 * ROOM_BYTES)  # room for three
+    assert crowd.read == [False, True, True, True, False]
+
+
+def test_a_connection_that_ends_while_it_is_paused_leaves_nothing() -> None:
+    crowd = Crowd(2)
+    crowd.add(0, LIMIT)
+    crowd.add(1, LIMIT)
+    crowd.release(1)
+    crowd.release(0)
+    assert (crowd.read, crowd.buffered.bytes, crowd.budget.peak) == ([True, True], 0, 2 * LIMIT)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3 * ROOM_BYTES)), max_size=40))
+def test_one_connection_that_buffers_is_always_read_and_over_the_limit_no_other(
+    steps: list[tuple[int, int]],
+) -> None:
+    crowd = Crowd(4)
+    for number, size in steps:
+        if size and crowd.connections[number].is_read:
+            crowd.add(number, size)
+        elif crowd.connections[number].account.bytes:
+            crowd.release(number)
+        holders = [one for one in crowd.connections if one.account.bytes]
+        assert crowd.buffered.bytes == sum(one.account.bytes for one in holders)
+        assert not holders or any(one.is_read for one in holders)
+        assert all(one.is_read for one in crowd.connections if not one.account.bytes)
+        if crowd.buffered.bytes > LIMIT:
+            assert sum(one.is_read for one in holders) == 1
+    for number in range(4):
+        crowd.release(number)
+    assert crowd.read == [True] * 4
+    assert crowd.buffered.bytes == 0
+
+
+@pytest.mark.parametrize("size", [1, LIMIT])
+def test_an_account_without_a_connection_is_counted_too(size: int) -> None:
+    budget = MemoryBudget(LIMIT, Buffered())
+    accounts = [Account(budget) for _ in range(3)]
+    for account in accounts:
+        account.add(size)
+    assert budget.spent == 3 * size
+    for account in accounts:
+        account.release(size)
+    assert budget.spent == 0

@@ -1,0 +1,189 @@
+"""What is found by looking at all connections once a second: idle ones, stuck ones, memory that is not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import oracle
+from support.dialogue import request
+from support.fake_broker import FakeBroker, hang_up, stall
+from support.in_process import connected, port_of, serving, until
+from support.produce_requests import batch, produce_request
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.runtime import sweep as sweep_module
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.sweep import RELEASED_BYTES, Sweep
+from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
+
+HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
+METADATA = oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 8)
+MAX_IDLE_S, FRAME_TIMEOUT_S = 600.0, 30.0
+
+
+def only(server: Server) -> Connection:
+    (connection,) = server.connections
+    return connection
+
+
+def cause_after(server: Server, *times: float) -> str | None:
+    """Why the connection has to end at the last of these times (seconds from its start), after looks at the others."""
+    sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
+    connection = only(server)
+    start = connection._began
+    closing = None
+    for time in times:
+        closing = sweep.overdue(connection, start + time)
+    return closing.cause if closing else None
+
+
+async def test_a_connection_is_idle_once_no_byte_was_sent_for_max_idle() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        await client.ask(HEARTBEAT)
+        assert cause_after(server, 1, 600.5) is None
+        assert cause_after(server, 1, 601.1) == "idle"
+        await client.ask(HEARTBEAT)
+        assert cause_after(server, 601, 1200) is None
+
+
+async def test_a_client_that_never_sends_anything_is_idle() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)):
+        await until(lambda: server.connections)
+        assert cause_after(server, 599) is None
+        assert cause_after(server, 601) == "idle"
+        assert broker.open <= 1  # the sidecar's own: nothing was dialled for the client
+
+
+async def test_a_client_that_waits_for_a_response_is_not_idle() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.HEARTBEAT] = stall
+        client.send(HEARTBEAT)
+        await until(lambda: server.connections and only(server).session.in_flight)
+        assert cause_after(server, 1, 10_000) is None
+
+
+@pytest.mark.parametrize("sent", [HEARTBEAT[:6], HEARTBEAT[:-1], METADATA[:-1]])
+async def test_a_request_that_does_not_grow_ends_the_connection(sent: bytes) -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        client.send(sent)
+        await until(lambda: server.connections and only(server).session.incomplete[0])
+        assert cause_after(server, 1, 30.5) is None
+        assert cause_after(server, 1, 31.1) == "frame_timeout"
+
+
+async def test_a_request_whose_client_is_not_read_has_time() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        client.send(HEARTBEAT[:-1])
+        await until(lambda: server.connections and only(server).session.incomplete[0])
+        only(server).pause_for_memory()
+        assert cause_after(server, 1, 500, 510) is None
+        only(server).resume_after_memory()
+        assert cause_after(server, 539) is None
+        assert cause_after(server, 540.1) == "frame_timeout"
+
+
+async def test_a_response_that_does_not_grow_ends_the_connection() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+
+        async def half(broker: FakeBroker, request: Any) -> bytes:
+            return b"\0\0\1\0\0\0\0\7half a response"
+
+        broker.answers[ApiKey.HEARTBEAT] = half
+        client.send(HEARTBEAT)
+        await client.some()
+        assert cause_after(server, 1, 30.5) is None
+        assert cause_after(server, 1, 31.1) == "frame_timeout"
+
+
+async def test_the_sweep_ends_what_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.01)
+    limits = {"frame_timeout": "30ms", "max_idle": "50ms"}
+    async with FakeBroker() as broker, serving(broker, connections=limits) as server:
+        async with connected(port_of(server)) as idle, connected(port_of(server)) as stuck:
+            stuck.send(HEARTBEAT[:-1])
+            assert await idle.rest() == b""
+            assert await stuck.rest() == b""
+        await until(lambda: server.metrics.disconnects == {"idle": 1, "frame_timeout": 1})
+
+
+async def test_a_client_that_sends_no_more_waits_for_its_responses_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(sweep_module, "FINISH_S", 0.05)
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.HEARTBEAT] = stall
+        client.send(HEARTBEAT)
+        client.send_eof()
+        assert await client.rest() == b""
+        await until(lambda: server.metrics.disconnects == {"client_closed": 1})
+
+
+async def test_a_client_that_sends_no_more_gets_all_responses_as_from_a_broker() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        client.send(HEARTBEAT * 5)
+        client.send_eof()
+        responses = await client.rest()
+        assert responses.count(b"node 1") == 5
+        await until(lambda: server.metrics.disconnects == {"client_closed": 1})
+
+
+async def test_a_batch_without_acks_that_is_rejected_ends_the_connection_after_earlier_responses() -> None:
+    guarded: dict[str, Any] = {
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+        "topics": [{"name": "orders", "policy": "stub"}],
+    }
+    async with FakeBroker() as broker, serving(broker, **guarded) as server, connected(port_of(server)) as client:
+        client.send(HEARTBEAT * 3 + produce_request(9, {"orders": {0: batch("bad")}}, acks=0) + HEARTBEAT)
+        assert (await client.rest()).count(b"node 1") == 3
+        await until(lambda: server.metrics.disconnects == {"rejected_without_acks": 1})
+
+
+async def test_memory_is_returned_once_much_less_is_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[bool] = []
+    monkeypatch.setattr(sweep_module, "release_unused_memory", lambda: returned.append(True))
+    memory = MemoryBudget(1 << 30, Buffered())
+    sweep = Sweep([], memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
+    account = Account(memory)
+    account.add(RELEASED_BYTES + 1)
+    sweep._release()
+    account.release(RELEASED_BYTES - 1)
+    sweep._release()
+    assert returned == []
+    account.release(1)
+    sweep._release()
+    sweep._release()
+    assert returned == [True]
+
+
+async def test_clients_that_buffer_too_much_together_are_served_one_after_the_other() -> None:
+    guarded: dict[str, Any] = {
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+        "topics": [{"name": "orders", "policy": "stub"}],
+        "connections": {"max_buffered": "1MiB"},
+    }
+    large = produce_request(9, {"orders": {0: batch("x" * (3 << 20))}}, correlation_id=1)
+    async with FakeBroker() as broker, serving(broker, **guarded) as server:
+        async with connected(port_of(server)) as one, connected(port_of(server)) as two:
+            one.send(large[:-1])
+            await until(lambda: server.memory.spent == len(large) - 1)
+            two.send(large)
+            await until(lambda: server.metrics.buffered.pauses == 1)
+            assert server.memory.spent < 2 * len(large) - (1 << 20)
+            one.send(large[-1:])
+            for client in (one, two):
+                assert (await client.frame())[4:8] == b"\0\0\0\1"
+        await until(lambda: not server.connections)
+        assert server.memory.spent == 0
+
+
+async def test_a_broker_that_ends_within_a_response_leaves_nothing_buffered() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.METADATA] = hang_up(b"\0\x10\0\0\0\0\0\x08" + bytes(100_000))
+        client.send(METADATA)
+        assert await client.rest() == b""
+        await until(lambda: not server.connections)
+        assert (server.memory.spent, server.memory.peak) == (0, 100_008)
