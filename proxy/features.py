@@ -60,7 +60,9 @@ class Features:
         self._denied: DeniedTopics | None = None
         self.is_applied = False
         self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
-        metrics.features += [self._validation_metrics, self._interception_metrics, self._thread_metrics]
+        metrics.features += [
+            self._validation_metrics, self._interception_metrics, self._thread_metrics, self._topic_configs_metrics,
+        ]  # fmt: skip
 
     def apply(self, config: Config) -> None:
         """Look into requests that begin from now on as this configuration says.
@@ -75,6 +77,11 @@ class Features:
         use_interceptors()
         self._exchanges = self._compose()
         self.is_applied = True
+
+    def recover(self) -> None:
+        """An operator has decided that what was lost is to be written again."""
+        if self.topic_configs is not None:
+            self.topic_configs.recover()
 
     async def start(self) -> None:
         if self.topic_configs is not None:
@@ -169,6 +176,13 @@ class Features:
 
         return collect(self._performer.threads)
 
+    def _topic_configs_metrics(self) -> Iterable[Metric]:
+        if self.topic_configs is None:
+            return ()
+        from kafka_sidecar.proxy.topic_configs.exposition import collect
+
+        return collect(self.topic_configs)
+
     def _keep_topic_configs(self, topic: str) -> TopicConfigs:
         from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
         from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
@@ -176,8 +190,9 @@ class Features:
 
         source = self._config.connections.source_address
         servers, factor = self._config.bootstrap_servers, self._config.topic_configs.replication_factor
-        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source))
-        configs = TopicConfigs(store, self._cluster.topic_ids, self._check_policy)
+        topic_ids = self._cluster.topic_ids
+        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source, topic_ids))
+        configs = TopicConfigs(store, topic_ids, self._check_policy)
         configs.register(self._performer)
         self._topics.on_topics = configs.seen
         return configs

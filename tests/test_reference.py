@@ -7,6 +7,8 @@ import re
 import time
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +25,7 @@ from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from kafka_sidecar.proxy.topic_configs.exposition import collect as topic_configs
 from kafka_sidecar.proxy.validation.exposition import collect as validation
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 
@@ -67,12 +70,14 @@ def test_every_default_is_documented(setting: str, default: str) -> None:
 def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
+    kept: Any = SimpleNamespace(entries=(), trouble=None, lost=None, unreadable=0)
     metrics = Metrics(
         features=[
             lambda: validation(about_validation),
             lambda: interception(about_interception),
             lambda: threads(Threads(1)),
             LogRate(1, lambda: 0.0).collect,
+            lambda: topic_configs(kept),
         ]
     )
     families = text_string_to_metric_families(render(metrics).decode())

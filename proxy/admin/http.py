@@ -52,9 +52,10 @@ class Admin:
 
     def _readyz(self) -> Page:
         server = self._server
-        configs_known = server.features.topic_configs is None or server.features.topic_configs.ready
         own = [f"{host}:{port}" for host, port in sorted(server.own.addresses)]
-        ready = server.listening and server.metrics.cluster_reached and configs_known and not own
+        configs = server.features.topic_configs
+        configs_trouble = configs.unready if configs is not None else None
+        ready = server.listening and server.metrics.cluster_reached and configs_trouble is None and not own
         nodes = {
             str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
             for node in server.addresses.nodes.values()
@@ -68,6 +69,7 @@ class Admin:
             "nodes": nodes,
             "connections": len(server.connections),
             "topics_known": len(server.topics),
+            "topic_configs": "disabled" if configs is None else configs_trouble or "ready",
         }
         return _json(200 if ready else 503, state)
 

@@ -151,13 +151,18 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
 
 
 def _watch(server: Server, path: Path | None, read_config: Callable[[], Config]) -> asyncio.Task[None]:
-    """Reload the file when it changes and on SIGHUP; without a file SIGHUP is ignored, by default it would kill."""
+    """Reload the file when it changes. SIGHUP, which by default would kill, reloads it and recovers topic configs."""
     loop = asyncio.get_running_loop()
     if path is None:
-        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        loop.add_signal_handler(signal.SIGHUP, server.features.recover)
         return spawn(asyncio.sleep(0), "watch no configuration file")
     reload = Reload(path, server.config, read_config, server.apply)
-    loop.add_signal_handler(signal.SIGHUP, reload.request)
+
+    def hang_up() -> None:
+        server.features.recover()
+        reload.request()
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
     return spawn(reload.watch(), "watch the configuration")
 
 

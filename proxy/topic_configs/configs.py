@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
@@ -27,7 +28,7 @@ from kafka_sidecar.proxy.topic_configs.delete_topics import DeleteTopicsExchange
 from kafka_sidecar.proxy.topic_configs.describe_configs import DescribeConfigsExchange
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
-from kafka_sidecar.proxy.topic_configs.store import Store, StoreError
+from kafka_sidecar.proxy.topic_configs.store import Store, StoreError, TopicIds
 
 log = logging.getLogger(__name__)
 
@@ -35,19 +36,20 @@ REFRESH_S = 5.0  # how often the cluster is asked whether a topic with own confi
 MAX_WRITE_S = 10.0  # for all that one request changes; clients wait 30 s and longer
 FIRST_RETRY_S, MAX_RETRY_S = 0.05, 0.5  # until a topic that was just created has an id at all brokers
 
-# Names of topics -> the ids of those that exist. Raises OSError, CodecError.
-TopicIds = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
-
 
 class TopicConfigs:
     """Reads what is set for each topic, and sets it for clients."""
 
-    def __init__(self, store: Store, topic_ids: TopicIds, check: Check) -> None:
+    def __init__(
+        self, store: Store, topic_ids: TopicIds, check: Check, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.own = own_configs(check)
         self.entries = Entries()
         self.unreadable = 0  # records that are no entries, or newer than this program
         self._store = store
         self._topic_ids = topic_ids
+        self._clock = clock  # seconds
+        self._unrestored: dict[bytes, Entry] = {}  # that apply and are not in the log
         self._reading = self.entries  # another one while the log is read again from its beginning
         self._caught_up = asyncio.Event()
         self._ready = asyncio.Event()
@@ -89,6 +91,26 @@ class TopicConfigs:
             return f"the sidecar cannot read its topic configs: {why}"
         return None if self.ready else "the sidecar has not read its topic configs yet"
 
+    @property
+    def lost(self) -> str | None:
+        """Why the log does not hold what applies; None where it does."""
+        if (why := self._store.lost) is not None:
+            return f"the sidecar's topic configs are lost: {why}"
+        if self._unrestored:
+            return f"{len(self._unrestored)} topic configs are not written back yet"
+        return None
+
+    @property
+    def unready(self) -> str | None:
+        """Why clients should be sent to another sidecar; None: they need not."""
+        return self.lost or (None if self.ready else self.trouble)
+
+    def recover(self) -> None:
+        """Take the log as it is now, and write back what applies and is not in it: for an operator to decide."""
+        if self._store.lost is not None:
+            self._unrestored = {entry.topic_id: entry for entry in self.entries.all()}
+            self._store.accept()
+
     def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
         """The topic's ``record.validation.policy``, None where it is not set.
 
@@ -105,13 +127,14 @@ class TopicConfigs:
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""
-        self.entries.update_ids(topics)
+        self.entries.update_ids(topics, self._clock())
 
     # The store's reader
 
     def began(self) -> None:
         self._caught_up.clear()
-        self._reading = Entries() if self.ready else self.entries
+        # What is written back applies meanwhile, unless the log says otherwise.
+        self._reading = Entries() if self.ready and not self._unrestored else self.entries
 
     def read(self, key: bytes, value: bytes | None) -> None:
         try:
@@ -122,10 +145,11 @@ class TopicConfigs:
             self.unreadable += 1
             log.error("topic config unreadable", extra={"detail": str(error)})
             return
+        self._unrestored.pop(topic_id, None)
         if entry is None:
             self._reading.remove(topic_id)
         else:
-            self._reading.set(entry)
+            self._reading.set(entry, self._clock())
 
     def caught_up(self) -> None:
         self.entries = self._reading
@@ -152,6 +176,15 @@ class TopicConfigs:
         reasons = await asyncio.gather(*(self._write(Entry(entry.topic, entry.topic_id, {})) for entry in entries))
         for why in filter(None, reasons):
             log.warning("configs of a deleted topic not removed", extra={"detail": why})
+
+    async def _write_back(self) -> None:
+        """Write what the log lacks; a failure is tried again with the next refresh."""
+        async with self._writing:
+            for entry in list(self._unrestored.values()):
+                if (why := await self._write(entry)) is not None:
+                    log.warning("topic configs not written back", extra={"detail": why})
+                    return
+        log.info("topic configs written back", extra={"topics": len(self.entries)})
 
     async def _apply(self, change: Change, topic_id: bytes | None) -> str | None:
         """Why the change could not be stored; None where it is."""
@@ -199,4 +232,6 @@ class TopicConfigs:
                 except (OSError, CodecError) as error:
                     log.debug("topic id request failed", extra={"detail": str(error)})
             self._ready.set()
+            if self._unrestored and self._store.trouble is None:
+                await self._write_back()
             await asyncio.sleep(REFRESH_S)

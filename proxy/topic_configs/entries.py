@@ -20,6 +20,8 @@ from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
 from kafka_sidecar.proxy.topic_configs.definitions import MAX_VALUE_BYTES
 
 FORMAT_VERSION = 1
+# How long brokers may name the former id of a topic that was created again, while others know the new one.
+MAX_LAG_S = 10.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -77,7 +79,8 @@ class Entries:
     def __init__(self) -> None:
         self._by_id: dict[bytes, Entry] = {}
         self._by_name: dict[str, dict[bytes, Entry]] = {}
-        self._current: dict[str, bytes] = {}  # of the names above, as far as is known
+        # Of the names above, as far as is known: the id, and when it was named last, in seconds.
+        self._current: dict[str, tuple[bytes, float]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -88,8 +91,13 @@ class Entries:
 
     def configs(self, topic: str, topic_id: bytes = NO_ID) -> Mapping[str, str]:
         """What is set for the topic with this id; without one, for the topic that has the name now."""
-        entry = self._by_id.get(self._current.get(topic, NO_ID) if topic_id == NO_ID else topic_id)
+        if topic_id == NO_ID and topic in self._current:
+            topic_id, _ = self._current[topic]
+        entry = self._by_id.get(topic_id)
         return entry.configs if entry is not None and entry.topic == topic else NOTHING
+
+    def all(self) -> Iterator[Entry]:
+        return iter(self._by_id.values())
 
     def of(self, topic: str | None, topic_id: bytes) -> list[Entry]:
         """The entries of a topic that is named or given by its id."""
@@ -97,12 +105,12 @@ class Entries:
             return list(self._by_name.get(topic, {}).values())
         return [self._by_id[topic_id]] if topic_id in self._by_id else []
 
-    def set(self, entry: Entry) -> None:
+    def set(self, entry: Entry, now: float) -> None:
         """Add or replace an entry; its topic is the one that has the name now."""
         self.remove(entry.topic_id)
         self._by_id[entry.topic_id] = entry
         self._by_name.setdefault(entry.topic, {})[entry.topic_id] = entry
-        self._current[entry.topic] = entry.topic_id
+        self._current[entry.topic] = entry.topic_id, now
 
     def remove(self, topic_id: bytes) -> None:
         """Forget the entry of a topic, if there is one."""
@@ -113,8 +121,14 @@ class Entries:
         if not of_name:
             del self._by_name[entry.topic], self._current[entry.topic]
 
-    def update_ids(self, topics: Iterable[tuple[bytes, str]]) -> None:
-        """(id, name) of topics as the cluster has them now: one that was created again has another id."""
+    def update_ids(self, topics: Iterable[tuple[bytes, str]], now: float) -> None:
+        """(id, name) of topics as one broker has them: one that was created again has another id.
+
+        Of two ids none says which is the newer one, and a broker that lags names the former. So an id stays
+        current until no broker has named it for a while: configs rather apply too long than not at all.
+        """
         for topic_id, name in topics:
             if name in self._current:
-                self._current[name] = topic_id
+                current, named_at = self._current[name]
+                if topic_id == current or now - named_at >= MAX_LAG_S:
+                    self._current[name] = topic_id, now

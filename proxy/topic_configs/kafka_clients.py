@@ -14,8 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.topic_configs.source_address import connect_from
+from kafka_sidecar.proxy.topic_configs.aiokafka_settings import connect_from, create_no_topics
+from kafka_sidecar.proxy.topic_configs.store import TopicIds
 
 T = TypeVar("T")
 
@@ -43,6 +46,11 @@ class PartitionLog:
         self._consumer = consumer
         self._partition = partition
 
+    async def start(self) -> int:
+        """The offset of the first record that was not deleted."""
+        starts: dict[TopicPartition, int] = await self._consumer.beginning_offsets([self._partition])
+        return starts[self._partition]
+
     async def end(self) -> int:
         """The offset after the last record."""
         ends: dict[TopicPartition, int] = await self._consumer.end_offsets([self._partition])
@@ -69,8 +77,16 @@ class KafkaClients:
 
     failures = (KafkaError, OSError, TimeoutError)
 
-    def __init__(self, bootstrap_servers: list[str], topic: str, replication_factor: int, source: str | None) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: list[str],
+        topic: str,
+        replication_factor: int,
+        source: str | None,
+        topic_ids: TopicIds,  # aiokafka knows no ids
+    ) -> None:
         self._topic = topic
+        self._topic_ids = topic_ids
         self._partition = TopicPartition(topic, 0)
         self._replication_factor = replication_factor
         self._common = {
@@ -84,13 +100,22 @@ class KafkaClients:
     def _made(self, kind: Callable[..., T], **settings: Any) -> T:
         """One of aiokafka's three kinds of clients, which hold the client that connects under two names."""
         made = kind(**self._common, **settings)
+        client = getattr(made, "client", None) or made._client  # type: ignore[attr-defined]
+        create_no_topics(client)
         if self._source is not None:
-            connect_from(self._source, getattr(made, "client", None) or made._client)  # type: ignore[attr-defined]
+            connect_from(self._source, client)
         return made
 
     async def stop(self) -> None:
         if self._producer is not None:
             await self._producer.stop()
+
+    async def topic_id(self) -> bytes | None:
+        """The topic's id; zeros where it does not exist, None where no broker says."""
+        try:
+            return (await self._topic_ids([self._topic])).get(self._topic, NO_ID)
+        except (OSError, CodecError):
+            return None
 
     async def write(self, key: bytes, value: bytes | None) -> int:
         """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
@@ -108,10 +133,11 @@ class KafkaClients:
         return offset
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[PartitionLog]:
-        """The topic from its beginning. Makes it where it is missing. Raises one of ``failures``."""
-        await self._make_topic()
-        # "none": a log that was cut off or replaced is an error, for what it no longer says must be forgotten.
+    async def reading(self, create: bool) -> AsyncIterator[PartitionLog]:
+        """The topic from its beginning; with ``create`` it may be missing before. Raises one of ``failures``."""
+        if create:
+            await self._make_topic()
+        # "none": a log that was truncated or replaced is an error.
         consumer = self._made(
             AIOKafkaConsumer, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=IDLE_FETCH_MS
         )

@@ -13,18 +13,24 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.topic_configs.log_history import LogHistory, LogLostError
 from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
 
 log = logging.getLogger(__name__)
 
 POLL_MS = 1000  # aiokafka returns at once when there is something to read
 FRESH_S = 10.0  # a broker answers a fetch within two seconds, even with nothing
+CHECK_S = 5.0  # how often it is checked that the topic is still the one that is read
 WRITE_LIMIT_S = 8.0
 FIRST_RETRY_S, MAX_RETRY_S = 0.25, 5.0
+LOST_LOG_INTERVAL_S = 600.0
 
 
 class Log(Protocol):
     """The topic's one partition, being read from its beginning. Raises one of `Clients.failures`."""
+
+    async def start(self) -> int: ...
 
     async def end(self) -> int: ...
 
@@ -41,15 +47,22 @@ class Clients(Protocol):
     @property
     def failures(self) -> tuple[type[Exception], ...]: ...
 
+    async def topic_id(self) -> bytes | None:
+        """Zeros where the topic does not exist, None where no broker says."""
+        ...
+
     async def write(self, key: bytes, value: bytes | None) -> int: ...
 
-    def reading(self) -> AbstractAsyncContextManager[Log]: ...
+    def reading(self, create: bool) -> AbstractAsyncContextManager[Log]: ...
 
     async def stop(self) -> None: ...
 
 
 class KafkaStore:
-    """Reads the topic from its beginning, and again from there after every failure that aiokafka does not mend."""
+    """Reads the topic from its beginning, and again from there after every failure that aiokafka does not mend.
+
+    A topic that was read once is neither created again nor, if it was created by others, read, until `accept`.
+    """
 
     def __init__(self, make_clients: Callable[[], Clients]) -> None:
         self._make_clients = make_clients
@@ -60,6 +73,9 @@ class KafkaStore:
         self._caught_up = False
         self._failure: str | None = None
         self._heard_at = 0.0
+        self._known: LogHistory | None = None  # the log that was read to its end before
+        self._lost: str | None = None
+        self._lines = LogLimiter(LOST_LOG_INTERVAL_S, time.monotonic)
 
     async def start(self, reader: Reader) -> None:
         self._clients = self._make_clients()
@@ -71,7 +87,16 @@ class KafkaStore:
             await self._clients.stop()
 
     @property
+    def lost(self) -> str | None:
+        return self._lost
+
+    def accept(self) -> None:
+        self._known = None
+
+    @property
     def trouble(self) -> str | None:
+        if self._lost is not None:
+            return self._lost
         if self._failure is not None:
             return self._failure
         if not self._caught_up:
@@ -82,6 +107,8 @@ class KafkaStore:
     async def write(self, key: bytes, value: bytes | None) -> None:
         if self._clients is None:
             raise StoreError("the store is not started")
+        if self._lost is not None:
+            raise StoreError(self._lost)
         try:
             async with asyncio.timeout(WRITE_LIMIT_S):
                 offset = await self._clients.write(key, value)
@@ -107,6 +134,10 @@ class KafkaStore:
             began = time.monotonic()
             try:
                 await self._read(clients, reader)
+            except LogLostError as error:
+                self._lost = str(error)
+                if (suppressed := self._lines.due((self._lost,))) is not None:
+                    log.error("topic configs lost", extra={"detail": self._lost, "suppressed": suppressed or None})
             except clients.failures as error:
                 self._failure = str(error) or repr(error)
                 level = logging.DEBUG if self._failure == last_logged else logging.WARNING
@@ -120,23 +151,36 @@ class KafkaStore:
             pause = min(2 * pause, MAX_RETRY_S)
 
     async def _read(self, clients: Clients, reader: Reader) -> None:
-        """Read from the beginning and on and on; ends with one of ``clients.failures``."""
+        """Read from the beginning and on and on; ends with one of ``clients.failures``, or LogLostError."""
         self._caught_up = False
-        async with clients.reading() as log_of_configs:
+        known = self._known
+        if known is not None:
+            known.check_id(await clients.topic_id())
+        async with clients.reading(create=known is None) as log_of_configs:
             end = await log_of_configs.end()
+            if known is not None:
+                known.check_offsets(await log_of_configs.start(), end)
+            history = LogHistory()
+            history.check_id(await clients.topic_id())
             self._next_offset = await log_of_configs.position()
-            self._heard_at = time.monotonic()
+            self._heard_at = checked_at = time.monotonic()
             reader.began()
             while True:
                 if not self._caught_up and self._next_offset >= end:
-                    self._caught_up, self._failure = True, None
+                    self._caught_up, self._failure, self._lost, self._known = True, None, None, history
                     reader.caught_up()
                 if self._caught_up:
                     self._tell_who_waits()
                 for record in await log_of_configs.next(POLL_MS):
-                    reader.read(record.key or b"", record.value)
+                    key = record.key or b""
+                    history.read(record.offset, key, record.value)
+                    reader.read(key, record.value)
                 self._next_offset = await log_of_configs.position()
                 self._heard_at = log_of_configs.heard_at(self._heard_at)
+                if time.monotonic() - checked_at >= CHECK_S:
+                    history.check_id(await clients.topic_id())
+                    history.check_offsets(await log_of_configs.start(), await log_of_configs.end())
+                    checked_at = time.monotonic()
 
     def _tell_who_waits(self) -> None:
         for back, offset in self._coming_back.items():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
+
+# Names of topics -> the ids of those that exist. Raises OSError, CodecError.
+TopicIds = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
 
 
 class StoreError(Exception):
@@ -39,4 +43,13 @@ class Store(Protocol):
     @property
     def trouble(self) -> str | None:
         """Why the log cannot be read now, None where it can."""
+        ...
+
+    @property
+    def lost(self) -> str | None:
+        """Why the log does not hold what was read of it; it is not read any more then. None: it does."""
+        ...
+
+    def accept(self) -> None:
+        """Read the log as it is now, from its beginning, though it lacks what was read before; create it if need be."""
         ...

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import ConfigResource, NewTopic
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolError, ToolHost
@@ -224,3 +237,126 @@ def test_a_topic_that_is_deleted_and_made_again_has_no_policy(site: Site, throug
 
 def test_the_topic_that_keeps_them_is_compacted(site: Site) -> None:
     assert site.describe(site.one, KEPT_IN)["cleanup.policy"].startswith("compact ")
+
+
+WHOLE = TopicPartition(KEPT_IN, 0, -1)
+DENIED: dict[str, Callable[[AdminClient], Future[object]]] = {
+    "DeleteTopics": lambda admin: admin.delete_topics([KEPT_IN])[KEPT_IN],
+    "DeleteRecords": lambda admin: admin.delete_records([WHOLE])[WHOLE],
+    "CreatePartitions": lambda admin: admin.create_partitions([NewPartitions(KEPT_IN, 2)])[KEPT_IN],
+    "AlterConfigs": lambda admin: admin.alter_configs([retention(None)])[retention(None)],
+    "IncrementalAlterConfigs": lambda admin: admin.incremental_alter_configs(
+        [retention(AlterConfigOpType.SET)]
+    )[retention(None)],
+}  # fmt: skip
+
+
+def retention(operation: AlterConfigOpType | None) -> ConfigResource:
+    entry = ConfigEntry("retention.ms", "1", incremental_operation=operation)
+    return ConfigResource(ConfigResource.Type.TOPIC, KEPT_IN, incremental_configs=[entry] if operation else None)
+
+
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
+@pytest.mark.parametrize("api", DENIED)
+def test_no_client_of_a_sidecar_changes_the_topic_that_stores_topic_configs(site: Site, api: str) -> None:
+    before, admin = everything_of(site), admin_client(site.one.bootstrap)
+    with pytest.raises(KafkaException) as denied:
+        DENIED[api](admin).result(LIMIT_S)
+    assert denied.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert everything_of(site) == before
+
+
+def test_no_client_of_a_sidecar_writes_to_the_topic_that_stores_topic_configs(site: Site) -> None:
+    error = send(site.one, KEPT_IN)
+    assert error is not None
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_other_topics_of_a_denied_request_are_deleted(site: Site) -> None:
+    topic = site.topic("beside")
+    with pytest.raises(ToolError, match=r"TopicAuthorizationException: .*cannot be changed through kafka-sidecar"):
+        site.topics(site.one.bootstrap, "--delete", "--topic", f"{topic}|{KEPT_IN}")
+    direct = admin_client(site.cluster.direct)
+    eventually(lambda: direct.list_topics(timeout=LIMIT_S).topics, lambda names: topic not in names, "it is deleted")
+    assert KEPT_IN in direct.list_topics(timeout=LIMIT_S).topics
+
+
+def everything_of(site: Site) -> tuple[int, int, str]:
+    """Partitions, records and configs of the topic, at the broker."""
+    direct = admin_client(site.cluster.direct)
+    partitions = len(direct.list_topics(KEPT_IN, timeout=LIMIT_S).topics[KEPT_IN].partitions)
+    first: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # confluent-kafka leaves it without types
+    ((_, start),) = direct.list_offsets({TopicPartition(KEPT_IN, 0): first}).items()
+    return partitions, start.result(LIMIT_S).offset, str(site.describe(site.one, KEPT_IN))
+
+
+def delete(site: Site) -> None:
+    direct = admin_client(site.cluster.direct)
+    direct.delete_topics([KEPT_IN])[KEPT_IN].result(LIMIT_S)
+    eventually(lambda: direct.list_topics(timeout=LIMIT_S).topics, lambda names: KEPT_IN not in names, "it is deleted")
+
+
+def replace(site: Site) -> None:
+    delete(site)
+    create_topic(site.cluster.direct, KEPT_IN, 1, {"cleanup.policy": "compact"})
+
+
+def empty(site: Site) -> None:
+    # A compacted topic takes no DeleteRecords unless it is deleted from, too: two steps that an operator could make.
+    def retain(policy: str) -> None:
+        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, KEPT_IN, incremental_configs=[entry])
+        direct.incremental_alter_configs([topic])[topic].result(LIMIT_S)
+
+    direct = admin_client(site.cluster.direct)
+    retain("compact,delete")
+    eventually(partial(works, lambda: direct.delete_records([WHOLE])[WHOLE].result(LIMIT_S)), bool, "it is emptied")
+    retain("compact")
+
+
+def works(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except KafkaException:
+        return False
+    return True
+
+
+def topic_configs_state(sidecar: Sidecar) -> tuple[int, str]:
+    """What /readyz says about them."""
+    try:
+        with urllib.request.urlopen(f"{sidecar.admin}/readyz", timeout=5) as answer:
+            return answer.status, json.load(answer)["topic_configs"]
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)["topic_configs"]
+
+
+@pytest.mark.parametrize(
+    ("lose", "why"),
+    [(delete, "it does not exist any more"), (replace, "it was created again"), (empty, "records were deleted")],
+)
+def test_a_lost_topic_leaves_the_policies_applied_and_sighup_writes_them_back(
+    site: Site, lose: Callable[[Site], None], why: str
+) -> None:
+    topic = site.topic(f"kept-{lose.__name__}")
+    site.alter(site.one, topic, "--add-config", f"{POLICY}={NEEDS_HEADER}")
+    both = (site.one, site.other)
+    for sidecar in both:
+        eventually(partial(is_guarded, sidecar, topic), bool, "it is read")
+    lose(site)
+    for sidecar in both:
+        _, reason = eventually(partial(topic_configs_state, sidecar), lambda state: state[0] == 503, "it is lost")
+        assert why in reason
+        assert is_guarded(sidecar, topic)
+    if lose is delete:
+        assert KEPT_IN not in admin_client(site.cluster.direct).list_topics(timeout=LIMIT_S).topics
+    with pytest.raises(ToolError, match="Nothing was changed: the sidecar cannot read its topic configs"):
+        site.alter(site.one, topic, "--add-config", f"{POLICY}={NEEDS_HEADER}")
+    for sidecar in both:
+        sidecar.program.send_signal(signal.SIGHUP)
+        eventually(partial(topic_configs_state, sidecar), lambda state: state == (200, "ready"), "it is recovered")
+        assert is_guarded(sidecar, topic)
+    for sidecar in both:
+        sidecar.restart()
+        assert is_guarded(sidecar, topic)

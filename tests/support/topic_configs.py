@@ -40,13 +40,41 @@ class MemoryLog:
 class MemoryStore:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
-        self.trouble: str | None = None
+        self._reader: Reader | None = None
+        self._failure: str | None = None
+        self.lost: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        return self.lost or self._failure
+
+    @trouble.setter
+    def trouble(self, why: str | None) -> None:
+        self._failure = why
 
     async def start(self, reader: Reader) -> None:
+        self._reader = reader
+        self.read_again()
+
+    def lose(self, why: str, *records: tuple[bytes, bytes | None]) -> None:
+        """The log is another one, with these records."""
+        self.lost = why
+        self._log.readers.clear()
+        self._log.records = list(records)
+
+    def accept(self) -> None:
+        self.lost = None
+        self.read_again()
+
+    def read_again(self) -> None:
+        """The log from its beginning, and on."""
+        reader = self._reader
+        assert reader is not None
         reader.began()
         for key, value in self._log.records:
             reader.read(key, value)
-        self._log.readers.append(reader)
+        if reader not in self._log.readers:
+            self._log.readers.append(reader)
         reader.caught_up()
 
     async def stop(self) -> None:
@@ -68,6 +96,7 @@ class Cluster:
     answers: bool = True
     lookups: int = 0
     stores: list[MemoryStore] = field(default_factory=list)
+    now: float = 0.0
 
     async def topic_ids(self, names: Sequence[str]) -> Mapping[str, bytes]:
         self.lookups += 1
@@ -79,7 +108,7 @@ class Cluster:
     async def sidecar(self) -> AsyncIterator[TopicConfigs]:
         store = MemoryStore(self.log)
         self.stores.append(store)
-        configs = TopicConfigs(store, self.topic_ids, check)
+        configs = TopicConfigs(store, self.topic_ids, check, lambda: self.now)
         await configs.start()
         await configs.wait_ready()
         try:

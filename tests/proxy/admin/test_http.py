@@ -16,6 +16,7 @@ from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
 from support.produce_requests import batch, produce_request
+from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, Admin, AdminProtocol
@@ -74,7 +75,31 @@ async def test_it_is_ready_once_the_cluster_was_reached_and_lists_its_brokers() 
             "ready": True, "listening": True, "cluster_reached": True, "listen": server.config.listen,
             "nodes": {"1": {"broker": broker.address, "port": port_of(server, 1)}}, "connections": 1, "topics_known": 0,
             "connects_to_itself": [],
+            "topic_configs": "disabled",
         }  # fmt: skip
+
+
+async def test_it_is_not_ready_while_its_topic_configs_are_lost_until_they_are_recovered() -> None:
+    cluster = Cluster()
+    async with FakeBroker(1) as broker, pages(broker) as (server, port), cluster.sidecar() as configs:
+        await until(lambda: server.metrics.cluster_reached)
+        server.features.topic_configs = configs
+
+        async def state() -> tuple[int, str]:
+            status, _, body = await get(port, "/readyz")
+            return status, json.loads(body)["topic_configs"]
+
+        assert await state() == (200, "ready")
+        cluster.stores[0].trouble = "no broker answers"
+        assert await state() == (200, "ready")
+        cluster.stores[0].lose("it was deleted")
+        assert await state() == (503, "the sidecar's topic configs are lost: it was deleted")
+        assert b'kafka_sidecar_topic_configs_trouble{reason="lost"} 1.0' in (await get(port, "/metrics"))[2]
+        cluster.stores[0].trouble = None
+        server.features.recover()
+        assert await state() == (200, "ready")
+        server.features.topic_configs = None
+        server.features.recover()
 
 
 async def test_it_stays_ready_after_the_cluster_went_away() -> None:

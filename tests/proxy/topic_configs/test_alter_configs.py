@@ -43,13 +43,15 @@ SAMPLES: dict[int, dict[str, Any]] = {
 class NoStore:
     """A log that is never written."""
 
-    trouble = None
+    trouble = lost = None
 
     async def start(self, reader: Reader) -> None: ...
 
     async def stop(self) -> None: ...
 
     async def write(self, key: bytes, value: bytes | None) -> None: ...
+
+    def accept(self) -> None: ...
 
 
 async def no_ids(names: Sequence[str]) -> Mapping[str, bytes]:

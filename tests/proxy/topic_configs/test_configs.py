@@ -11,7 +11,8 @@ from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.topic_configs import configs as module
-from kafka_sidecar.proxy.topic_configs.entries import Entry, record_of
+from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.topic_configs.entries import MAX_LAG_S, Entry, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
 
 ORDERS, NEW = b"o" * 16, b"n" * 16
@@ -41,6 +42,9 @@ async def test_a_topic_created_again_while_no_sidecar_ran_has_no_policy(cluster:
     cluster.log.append(*setting("headers"))
     cluster.ids["orders"] = NEW
     async with cluster.sidecar() as configs:
+        assert configs.policy_of("orders", NEW) is None
+        cluster.now += MAX_LAG_S
+        configs.seen([(NEW, "orders")])
         assert configs.policy_of("orders") is None
 
 
@@ -51,6 +55,7 @@ async def test_a_topic_created_again_by_others_has_no_policy_after_a_refresh(
     async with cluster.sidecar() as configs:
         await configs.store([Change("orders", {POLICY: "headers"})])
         cluster.ids["orders"] = NEW
+        cluster.now += MAX_LAG_S
         async with asyncio.timeout(10):
             while configs.policy_of("orders") is not None:  # noqa: ASYNC110 - a refresh notifies nobody
                 await asyncio.sleep(0.01)
@@ -60,6 +65,9 @@ async def test_a_topic_created_again_by_others_has_no_policy_after_a_refresh(
 async def test_a_topic_created_again_is_noticed_in_metadata_responses(cluster: Cluster) -> None:
     async with cluster.sidecar() as configs:
         await configs.store([Change("orders", {POLICY: "headers"})])
+        configs.seen([(NEW, "orders"), (ORDERS, "payments")])
+        assert configs.policy_of("orders") == "headers"  # it may be the former id, of a broker that lags
+        cluster.now += MAX_LAG_S
         configs.seen([(NEW, "orders"), (ORDERS, "payments")])
         assert configs.policy_of("orders") is None
 
@@ -94,7 +102,7 @@ async def test_a_log_that_is_read_again_applies_once_it_is_read_to_its_end(clust
 async def test_several_changes_are_stored_together_and_fail_one_by_one(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_WRITE_S", 0.2)
+    monkeypatch.setattr(module, "MAX_WRITE_S", 2.0)
     async with cluster.sidecar() as configs:
         known = Change("orders", {POLICY: "headers"}, topic_id=ORDERS)
         failures = await configs.store([known, Change("unknown", {POLICY: "size"})])
@@ -118,3 +126,68 @@ async def test_what_exchanges_need_is_performed(cluster: Cluster) -> None:
         assert configs.policy_of("orders") == "headers"
         await performer.perform(ForgetConfigs(tuple(configs.entries.of("orders", ORDERS))))
         assert configs.policy_of("orders") is None
+
+
+async def test_the_last_configs_stay_applied_while_the_log_is_lost(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
+        cluster.stores[0].lose("it was created again")
+        assert configs.policy_of("orders") == "headers"
+        assert configs.unready == configs.lost == "the sidecar's topic configs are lost: it was created again"
+        assert str(configs.trouble).endswith("it was created again")
+
+
+async def test_nothing_is_recovered_while_nothing_is_lost(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
+        records = [*cluster.log.records]
+        configs.recover()
+        assert configs.unready is None
+        assert cluster.log.records == records
+
+
+async def test_a_recovered_log_gets_what_it_lacks_and_says_itself_what_it_has(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFRESH_S", 0.01)
+    async with cluster.sidecar() as configs:
+        for topic, policy in (("orders", "headers"), ("payments", "size")):
+            await configs.store([Change(topic, {POLICY: policy})])
+        cluster.stores[0].lose("it was created again", setting("newer"))
+        configs.recover()
+        assert configs.policy_of("orders") == "newer"
+        assert configs.policy_of("payments") == "size"
+        assert configs.unready == "1 topic configs are not written back yet"
+        await until_recovered(configs)
+        payments = record_of(Entry("payments", b"p" * 16, {POLICY: "size"}))
+        assert cluster.log.records == [setting("newer"), payments]
+        assert configs.policy_of("payments") == "size"
+
+
+async def test_what_cannot_be_written_back_stays_applied_and_is_tried_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "REFRESH_S", 0.01)
+    async with cluster.sidecar() as configs:
+        await configs.store([Change("orders", {POLICY: "headers"})])
+        cluster.stores[0].lose("it was deleted")
+        cluster.log.fault = "no leader"
+        configs.recover()
+        async with asyncio.timeout(10):
+            while not caplog.records:  # noqa: ASYNC110 - a refresh notifies nobody
+                await asyncio.sleep(0.01)
+        assert caplog.records[0].message == "topic configs not written back"
+        cluster.stores[0].read_again()  # after a failure of its clients
+        assert configs.policy_of("orders") == "headers"
+        assert configs.unready is not None
+        cluster.log.fault = None
+        await until_recovered(configs)
+        assert cluster.log.records == [setting("headers")]
+        cluster.stores[0].read_again()
+        assert configs.policy_of("orders") == "headers"
+
+
+async def until_recovered(configs: TopicConfigs) -> None:
+    async with asyncio.timeout(10):
+        while configs.unready is not None:  # noqa: ASYNC110 - a refresh notifies nobody
+            await asyncio.sleep(0.01)

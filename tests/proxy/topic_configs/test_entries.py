@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
+from kafka_sidecar.proxy.topic_configs.entries import MAX_LAG_S, Entries, Entry, entry_of, id_of, record_of
 
 POLICY = "record.validation.policy"
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -54,7 +54,7 @@ def test_an_invalid_value_is_a_value_error(value: bytes) -> None:
 
 def test_an_entry_applies_to_its_topic_id_only() -> None:
     entries = Entries()
-    entries.set(entry(ONE))
+    entries.set(entry(ONE), 0.0)
     assert entries.configs("orders", ONE) == {POLICY: "headers"}
     assert entries.configs("orders", TWO) == {}
     assert entries.configs("payments", ONE) == {}
@@ -62,24 +62,55 @@ def test_an_entry_applies_to_its_topic_id_only() -> None:
 
 def test_a_name_means_the_topic_that_has_it_now() -> None:
     entries = Entries()
-    entries.set(entry(ONE))
+    entries.set(entry(ONE), 0.0)
     assert entries.configs("orders") == {POLICY: "headers"}
-    entries.update_ids([(TWO, "orders"), (ONE, "unknown")])
+    entries.update_ids([(TWO, "orders"), (ONE, "unknown")], MAX_LAG_S)
     assert entries.configs("orders") == {}
     assert list(entries.topics()) == ["orders"]
-    entries.set(entry(TWO, "new"))
+    entries.set(entry(TWO, "new"), MAX_LAG_S)
     assert entries.configs("orders") == {POLICY: "new"}
     assert [found.topic_id for found in entries.of("orders", bytes(16))] == [ONE, TWO]
     assert entries.of(None, TWO) == [entry(TWO, "new")]
 
 
+def test_a_broker_that_lags_does_not_bring_the_former_id_back() -> None:
+    entries = Entries()
+    entries.set(entry(TWO, "new"), 100.0)
+    for now in (100.0, 105.0, 109.0):
+        entries.update_ids([(ONE, "orders")], now)
+        assert entries.configs("orders") == {POLICY: "new"}
+    entries.update_ids([(TWO, "orders")], 109.0)
+    entries.update_ids([(ONE, "orders")], 118.9)
+    assert entries.configs("orders") == {POLICY: "new"}
+
+
+def test_an_id_that_no_broker_names_any_more_is_replaced() -> None:
+    entries = Entries()
+    entries.set(entry(ONE), 0.0)
+    entries.update_ids([(ONE, "orders")], 20.0)
+    entries.update_ids([(TWO, "orders")], 29.9)
+    assert entries.configs("orders") == {POLICY: "headers"}
+    entries.update_ids([(TWO, "orders")], 30.0)
+    assert entries.configs("orders") == {}
+    entries.update_ids([(ONE, "orders")], 39.9)  # the last broker that lags
+    assert entries.configs("orders") == {}
+
+
+def test_what_is_set_for_a_new_topic_applies_at_once() -> None:
+    entries = Entries()
+    entries.set(entry(ONE), 0.0)
+    entries.update_ids([(ONE, "orders")], 20.0)
+    entries.set(entry(TWO, "new"), 20.1)
+    assert entries.configs("orders") == {POLICY: "new"}
+
+
 def test_nothing_is_left_of_removed_entries() -> None:
     entries = Entries()
     for topic_id in (ONE, TWO, ONE):
-        entries.set(entry(topic_id))
+        entries.set(entry(topic_id), 0.0)
     assert len(entries) == 2
     for topic_id in (ONE, TWO, ONE):
         entries.remove(topic_id)
     assert (len(entries), list(entries.topics())) == (0, [])
-    entries.update_ids([(ONE, "orders")])
+    entries.update_ids([(ONE, "orders")], 0.0)
     assert entries.of("orders", ONE) == []

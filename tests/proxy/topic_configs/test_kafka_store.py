@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -17,11 +18,14 @@ from kafka_sidecar.proxy.topic_configs import kafka_store
 from kafka_sidecar.proxy.topic_configs.kafka_store import KafkaStore
 from kafka_sidecar.proxy.topic_configs.store import StoreError
 
+ID, OTHER_ID, MISSING = b"1" * 16, b"2" * 16, bytes(16)
+
 
 @dataclass
 class Record:
     key: bytes | None
     value: bytes | None
+    offset: int = 0  # where it is in its partition
 
 
 class LogCutError(Exception):
@@ -41,16 +45,28 @@ class Partition:
     visible: asyncio.Event = field(default_factory=asyncio.Event)  # whether what is written can be read already
     heard: float = 0.0  # seconds since a broker has answered
     read_to: int = 0
+    id: bytes | None = ID  # zeros: there is no topic; None: no broker says
+    begins_at: int = 0  # what was before is deleted
+    created: int = 0
+    asked: int = 0  # how often for its id
 
     def __post_init__(self) -> None:
         self.visible.set()
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Partition]:
+    async def reading(self, create: bool) -> AsyncIterator[Partition]:
         self._fail()
         self.opened += 1
-        self.read_to = 0
+        self.created += create
+        self.read_to = self.begins_at
         yield self
+
+    async def topic_id(self) -> bytes | None:
+        self.asked += 1
+        return self.id
+
+    async def start(self) -> int:
+        return self.begins_at
 
     def _fail(self) -> None:
         if self.failure is not None:
@@ -66,7 +82,7 @@ class Partition:
         await asyncio.sleep(0.005)
         await self.visible.wait()
         self._fail()
-        found = self.records[self.read_to :]
+        found = [replace(record, offset=at) for at, record in enumerate(self.records)][self.read_to :]
         self.read_to = len(self.records)
         return found
 
@@ -114,6 +130,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_store, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(kafka_store, "MAX_RETRY_S", 0.02)
     monkeypatch.setattr(kafka_store, "WRITE_LIMIT_S", 0.1)
+    monkeypatch.setattr(kafka_store, "CHECK_S", 0.0)
 
 
 @asynccontextmanager
@@ -171,10 +188,12 @@ async def test_a_log_that_breaks_is_read_again_from_its_beginning(
         partition.failure = error
         await until(lambda: store.trouble is not None)
         assert str(error) in str(store.trouble)
-        partition.records, partition.failure = [Record(b"b", b"2")], None
+        partition.records.append(Record(b"b", b"2"))
+        partition.failure = None
         await until(lambda: store.trouble is None)
-        assert listener.calls == ["began", (b"a", b"1"), "caught up", "began", (b"b", b"2"), "caught up"]
-        assert partition.opened == 2
+        again = ["began", (b"a", b"1"), (b"b", b"2"), "caught up"]
+        assert listener.calls == ["began", (b"a", b"1"), "caught up", *again]
+        assert (partition.opened, partition.created) == (2, 1)
         assert len(caplog.records) >= 1
 
 
@@ -182,6 +201,94 @@ async def test_a_cluster_that_is_silent_is_trouble() -> None:
     partition = Partition(heard=60.0)
     async with started(partition) as (store, _):
         await until(lambda: str(store.trouble).startswith("no broker has answered for 60 s"))
+
+
+LOSSES: dict[str, tuple[dict[str, Any], str]] = {
+    "deleted": ({"id": MISSING}, "it does not exist any more"),
+    "created again": ({"id": OTHER_ID}, "it was created again: its id was MTEx.*, now it is MjIy"),
+    "emptied": ({"begins_at": 2}, "records were deleted: now it begins at offset 2"),
+    "truncated": ({"records": []}, "it was truncated: it was read up to offset 2, now it ends at 0"),
+}
+TWO = [Record(b"a", b"1"), Record(b"b", b"2")]
+
+
+@pytest.mark.parametrize("interrupted", [False, True], ids=["while it is read", "while it cannot be read"])
+@pytest.mark.parametrize("kind", LOSSES)
+async def test_a_lost_log_is_neither_read_nor_created_again(
+    kind: str, interrupted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes, why = LOSSES[kind]
+    partition = Partition([*TWO])
+    async with started(partition) as (store, listener):
+        await until(lambda: store.trouble is None)
+        before = [*listener.calls]
+        if interrupted:
+            partition.failure = OSError("refused")
+            await until(lambda: store.trouble is not None)
+        for name, value in changes.items():
+            setattr(partition, name, value)
+        partition.failure = None
+        await until(lambda: store.lost is not None)
+        assert re.match(why, str(store.lost))
+        assert store.trouble == store.lost
+        with pytest.raises(StoreError, match=why):
+            await store.write(b"c", b"3")
+        opened = partition.opened
+        await several_checks(partition)
+        assert listener.calls == before
+        assert (partition.created, partition.opened) == (1, opened if "id" in changes else partition.opened)
+        lines = [line for line in caplog.records if line.message == "topic configs lost"]
+        assert [(line.levelname, line.__dict__["detail"]) for line in lines] == [("ERROR", store.lost)]
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+async def test_an_accepted_log_is_read_from_its_beginning_and_created_if_need_be(kind: str) -> None:
+    changes, _ = LOSSES[kind]
+    partition = Partition([*TWO])
+    async with started(partition) as (store, listener):
+        await until(lambda: store.trouble is None)
+        for name, value in changes.items():
+            setattr(partition, name, value)
+        await until(lambda: store.lost is not None)
+        partition.id, partition.records, partition.begins_at = OTHER_ID, [Record(b"c", b"3")], 0
+        listener.calls.clear()
+        store.accept()
+        await until(lambda: store.lost is None)
+        assert listener.calls == ["began", (b"c", b"3"), "caught up"]
+        assert partition.created == 2
+        await store.write(b"d", b"4")
+        partition.id = ID  # now that one is another topic
+        await until(lambda: store.lost is not None)
+
+
+async def test_a_topic_that_a_broker_did_not_know_is_read_again() -> None:
+    partition = Partition([*TWO])
+    async with started(partition) as (store, _):
+        await until(lambda: store.trouble is None)
+        partition.id = MISSING
+        await until(lambda: store.lost is not None)
+        partition.id = ID
+        await until(lambda: store.lost is None)
+        assert (store.trouble, partition.created) == (None, 1)
+
+
+@pytest.mark.parametrize("first", [MISSING, None], ids=["created just now", "no broker says"])
+async def test_an_id_is_learned_as_soon_as_a_broker_names_it(first: bytes | None) -> None:
+    partition = Partition([*TWO], id=first)
+    async with started(partition) as (store, _):
+        await until(lambda: store.trouble is None)
+        partition.id = ID
+        await several_checks(partition)
+        partition.id = None
+        await several_checks(partition)
+        assert store.lost is None
+        partition.id = OTHER_ID
+        await until(lambda: store.lost is not None)
+
+
+async def several_checks(partition: Partition) -> None:
+    enough = partition.asked + 4
+    await until(lambda: partition.asked >= enough)
 
 
 async def test_nothing_is_written_before_the_start() -> None:

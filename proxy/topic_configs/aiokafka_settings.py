@@ -1,21 +1,24 @@
-"""aiokafka has no setting for the address that it connects from; `connections.source_address` holds for it too.
+"""Two settings that aiokafka does not have: the address that a client connects from, and that it creates no topics.
 
 Only clients that are given here change: aiokafka's modules and classes stay as they are, for plug-ins that use it too.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.metadata import MetadataRequest
 
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
+NAMING_TOPICS = ("_metadata_update",)  # those that send a MetadataRequest with topics
 
 
 def connect_from(source: str, client: AIOKafkaClient) -> None:
-    """Let a client that has not connected yet connect from this address."""
+    """Let a client that has not connected yet connect from this address: `connections.source_address`."""
 
     async def create_conn(host: str, port: int, **settings: Any) -> AIOKafkaConnection:
         connection = AIOKafkaConnection(host, port, **settings)
@@ -23,10 +26,19 @@ def connect_from(source: str, client: AIOKafkaClient) -> None:
         await connection.connect()
         return connection
 
-    for name in CONNECTING:
+    _replace_globals(client, CONNECTING, create_conn=create_conn)
+
+
+def create_no_topics(client: AIOKafkaClient) -> None:
+    """Let brokers not create the topics that the client reads or writes, whatever auto.create.topics.enable says."""
+    _replace_globals(client, NAMING_TOPICS, MetadataRequest=partial(MetadataRequest, allow_auto_topic_creation=False))
+
+
+def _replace_globals(client: AIOKafkaClient, methods: tuple[str, ...], **replacements: Any) -> None:
+    """Let methods of one client run the same code with other objects among what it sees as globals."""
+    for name in methods:
         own = getattr(AIOKafkaClient, name)
-        # The same code, but with another `create_conn` among what it sees as globals.
-        method = FunctionType(own.__code__, {**own.__globals__, "create_conn": create_conn}, name, own.__defaults__)
+        method = FunctionType(own.__code__, {**own.__globals__, **replacements}, name, own.__defaults__)
         method.__kwdefaults__ = own.__kwdefaults__
         setattr(client, name, MethodType(method, client))
 

@@ -1,18 +1,27 @@
-"""The clients of the store connect from the configured address, and no other client of aiokafka does."""
+"""The clients of the store connect from the configured address and create no topics; other clients of aiokafka do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiokafka.client
 import aiokafka.conn
+import pytest
 from aiokafka.client import AIOKafkaClient
+from kio.index import load_request_schema
+from kio.serial import entity_reader
 from support import oracle
 from support.fake_broker import FakeBroker, Request, stall
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.topic_configs.aiokafka_settings import (
+    CONNECTING,
+    NAMING_TOPICS,
+    connect_from,
+    create_no_topics,
+)
 from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
-from kafka_sidecar.proxy.topic_configs.source_address import CONNECTING, connect_from
 
 SOURCE = "127.0.0.2"
 TOPIC = "configs"
@@ -34,6 +43,10 @@ async def list_offsets(broker: FakeBroker, request: Request) -> bytes:
 
 async def produce(broker: FakeBroker, request: Request) -> bytes:
     return framed(request, responses=[{"name": TOPIC, "partition_responses": [{"base_offset": 5}]}])
+
+
+async def ids(names: Sequence[str]) -> Mapping[str, bytes]:
+    return {}
 
 
 def framed(request: Request, **fields: Any) -> bytes:
@@ -61,8 +74,8 @@ async def test_every_client_of_the_store_connects_from_the_address() -> None:
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.CREATE_TOPICS: create_topics, ApiKey.METADATA: metadata, ApiKey.PRODUCE: produce}
         broker.answers |= {ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
-        clients = KafkaClients([broker.address], TOPIC, 1, SOURCE)
-        async with clients.reading():
+        clients = KafkaClients([broker.address], TOPIC, 1, SOURCE, ids)
+        async with clients.reading(create=True):
             read = len(broker.clients)
         assert await clients.write(b"k", b"v") == 5
         await clients.stop()
@@ -76,15 +89,38 @@ async def test_nothing_of_aiokafka_itself_changes() -> None:
     async with FakeBroker(1) as broker:
         own = AIOKafkaClient(bootstrap_servers=broker.address)
         connect_from(SOURCE, own)
+        create_no_topics(own)
         await connected(own)
     assert [dict(vars(one)) for one in (*modules, AIOKafkaClient, aiokafka.conn.AIOKafkaConnection)] == before
 
 
-def test_aiokafka_still_connects_where_it_is_changed() -> None:
-    """With another release it may connect elsewhere: then the address would be ignored silently."""
-    calling = {
-        name
-        for name, method in vars(AIOKafkaClient).items()
-        if "create_conn" in getattr(getattr(method, "__code__", None), "co_names", ())
+async def test_no_client_of_the_store_lets_brokers_create_a_topic() -> None:
+    async with FakeBroker(1) as broker:
+        broker.answers |= {ApiKey.METADATA: metadata, ApiKey.PRODUCE: produce}
+        broker.answers |= {ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
+        clients = KafkaClients([broker.address], TOPIC, 1, None, ids)
+        async with clients.reading(create=False):
+            pass
+        await clients.write(b"k", b"v")
+        await clients.stop()
+        asked = [read_request(one) for one in broker.requests if one.key == ApiKey.METADATA]
+        assert [TOPIC] in [[topic.name for topic in one.topics or ()] for one in asked]
+        assert not any(one.allow_auto_topic_creation for one in asked if one.topics)
+        assert not any(one.key == ApiKey.CREATE_TOPICS for one in broker.requests)
+
+
+def read_request(request: Request) -> Any:
+    kind = load_request_schema(request.key, request.version)
+    _, size = entity_reader(kind.__header_schema__)(request.frame[4:], 0)
+    return entity_reader(kind)(request.frame[4 + size :], 0)[0]
+
+
+@pytest.mark.parametrize(("name", "methods"), [("create_conn", CONNECTING), ("MetadataRequest", NAMING_TOPICS)])
+def test_aiokafka_still_does_it_where_it_is_changed(name: str, methods: tuple[str, ...]) -> None:
+    """With another release it may do so elsewhere: then the setting would be ignored silently."""
+    using = {
+        method
+        for method, own in vars(AIOKafkaClient).items()
+        if name in getattr(getattr(own, "__code__", None), "co_names", ())
     }
-    assert calling == set(CONNECTING)
+    assert using - {"bootstrap"} == set(methods) - {"bootstrap"}  # which names no topics
