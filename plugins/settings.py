@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from math import inf
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import ConfigDict, ValidationError
 
 from kafka_sidecar.plugins.remedies import StrictScalars, remedy
@@ -93,4 +95,4 @@ def _format_default(value: object) -> str:
     """A default as it is written in the file."""
     if value in (None, [], {}):
         return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return yaml.safe_dump(value, default_flow_style=True, width=inf, allow_unicode=True).partition("\n")[0]

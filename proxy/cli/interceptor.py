@@ -1,6 +1,6 @@
-"""The commands `interceptor list` and `interceptor explain`.
+"""The commands `interceptor test`, `interceptor list` and `interceptor explain`.
 
-Exit codes: 0 success, 2 the configuration or a flag is invalid.
+Exit codes: 0 success, 1 an interceptor failed, 2 the configuration, a flag or the input is invalid.
 """
 
 from __future__ import annotations
@@ -11,15 +11,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_sidecar.proxy.cli.plugin_list import list_plugins, load_or_exit, load_valid_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
     from kafka_sidecar.interceptors.guard import Guard
 
+# Two forms of a hook have one name in metrics and logs.
+COUNTED_AS = {
+    "on_send_batch": "on_send",
+    "on_acknowledgement_batch": "on_acknowledgement",
+    "on_acknowledgement_with_headers": "on_acknowledgement",
+    "on_consume_batch": "on_consume",
+}
 interceptor_app = typer.Typer(no_args_is_help=True, help="Interceptors, which observe or edit records.")
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with interceptors.")]
 GivenConfig = Annotated[Path, typer.Option("--config", "-c", help="YAML file with interceptors.")]
+
+
+@interceptor_app.command("test")
+def run_hooks(
+    file: Annotated[str, typer.Argument(help="Records, one JSON object a line; - for standard input.")],
+    config: GivenConfig,
+    topic: Annotated[str, typer.Option(help="The topic of the records.")],
+    client_id: Annotated[str | None, typer.Option(help="The client id that interceptors see.")] = None,
+) -> None:
+    """Run a topic's interceptors on the records of a file: what `on_send`, then `on_consume` make of each."""
+    from kafka_sidecar.proxy.cli.interceptor_runs import Runs, load_runs
+    from kafka_sidecar.proxy.cli.record_lines import read_examples
+
+    runs: Runs | None = load_runs(load_valid_or_exit(config), topic, client_id)
+    if runs is None:
+        exit_with_error(f"{topic}: no interceptor in {config} is called for its records")
+    for number, example in read_examples(file):
+        for line in runs.run(number - 1, example):
+            typer.echo(f"{number}: {line}")
+    raise typer.Exit(1 if runs.failures.count else 0)
 
 
 @interceptor_app.command("list")
@@ -47,19 +74,20 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
 
 def _hooks(guard: Guard) -> Iterable[str]:
-    """The hooks that the interceptor overrides, or has set on itself."""
+    """The hooks that the interceptor overrides, or has set on itself, with their names in metrics and logs."""
     from kafka_sidecar.interceptors.contract import Interceptor
     from kafka_sidecar.interceptors.guard import has_override
     from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
     one = guard.interceptor
-    return [
-        name
+    names = (
+        COUNTED_AS.get(name, name)
         for name, hook in INTERCEPTORS.hooks.items()
         if hook.base is not Interceptor
         and isinstance(one, hook.base)
         and (name in vars(one) or (hasattr(one, name) and has_override(one, hook.base, name)))
-    ]
+    )
+    return dict.fromkeys(names)
 
 
 def _cost(guard: Guard) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -58,7 +59,7 @@ def _describe(kind: Kind[Any], name: str, type_: str, origin: str, class_path: s
         found = kind.find(type_, class_path)
     except ValueError as error:
         return [f"{name}: {origin}; cannot be used: {error}"]
-    summary = (found.__doc__ or "no description").strip().partition("\n")[0]
+    summary = " ".join(cleandoc(found.__doc__ or "no description").partition("\n\n")[0].split())
     return [f"{name}: {origin}; {summary}", *(f"    {line}" for line in describe_settings(found))]
 
 

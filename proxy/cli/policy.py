@@ -7,9 +7,6 @@ is invalid.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,9 +39,11 @@ def validate_records(
     topic: Annotated[str | None, typer.Option(help="The topic of the records.")] = None,
 ) -> None:
     """Validate the records of a file: one verdict per line."""
+    from kafka_sidecar.proxy.cli.record_lines import read_examples
+
     plan = _plan(config, policy, topic)
     rejected = False
-    for number, example in _examples(file):
+    for number, example in read_examples(file):
         found = _validate(plan, example, topic or ANY_TOPIC)
         rejected |= bool(found)
         typer.echo(f"{number}: {_verdict(found)}")
@@ -140,20 +139,6 @@ def _verdict(found: list[Rejection] | Exception) -> str:
     if not found:
         return "accepted"
     return f"rejected by {found[0].policy} ({found[0].reason}): {found[0].message}"
-
-
-def _examples(file: str) -> Iterator[tuple[int, Example]]:
-    from kafka_sidecar.proxy.cli.record_lines import BadExampleError, parse_example
-
-    try:
-        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield number, parse_example(line)
-    except OSError as error:
-        exit_with_error(f"{file}: cannot be read: {error.strerror}")
-    except BadExampleError as error:
-        exit_with_error(f"{file}:{number}: {error}")
 
 
 def _parts_read(hints: Hints) -> str:

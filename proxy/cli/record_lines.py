@@ -1,13 +1,19 @@
-"""Records in the input of `policy test`: one JSON object per line."""
+"""Records in the input of `policy test` and `interceptor test`: one JSON object per line."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+from kafka_sidecar.codec.records import Header
 from kafka_sidecar.policies.testing import Example
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 
 FIELDS = {"key", "key_base64", "value", "value_base64", "headers", "timestamp"}
 BASE64 = "base64"
@@ -15,6 +21,43 @@ BASE64 = "base64"
 
 class BadExampleError(ValueError):
     """A line is not a record; the text has the reason."""
+
+
+def read_examples(file: str) -> Iterator[tuple[int, Example]]:
+    """The line number and record of each line of a file, or of standard input (-); exits with code 2 at a bad one."""
+    number = 0
+    try:
+        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, parse_example(line)
+    except OSError as error:
+        exit_with_error(f"{file}: cannot be read: {error.strerror}")
+    except BadExampleError as error:
+        exit_with_error(f"{file}:{number}: {error}")
+
+
+def format_record(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> str:
+    """A record as `parse_example` reads it, without its timestamp.
+
+    >>> format_record(b"k", b"\\xff", [Header("h", b"v"), Header("h", None)])
+    '{"key": "k", "value_base64": "/w==", "headers": [["h", "v"], ["h", null]]}'
+    """
+    pairs = [[header.key, _text_or_base64(header.value)] for header in headers]
+    parts = _part_of("key", key) | _part_of("value", value) | {"headers": pairs}
+    return json.dumps(parts, ensure_ascii=False).encode(errors="backslashreplace").decode()
+
+
+def _part_of(name: str, data: bytes | None) -> dict[str, object]:
+    shown = _text_or_base64(data)
+    return {f"{name}_{BASE64}": shown[BASE64]} if isinstance(shown, dict) else {name: shown}
+
+
+def _text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
+    try:
+        return data.decode() if data is not None else None
+    except UnicodeDecodeError:
+        return {BASE64: base64.b64encode(data or b"").decode()}
 
 
 def parse_example(line: str | bytes) -> Example:

@@ -37,11 +37,20 @@ def test_all_built_in_interceptors_are_listed_with_their_settings(config: Path) 
     assert any(line.startswith("    fields (default: none): ") for line in lines)
 
 
+def test_summaries_in_the_list_are_whole_sentences_and_defaults_are_yaml() -> None:
+    lines = run("list").output.splitlines()
+    summaries = [line.partition("; ")[2] for line in lines if not line.startswith(" ")]
+    assert [summary for summary in summaries if not summary.endswith(".")] == []
+    assert any(line.startswith("    separator (default: ' '): ") for line in lines)
+    assert any(line.startswith("    hooks (default: [on_send, on_consume]): ") for line in lines)
+    assert any(line.startswith("    produce (default: true): ") for line in lines)
+
+
 def test_the_chain_of_a_topic_is_explained_in_its_order(config: Path) -> None:
     lines = run("explain", "orders-eu", "--config", config).output.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["1. tenant", "2. latency", "3. mask_fields"]
-    assert "on_send_batch" in lines[0]
-    assert lines[1].endswith("; on_acknowledgement_batch; batches are not decompressed for it")
+    assert lines[0].endswith(":AddHeader; on_send")  # as in metrics and logs, not on_send_batch
+    assert lines[1].endswith("; on_acknowledgement; batches are not decompressed for it")
     assert "on_consume" in lines[2]
 
 
