@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,6 +114,7 @@ def _runner() -> asyncio.Runner:
 async def serve(settings: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
     """Run one sidecar until its drain has ended."""
     from kafka_sidecar.proxy.runtime.allocator import configure_allocator
+    from kafka_sidecar.proxy.runtime.threads import SWITCH_INTERVAL_S
     from kafka_sidecar.proxy.server import Server
     from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
@@ -131,6 +133,7 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     configure_allocator()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     watching = _watch(server, path, read_config)
     log.info(
         "serving",

@@ -114,6 +114,14 @@ def record_errors(batches: int) -> bytes:
     return produce([(b"orders", [(index, batch(payload, 1000, attributes=GZIP)) for index in range(batches)])])
 
 
+def large_batch() -> bytes:
+    """90 MB in one batch, within all limits."""
+    packer = zstandard.ZstdCompressor(level=3).compressobj()
+    records = (record(at, b"1" * 290, (), key=None) for at in range(300_000))
+    payload = b"".join(map(packer.compress, records)) + packer.flush()
+    return produce([(b"orders", [(0, batch(payload, 300_000, attributes=ZSTD))])])
+
+
 def deep_json() -> bytes:
     values = [b"[" * 900_000, b'{"a":' * 180_000, b'"' + b"\\u0000" * 150_000 + b'"']
     return produce([(b"orders", [(at, batch(record(0, value, ()), 1)) for at, value in enumerate(values)])])
@@ -245,6 +253,7 @@ ATTACKS = (
     Attack("4: snappy, 1,600,000 empty blocks, on 2 connections", sends(snappy_blocks, 2)),
     Attack("4: zstd, empty frames of 4 MB, on 2 connections", sends(zstd_frames, 2)),
     Attack("5: 10,000,000 records in one batch, on 2 connections", sends(partial(ten_million_records, b"celled"), 2)),
+    Attack("5: 300,000 valid records (90 MB) in one batch, on 4 connections", sends(large_batch, 4)),
     Attack("6: 300 batches of 1,000 invalid records", sends(partial(record_errors, 300))),
     Attack("6: 2,000 batches of 1,000 invalid records", sends(partial(record_errors, 2000))),
     Attack("10: 20,000 GET /metrics in one go", lambda: admin_pages),
