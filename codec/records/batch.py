@@ -70,8 +70,13 @@ class Batch:
             return zlib.crc32(self.data[OLD_CRC_AT + 4 :]) == int.from_bytes(self.data[OLD_CRC_AT:][:4], "big")
         return crc32c(self.data[ATTRIBUTES_AT:]) == self._header.crc
 
-    def records(self, limit: int = MAX_RECORDS_BYTES) -> Records:
+    def records(self, limit: int = MAX_RECORDS_BYTES, as_sent: bool = False) -> Records:
         """Decompress the records and check every length in them. The checksum is not checked.
+
+        Args:
+            limit: bytes that they may have when they are decompressed.
+            as_sent: whether a producer sends them. Then LogAppendTime, if it is set, is not the broker's: it clears
+                the bit, and consumers read the timestamps of the records.
 
         Raises:
             BatchTooLargeError: they have more than ``limit`` bytes.
@@ -80,7 +85,7 @@ class Batch:
         header = self._header or self.header
         attributes = header.attributes
         payload = decompress(attributes & CODEC_BITS, self.data[BATCH_HEADER_SIZE:], limit)
-        appended = header.max_timestamp if attributes & LOG_APPEND_TIME else None
+        appended = header.max_timestamp if attributes & LOG_APPEND_TIME and not as_sent else None
         return Records(payload, header.count, header.base_timestamp, appended)
 
     def __repr__(self) -> str:

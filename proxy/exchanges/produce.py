@@ -86,7 +86,7 @@ class PartitionRecords:
             CodecError: they cannot be read.
         """
         if self._records is None:
-            self._records = self.valid_batch.records(limit)
+            self._records = self.valid_batch.records(limit, as_sent=True)
         return self._records
 
     @property

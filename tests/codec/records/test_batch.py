@@ -94,3 +94,15 @@ def test_with_log_append_time_every_record_has_the_timestamp_of_the_batch() -> N
     assert [record.timestamp for record in of_client.records()] == [TIME, TIME + 5]
     assert [record.timestamp for record in of_broker.records()] == [TIME + 99, TIME + 99]
     assert [record.timestamp_delta for record in of_broker.records()] == [0, 5]
+
+
+def test_log_append_time_of_a_producer_is_not_the_time_of_its_records() -> None:
+    """A broker clears the bit, and consumers read the timestamps of the records."""
+    new = [NewRecord(b"a"), NewRecord(b"b", timestamp_delta=5)]
+    (sent,) = batches(build_batch(new, base_timestamp=TIME, max_timestamp=TIME + 99, attributes=0x08))
+
+    records = sent.records(as_sent=True)
+
+    assert [record.timestamp for record in records] == [*records.timestamps()] == [TIME, TIME + 5]
+    assert records[1].timestamp == TIME + 5
+    assert [record.timestamp for record in records.with_payload(bytes(records.payload))] == [TIME, TIME + 5]

@@ -23,11 +23,15 @@ OFFSET_FETCH = 9  # the newest version that names topics
 PLUGGED = Path(__file__).with_name("plugged")
 EXAMPLES = ROOT / "examples" / "interceptors"
 
+MAX_BATCH = 16 << 20  # as in the rules
 # Topics are named after what is done with their records and commits.
 RULES = """
+validation: {max_batch: 16MiB}
 interceptors:
   - {type: "hooks:Marks", name: marks, topics: ["marks-*"], class_path: "PLUGGED"}
   - {type: "add_header", name: ours, topics: ["marks-*"], headers: {ours: "ключ"}}
+  - {type: "hooks:Stamps", name: stamps, topics: ["stamps-*"], class_path: "PLUGGED"}
+  - {type: "mask_fields", name: masks, topics: ["masked-*"], fields: ["$.card"]}
   - {type: "hooks:Chosen", name: chosen, topics: ["chosen-*"], class_path: "PLUGGED", events: "EVENTS"}
   - {type: "hooks:Commits", name: filter, topics: ["filter-*"], class_path: "PLUGGED", events: "EVENTS", does: filter}
   - {type: "hooks:Commits", name: annotate, topics: ["annotate-*"], class_path: "PLUGGED", events: "EVENTS",

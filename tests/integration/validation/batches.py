@@ -43,13 +43,14 @@ def records(values: Sequence[bytes], *, bad: Sequence[int] = (), key: bytes | No
 
 def batch(
     payload: bytes, count: int, *, attributes: int = 0, last_offset_delta: int | None = None,
-    time_ms: int | None = None, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1,
-    magic: int = 2,
+    time_ms: int | None = None, max_time_ms: int | None = None, producer_id: int = -1, producer_epoch: int = -1,
+    base_sequence: int = -1, magic: int = 2,
 ) -> bytes:  # fmt: skip
     """``payload`` unchanged, compressed or not, after a header with the right checksum and length."""
     last = count - 1 if last_offset_delta is None else last_offset_delta
     now = int(time.time() * 1000) if time_ms is None else time_ms
-    header = (attributes, last, now, now, producer_id, producer_epoch, base_sequence, count)
+    latest = now if max_time_ms is None else max_time_ms
+    header = (attributes, last, now, latest, producer_id, producer_epoch, base_sequence, count)
     checked = HEADER.pack(0, 0, 0, 0, 0, *header)[CHECKED_FROM:] + payload
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, magic, crc32c(checked)) + checked
 

@@ -49,6 +49,14 @@ class Marks(EventWriter, ProducerInterceptor):
         return record
 
 
+class Stamps(EventWriter, ProducerInterceptor):
+    """Adds the timestamp that it sees as a header."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        record.headers.add("timestamp", str(record.timestamp).encode())
+        return record
+
+
 class Chosen(EventWriter, ConsumerInterceptor):
     """Does with a record what its value says."""
 
