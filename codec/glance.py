@@ -32,7 +32,9 @@ _PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
 _FETCH_FLEXIBLE = FetchRequest.declaration_.first_flexible
-_FETCH_MIN, _FETCH_MAX = 4, 18
+_FETCH_MAX = 18
+_FETCH_MAX_BYTES = first_version(FetchRequest, "max_bytes")
+_FETCH_ISOLATION = first_version(FetchRequest, "isolation_level")
 _FETCH_START_OFFSET = first_version(FetchPartition, "log_start_offset")
 _FETCH_SESSIONS = first_version(FetchRequest, "session_id")
 _FETCH_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
@@ -95,7 +97,7 @@ def _skip_produced(cursor: Cursor) -> None:
 
 def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance | None:
     """The topics and the session of a Fetch request; None: it has not arrived completely, or is malformed."""
-    if len(data) < at + size or not _FETCH_MIN <= version <= _FETCH_MAX:
+    if len(data) < at + size or version > _FETCH_MAX:
         return None
     by_id = version >= _FETCH_IDS
     found = FetchGlance.__new__(FetchGlance)
@@ -103,8 +105,11 @@ def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance |
     topics: list[str | bytes] = []
     try:
         cursor = _open(data, at, size, version >= _FETCH_FLEXIBLE)
-        # replica_id; max_wait_ms, min_bytes, max_bytes, isolation_level
-        cursor.skip(13 if version >= _FETCH_REPLICA_STATE else 17)
+        cursor.skip(8 if version >= _FETCH_REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
+        if version >= _FETCH_MAX_BYTES:
+            cursor.skip(4)
+        if version >= _FETCH_ISOLATION:
+            cursor.skip(1)
         if version >= _FETCH_SESSIONS:
             cursor.skip(4)  # session_id
             found.epoch_at = cursor.at

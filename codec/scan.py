@@ -24,8 +24,9 @@ if not cython.compiled:
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
 
-_PRODUCE_MIN, _PRODUCE_MAX = 3, 13
+_PRODUCE_MIN, _PRODUCE_MAX = 0, 13
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
+_PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
 _FETCH_MIN, _FETCH_MAX = 4, 18
@@ -148,7 +149,7 @@ def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
     cursor = Cursor(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
     by_id = version >= _PRODUCE_IDS
     spans = ProduceSpans.__new__(ProduceSpans)
-    spans.transactional_id = cursor.string(True, "transactional_id")
+    spans.transactional_id = cursor.string(True, "transactional_id") if version >= _PRODUCE_TRANSACTIONS else None
     spans.acks = cursor.integer(2)
     cursor.skip(4)  # timeout_ms
     spans.topics_at = cursor.at

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): offsets that a group commits."""
+"""OffsetCommit (8): offsets that a group commits. Brokers before 4.0 take versions 0 and 1 too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ class OffsetCommitRequestPartition(Struct):
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
     committed_leader_epoch: int = int32("6+", default=-1)
+    commit_timestamp: int = int64("1", default=-1)
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
@@ -19,7 +20,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: tuple[OffsetCommitRequestPartition, ...] = array(OffsetCommitRequestPartition, "0+")
 
 
-class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
     group_id: str = string("0+")
     generation_id_or_member_epoch: int = int32("1+", default=-1)
     member_id: str = string("1+")
@@ -39,6 +40,6 @@ class OffsetCommitResponseTopic(Struct):
     partitions: tuple[OffsetCommitResponsePartition, ...] = array(OffsetCommitResponsePartition, "0+")
 
 
-class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
     throttle_time_ms: int = int32("3+")
     topics: tuple[OffsetCommitResponseTopic, ...] = array(OffsetCommitResponseTopic, "0+")

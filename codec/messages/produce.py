@@ -1,4 +1,4 @@
-"""Produce (0): record batches to append, and their base offsets."""
+"""Produce (0): record batches to append, and their base offsets. Brokers before 4.0 take versions 0 to 2 too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopicProduceData(Struct):
     partition_data: tuple[PartitionProduceData, ...] = array(PartitionProduceData, "0+")
 
 
-class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
     timeout_ms: int = int32("0+")
@@ -58,7 +58,7 @@ class NodeEndpoint(Struct):
     rack: str | None = string("10+", nullable="10+", default=None)
 
 
-class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
+class ProduceResponse(Message, api_key=0, versions="0-13", flexible="9+"):
     responses: tuple[TopicProduceResponse, ...] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+")
     node_endpoints: tuple[NodeEndpoint, ...] = array(NodeEndpoint, "10+", tag=0)

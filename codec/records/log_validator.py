@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import Batch, batches
-from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE
+from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, NEWEST_MAGIC
 from kafka_sidecar.codec.records.compression import Codec, DecompressionError
 
 MAX_VARINT_SHIFT = 35  # a varint has five bytes at most
@@ -24,17 +24,22 @@ class InvalidBatch:
     message: str  # for the client; quotes no contents
 
 
-def cut_single_batch(records: bytes | memoryview | None) -> Batch | InvalidBatch:
-    """The one batch of format 2 that a partition of a Produce request consists of."""
+def cut_single_batch(
+    records: bytes | memoryview | None, old_format: int = ErrorCode.INVALID_RECORD
+) -> Batch | InvalidBatch:
+    """The one batch of format 2 that a partition of a Produce request consists of.
+
+    ``old_format``: the error of records in formats 0 and 1, which Produce has not had since version 3.
+    """
     try:
         found = batches(records or b"", may_end_early=True)  # a broker ignores what is not a whole batch, too
     except CodecError as error:
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"not a record batch: {error}")
+    if found and found[0].magic != NEWEST_MAGIC:
+        return InvalidBatch(old_format, f"records of format {found[0].magic} where format 2 is needed")
     if len(found) != 1:
         return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(found)} record batches in place of exactly one")
     batch = found[0]
-    if batch.magic != 2:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, f"records of format {batch.magic} where format 2 is needed")
     if batch.header.codec > Codec.ZSTD:
         no_codec = InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression codec {batch.header.codec}")
         return find_fault(batch) or no_codec

@@ -19,6 +19,7 @@ from kafka_sidecar.codec.envelope import Edit, records_field, response_body_at, 
 from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, glance_fetch
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchSpans, FetchTopicSpan, aborted_transactions, scan_fetch
+from kafka_sidecar.proxy.exchanges import old_fetch
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_FLEXIBLE,
     FIRST_WITH_IDS,
@@ -37,7 +38,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Outcome,
     Pass,
-    RouteError,
     Steps,
     TopicNames,
 )
@@ -126,6 +126,10 @@ class Stage(Protocol):
         """Whether it looks into the records of this topic."""
         ...
 
+    def hides(self, topic: str) -> bool:
+        """Whether a client must not get records of this topic unseen."""
+        ...
+
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""
         ...
@@ -142,13 +146,10 @@ class FetchExchanges:
 
     def exchange(self, version: int) -> Begin:
         """What looks into requests of this version."""
-        return partial(self.begin, version)
+        return partial(self.begin, version) if version >= OLDEST else old_fetch.exchange(version, self._hides)
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Pass | None:
         """As `exchange.Begin`, for one version."""
-        if version < OLDEST:
-            why = f"Fetch version {version} is not relayed where interceptors look into fetched records"
-            raise RouteError("unsupported_version", why)
         seen = glance_fetch(data, at, size, version)
         if seen is None:
             client.fetch_session = None  # one may begin here
@@ -182,6 +183,9 @@ class FetchExchanges:
             if stage.wants(name):
                 return True
         return False
+
+    def _hides(self, topic: str) -> bool:
+        return any(stage.hides(topic) for stage in self._stages)
 
     def _exchange(self, version: int, client: Client) -> FetchExchange:
         return FetchExchange([stage.start(client, version) for stage in self._stages], self._name_of, version)

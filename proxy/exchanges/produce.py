@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import Edit, OpenRequest, edits_without, open_request, records_field, splice
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_produce
@@ -50,6 +51,7 @@ from kafka_sidecar.proxy.relay.exchange import (
 
 FIRST_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 FIRST_WITH_IDS = first_version(TopicProduceData, "topic_id")
+FIRST_OF_FORMAT_2_ONLY = 3  # before, records may be of the formats 0 and 1, which cannot be validated or intercepted
 
 
 class PartitionRecords:
@@ -204,7 +206,7 @@ AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
 class ProduceExchange(Exchange):
     """One Produce request and its response."""
 
-    __slots__ = ("_by_id", "_flexible", "_name_of", "_rejected", "_rejections", "_runs", "_version")
+    __slots__ = ("_by_id", "_flexible", "_name_of", "_old_format", "_rejected", "_rejections", "_runs", "_version")
 
     def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
         self._runs = runs
@@ -212,6 +214,8 @@ class ProduceExchange(Exchange):
         self._version = version
         self._flexible = version >= FIRST_FLEXIBLE
         self._by_id = version >= FIRST_WITH_IDS
+        is_old = version < FIRST_OF_FORMAT_2_ONLY
+        self._old_format = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if is_old else ErrorCode.INVALID_RECORD
         self._rejections: dict[
             tuple[int, int], PartitionRejection
         ] = {}  # by index of topic and of partition in the request
@@ -279,7 +283,7 @@ class ProduceExchange(Exchange):
     def _admit(self, frame: bytes, spans: ProduceSpans) -> list[AdmittedTopic]:
         """The topics that some stage looks into, each batch cut."""
         admitted: list[AdmittedTopic] = []
-        view = memoryview(frame)
+        view, old_format = memoryview(frame), self._old_format
         for topic_at, topic in enumerate(spans.topics):
             key = topic.key
             name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
@@ -295,7 +299,7 @@ class ProduceExchange(Exchange):
             if runs:
                 partitions = [
                     PartitionRecords(
-                        key, span, cut_single_batch(view[span.records_start : span.records_end]), rejection
+                        key, span, cut_single_batch(view[span.records_start : span.records_end], old_format), rejection
                     )
                     for span in topic.partitions
                 ]

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.produce import PartitionProduceResponse
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError, reseal
-from kafka_sidecar.codec.records.log_validator import find_fault
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
@@ -189,7 +190,11 @@ class TopicInterception(TopicRun):
                 self._run.waiting[partition.key, partition.index] = sent
 
     def batch(self, partition: PartitionRecords) -> Steps[None] | None:
-        if not self.needs_records or partition.rejection is not None or not isinstance(partition.batch, Batch):
+        if not self.needs_records or partition.rejection is not None:
+            return None
+        if isinstance(partition.batch, InvalidBatch):
+            if partition.batch.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                self._skip("old_format")  # a broker before Kafka 4.0 takes it; what it rejects needs no counting
             return None
         if not takes_long(partition.batch, MAX_INLINE_RECORDS):
             found = self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from fuzz.samples import roots
-from harness.definitions import Definition, definitions
+from harness.definitions import OLD_CLIENTS, Definition, definitions
 
 from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.schema.fields import Field
-from kafka_sidecar.codec.schema.versions import parse_versions
+from kafka_sidecar.codec.schema.versions import Versions, parse_versions
 
 MESSAGES = [
     "AlterConfigs", "ApiVersions", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
@@ -24,6 +24,13 @@ ONLY_THE_RESPONSE = {  # because it names brokers
     "FindCoordinatorRequest",
     "ShareAcknowledgeRequest",
     "ShareFetchRequest",
+}
+# Versions that brokers before 4.0 take too (KIP-896): the first of them, and the last.
+OLD = {
+    "ProduceRequest": (0, 2),
+    "ProduceResponse": (0, 2),
+    "OffsetCommitRequest": (0, 1),
+    "OffsetCommitResponse": (0, 1),
 }
 # The two names that say what they are without the class's name in them.
 RENAMED = {"request_api_key": "api_key", "request_api_version": "api_version"}
@@ -65,7 +72,8 @@ def default_in_kafka(kind: str, text: Any) -> Any:
     return text if kind == "string" else int(str(text), 0)
 
 
-def ours(field: Field) -> dict[str, Any]:
+def ours(field: Field, since: int) -> dict[str, Any]:
+    """A field of ours in that shape, with the parts that there are in some version from ``since`` on."""
     nested = isinstance(field.of, type)
     default = field.default
     if isinstance(default, Struct) and default == field.of():
@@ -74,7 +82,9 @@ def ours(field: Field) -> dict[str, Any]:
         "name": field.name,
         "kind": field.kind,
         "of": field.of.__name__ if nested else field.of,
-        "fields": [ours(part) for part in field.of.declaration_.fields] if nested else None,
+        "fields": [ours(part, since) for part in field.of.declaration_.fields if part.versions.high >= since]
+        if nested
+        else None,
         "versions": field.versions,
         "nullable": field.nullable,
         "default": default,
@@ -94,9 +104,39 @@ def test_each_declaration_agrees_with_kafkas_definition(cls: type[Struct]) -> No
     common = {struct["name"]: struct["fields"] for struct in kafka.get("commonStructs", ())}
     declared = cls.declaration_
     assert declared.api_key == kafka.get("apiKey")
-    assert str(declared.versions) == kafka["validVersions"]
+    valid = parse_versions(kafka["validVersions"])
+    first, _ = OLD.get(cls.__name__, (valid.low, valid.low))
+    assert declared.versions == Versions(first, valid.high)
     assert str(declared.flexible) == kafka["flexibleVersions"]
-    assert [ours(field) for field in declared.fields] == [kafkas(field, common) for field in kafka["fields"]]
+    compared = [ours(field, valid.low) for field in declared.fields]
+    assert compared == [kafkas(field, common) for field in kafka["fields"]]
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_an_old_version_has_the_fields_that_it_had_before_kafka_4(name: str) -> None:
+    (cls,) = (cls for cls in roots() if cls.__name__ == name)
+    kafka = definitions(OLD_CLIENTS)[name]
+    first, last = OLD[name]
+    assert first == parse_versions(kafka["validVersions"]).low
+    assert last + 1 == parse_versions(definitions()[name]["validVersions"]).low
+    for version in range(first, last + 1):
+        fields = [ours(field, version) for field in cls.declaration_.fields]
+        assert at_version(fields, version) == at_version([kafkas(field, {}) for field in kafka["fields"]], version)
+
+
+def at_version(fields: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+    """What there is on the wire in one version."""
+    return [
+        {
+            "name": field["name"],
+            "kind": field["kind"],
+            "fields": field["fields"] and at_version(field["fields"], version),
+            "is_nullable": version in field["nullable"],
+            "default": field["default"],
+        }
+        for field in fields
+        if version in field["versions"]
+    ]
 
 
 def test_the_messages_that_the_proxy_decodes_are_declared() -> None:

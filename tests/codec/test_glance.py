@@ -12,7 +12,7 @@ from fuzz.mutations import mutated
 from fuzz.samples import sample, versions
 from hypothesis import given
 from hypothesis import strategies as some
-from support import oracle
+from support import old_requests, oracle
 from support.produce_requests import GOOD, produce_request, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -198,6 +198,16 @@ def test_a_glance_at_a_fetch_request_agrees_with_the_decoder(seed: int, version:
             assert (found.session_epoch, found.topics) == (epoch, topics)
 
 
-def test_a_fetch_of_another_version_is_not_read() -> None:
-    for version in (3, 19):
-        assert glance_fetch(fetching(11, ["orders"]), 0, 10, version) is None
+@pytest.mark.parametrize("version", range(4))
+def test_topics_of_a_fetch_are_found_in_versions_that_kafka_4_dropped(version: int) -> None:
+    frame = old_requests.fetch_request(version, {("orders", 0): 5, ("payments", 3): 7})
+    found = glance_fetch(b"before" + frame + b"after", 6, len(frame), version)
+    assert found is not None
+    assert (found.topics, found.session_epoch, found.goes_on) == (("orders", "payments"), NO_SESSION, False)
+    for end in range(len(frame)):
+        assert glance_fetch(frame[:end], 0, len(frame), version) is None
+
+
+def test_a_fetch_of_a_version_that_does_not_exist_is_not_read() -> None:
+    frame = fetching(11, ["orders"])
+    assert glance_fetch(frame, 0, len(frame), 19) is None

@@ -12,7 +12,7 @@ from fuzz.mutations import mutated
 from fuzz.samples import sample, versions
 from hypothesis import given
 from hypothesis import strategies as some
-from support.kio_messages import kio_encode, kios_class, random_entity
+from support.kio_messages import UNKNOWN_TO_KIO, kio_encode, kios_class, random_entity
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError, UnsupportedVersionError
 from kafka_sidecar.codec.message import Struct, decode, encode, field_reader, skipper
@@ -115,7 +115,7 @@ def test_a_scan_finds_the_same_as_the_decoder(pair: tuple[type[Struct], int], se
 @pytest.mark.parametrize("cls", SCANS, ids=lambda cls: cls.__name__)
 def test_a_scan_finds_the_same_as_kio(cls: type[Struct]) -> None:
     random = Random(cls.__name__)
-    for version in versions(cls):
+    for version in (one for one in versions(cls) if (cls.__name__, one) not in UNKNOWN_TO_KIO):
         for _ in range(10):
             assert agree(cls, version, kio_encode(random_entity(random, kios_class(cls, version))))
 

@@ -153,7 +153,7 @@ def test_apis_without_a_stage_are_relayed() -> None:
     assert made.exchange(ApiKey.METADATA, 9) is None
     assert made.exchange(ApiKey.OFFSET_COMMIT, 8) is None
     assert made.exchange(ApiKey.HEARTBEAT, 1) is None
-    assert started({"type": "support.interception:Commits"}).exchange(ApiKey.OFFSET_COMMIT, 1) is None
+    assert started({"type": "support.interception:Commits"}).exchange(ApiKey.OFFSET_COMMIT, 11) is None
 
 
 def test_principals_are_read_where_interceptors_are_shown_them() -> None:

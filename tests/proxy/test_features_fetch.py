@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.client import FakeClient
-from support.dialogue import Dialogue, pieces, request
+from support.dialogue import Dialogue, pieces
 from support.features import (
     FEWER,
     NAMES,
@@ -27,7 +27,6 @@ from support.produce_requests import (
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.features import Features
-from kafka_sidecar.proxy.relay.exchange import RouteError
 
 
 @each_fetch
@@ -39,12 +38,6 @@ def test_no_exchange_begins_for_a_fetch_of_topics_without_an_interceptor(version
             for _ in range(2):
                 found = begun(made, ApiKey.FETCH, version, fetching(version, *names), client)
                 assert (kind(found) is FetchExchange) is wanted
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_a_fetch_that_is_too_old_to_be_read_is_refused(version: int) -> None:
-    with pytest.raises(RouteError, match=f"Fetch version {version} is not relayed where interceptors"):
-        begun(started(), ApiKey.FETCH, version, request(ApiKey.FETCH, version, 1))
 
 
 @pytest.mark.parametrize("version", range(13, 19))

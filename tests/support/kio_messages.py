@@ -18,6 +18,15 @@ from kio.static.constants import EntityType
 
 from kafka_sidecar.codec.message import Struct
 
+# Newer than kio 0.6.5, or dropped in Kafka 4.0. A kio that has them fails a test.
+UNKNOWN_TO_KIO = {
+    ("ApiVersionsRequest", 5),
+    ("ApiVersionsResponse", 5),
+    ("TxnOffsetCommitRequest", 6),
+    ("TxnOffsetCommitResponse", 6),
+    *((f"Produce{side}", version) for side in ("Request", "Response") for version in range(3)),
+    *((f"OffsetCommit{side}", version) for side in ("Request", "Response") for version in range(2)),
+}
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 

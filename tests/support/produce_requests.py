@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.validation.stage import NO_TIME_LIMIT, PolicyFetch, ValidationRun
 from kafka_sidecar.proxy.validation.stats import ValidationStats
-from support import oracle
+from support import old_requests, oracle
 from support.driven import Driven, Step
 from support.fake_broker import FakeBroker, Request
 from support.policies import Stub
@@ -49,6 +49,8 @@ def topic_id(name: str) -> bytes:
 
 def produce_request(version: int, topics: Topics, acks: int = -1, correlation_id: int = CORRELATION_ID) -> bytes:
     """A request."""
+    if version < VERSIONS.start:
+        return old_requests.produce_request(version, topics, acks, correlation_id)
     data = [
         {
             "name": name,

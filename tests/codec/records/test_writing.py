@@ -130,5 +130,5 @@ def test_a_commit_marker_covers_all_offsets_up_to_the_last_and_has_no_producer(c
         max_timestamp=1_700_000_000_000, producer_id=7, producer_epoch=1, base_sequence=5,
     )  # fmt: skip
 
-    assert build_commit_marker(only(like), 1000) == MARKER
+    assert build_commit_marker(only(like), 1000, 1009) == MARKER
     assert len(MARKER) == 78

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.client import FakeClient, exchange_of
-from support.dialogue import Dialogue, pieces, request, response
+from support.dialogue import Dialogue, pieces, response
 from support.driven import Driven
 from support.fetches import HEAD_AT, VERSIONS, fetch_exchanges, fetch_request
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch
 
-from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange, FetchExchanges
-from kafka_sidecar.proxy.relay.exchange import Begin, FetchSession, Pass, RouteError
+from kafka_sidecar.proxy.relay.exchange import Begin, FetchSession, Pass
 
 NAMES = ("orders", "payments", "free")
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -51,13 +50,6 @@ def test_a_request_for_a_wanted_topic_is_looked_into(
     exchanges: FetchExchanges, version: int, topics: tuple[str, ...], expected: bool
 ) -> None:
     assert in_turn(exchanges, version, (-1, topics), (-1, topics)) == [expected] * 2
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_a_version_that_is_too_old_to_be_read_ends_the_connection(exchanges: FetchExchanges, version: int) -> None:
-    frame = request(ApiKey.FETCH, version, 1)
-    with pytest.raises(RouteError, match=f"Fetch version {version} is not relayed where interceptors"):
-        exchanges.begin(version, frame, 0, len(frame), FakeClient())
 
 
 @pytest.mark.parametrize("version", range(13, 19))

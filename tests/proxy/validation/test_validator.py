@@ -15,7 +15,6 @@ from support.policies import Stub
 from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, produce_request, results, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.relay.exchange import Respond
@@ -66,16 +65,6 @@ def test_an_exchange_begins_if_the_topics_are_not_known_yet(version: int) -> Non
 
 def test_an_exchange_begins_for_an_unknown_id() -> None:
     assert begun(started(), FIRST_WITH_IDS, produce_request(FIRST_WITH_IDS, {"who": {0: GOOD}})) is not None
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_old_versions_end_with_the_reason_if_records_are_validated(version: int) -> None:
-    frame = b"\0\0\0\x1d\0\0" + version.to_bytes(2, "big") + bytes(4) + b"\0\0" + b"\0\1" + bytes(4)
-    frame += b"\0\0\0\1\0\6orders\0\0\0\0"
-    exchange = begun(started(), version, (len(frame) - 4).to_bytes(4, "big") + frame[4:])
-    assert exchange is not None
-    with pytest.raises(CodecError, match=f"ProduceRequest has versions 3-13, not {version}"):
-        exchange.request(frame)
 
 
 class Kept:
