@@ -118,6 +118,10 @@ class Features:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 
             exchanges[ApiKey.FETCH] = FetchExchanges([consume], name_of).exchange
+        if (share := interception.share_stage()) is not None:
+            from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+
+            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges([share], name_of).exchange
         if (commit := interception.commit_stage()) is not None:
             from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
 

@@ -95,19 +95,18 @@ def reseal(batch: Batch, records: Records) -> bytes:
     return _seal(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
 
 
-def build_commit_marker(like: Batch, base_offset: int) -> bytes:
-    """A control batch, not of any transaction, for the offsets from ``base_offset`` to the last one of ``like``, all of
-    whose records are dropped. Every client skips it and continues after it.
+def build_commit_marker(like: Batch, first_offset: int, last_offset: int) -> bytes:
+    """A control batch, not of any transaction, for offsets of which all records are dropped. Every client skips it and
+    continues after it. Leader epoch and time are those of ``like``, if its format has them.
     """
-    header = like.header
-    last = header.base_offset + header.last_offset_delta - base_offset
-    record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last)
+    record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last_offset - first_offset)
+    is_old = like.magic != MAGIC
     return build_batch(
         [record],
         attributes=TRANSACTIONAL | CONTROL,
-        base_offset=base_offset,
-        leader_epoch=header.leader_epoch,
-        base_timestamp=header.max_timestamp,
+        base_offset=first_offset,
+        leader_epoch=-1 if is_old else like.header.leader_epoch,
+        base_timestamp=-1 if is_old else like.header.max_timestamp,
     )
 
 

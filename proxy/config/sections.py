@@ -191,6 +191,8 @@ class Interception(Section):
     """A batch that would be larger after the change is forwarded unchanged. Kafka: `message.max.bytes`."""
     max_commit_metadata: int = Field(default=4096, ge=0)
     """Maximum length of the metadata that an interceptor commits. Kafka: `offset.metadata.max.bytes`."""
+    unreadable: Literal["hide", "fail"] = "hide"
+    """Batches that cannot be intercepted, where something is hidden: dropped, or an error where they begin."""
     hold_for: list[str] = []  # noqa: RUF012 - pydantic copies it
     """Client ids, with `*` and `?`, of clients that would deliver control batches to the application."""
 

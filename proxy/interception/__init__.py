@@ -1,1 +1,1 @@
-"""Interceptors applied to Produce, Fetch, OffsetCommit and TxnOffsetCommit."""
+"""Interceptors applied to Produce, Fetch, ShareFetch, OffsetCommit and TxnOffsetCommit."""

@@ -15,6 +15,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.interception.held_clients import HeldFetch
 from kafka_sidecar.proxy.interception.services import Services
+from kafka_sidecar.proxy.interception.visibility import all_visible, committed_only
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
@@ -38,8 +39,23 @@ class ConsumeStage(Stage):
     def wants(self, topic: str) -> bool:
         return self._chains(topic) is not None
 
+    def hides(self, topic: str) -> bool:
+        chain = self._chains(topic)
+        return chain is not None and chain.fail_closed
+
     def start(self, client: Client, version: int) -> ConsumeRun:
         return ConsumeRun(self._chains, self._services, client, version)
+
+
+def consume_in_thread(
+    reading: PartitionReading, consume: Callable[[], Remaining], limit: TimeLimit
+) -> Steps[Remaining]:
+    """What is left of records that take long, or if they take too long."""
+    try:
+        remaining: Remaining = yield Work(consume, is_light=reading.is_light, limit=limit)
+        return remaining
+    except TimeoutError:
+        return reading.give_up("timed_out")
 
 
 class ConsumeRun(StageRun):
@@ -84,8 +100,12 @@ class ConsumeRun(StageRun):
             return None
         chain = self._chains(topic)
         assert chain is not None
-        aborted = partition.aborted_transactions() if self._isolation_level == READ_COMMITTED else ()
-        reading = PartitionReading(chain, self._context, topic, partition.index, services.stats, records, aborted)
+        is_committed_only = self._isolation_level == READ_COMMITTED
+        reading = PartitionReading(
+            chain, self._context, topic, partition.index, services.stats, records,
+            committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
+            hides_unreadable=services.hides_unreadable,
+        )  # fmt: skip
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(min(services.limit, MAX_INLINE_BYTES)):
             self._settle(partition, self._consume(partition, reading))
             return None
@@ -98,11 +118,7 @@ class ConsumeRun(StageRun):
         if self._time_limit is None:
             self._time_limit = replace(self._services.time_limit)
         consume = partial(self._consume, partition, reading)
-        try:
-            remaining = yield Work(consume, is_light=reading.is_light, limit=self._time_limit)
-        except TimeoutError:
-            remaining = reading.give_up("timed_out")
-        self._settle(partition, remaining)
+        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_limit)))
 
     def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
         if self._held is None:
@@ -114,7 +130,7 @@ class ConsumeRun(StageRun):
         if remaining.records is not None and not remaining.records:
             if remaining.following is not None and self._held is not None:
                 self._held.hide(partition, remaining.following)
-            elif remaining.withheld:  # the log says why; clients try again
+            elif remaining.withheld_from is not None:  # the log says why; clients try again
                 partition.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         if self._held is not None:
             self._held.check(partition)

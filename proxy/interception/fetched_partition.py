@@ -6,14 +6,12 @@ records of a response end with dropped ones, one COMMIT marker without a transac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from enum import Enum
+from collections.abc import Callable, Iterable
+from struct import Struct
 from typing import NamedTuple
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import (
-    BATCH_HEADER_SIZE,
     Batch,
     BatchTooLargeError,
     Records,
@@ -25,13 +23,13 @@ from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS
 from kafka_sidecar.proxy.interception.services import Report
+from kafka_sidecar.proxy.interception.visibility import MAGIC, SHOWN, Visibility, all_visible
 
-API = "Fetch"
-MAGIC = 2
-ABORT = 0  # type of a control record; 1: COMMIT
-CONTROL_KEY_SIZE = 4  # version int16, type int16
 MAX_OFFSET, MAX_OFFSET_DELTA = 2**63 - 1, 2**31 - 1
 MAX_INLINE_RECORDS = 1000  # of a partition, to be intercepted while others wait
+_INT64 = Struct(">q")
+
+Visibilities = Callable[[list[Batch]], Iterable[tuple[Batch, Visibility]]]
 
 
 class Remaining(NamedTuple):
@@ -39,22 +37,11 @@ class Remaining(NamedTuple):
 
     records: bytes | None  # None: nothing has changed
     following: int | None = None  # the offset after the hidden records at the end, if there are any
-    withheld: bool = False  # there are more records, which could not be looked into and must not be shown
+    # From this offset on there are more records, which could not be looked into and must not be shown; -1: unknown.
+    withheld_from: int | None = None
 
 
 UNCHANGED = Remaining(None)
-
-
-class Visibility(Enum):
-    """What a consumer shows of a batch to its application."""
-
-    SHOWN = "shown"
-    NEVER = "never"  # control batches, and those that compaction has emptied
-    ABORTED = "aborted"
-    OLD = "old"  # formats that are not looked into
-
-
-SHOWN = Visibility.SHOWN
 
 
 class PartitionReading:
@@ -62,7 +49,8 @@ class PartitionReading:
     where the loop gives up and a thread begins again."""
 
     __slots__ = (
-        "_aborted", "_batches", "_chain", "_context", "_hides", "_index", "_inflated", "_records", "_stats", "_topic",
+        "_api", "_batches", "_chain", "_context", "_hides", "_hides_unreadable", "_index", "_inflated", "_records",
+        "_stats", "_topic", "_visibilities",
     )  # fmt: skip
 
     def __init__(
@@ -73,17 +61,28 @@ class PartitionReading:
         index: int,
         stats: Report,
         records: bytes | memoryview,
-        aborted: Collection[AbortedTransaction] = (),
+        visibilities: Visibilities = all_visible,
+        *,
+        api: str = "Fetch",
+        hides_unreadable: bool = True,
     ) -> None:
-        """``aborted``: the transactions that the consumer does not show, if it reads only committed records."""
+        """
+        Args:
+            visibilities: what the consumer shows of each batch.
+            api: the label value of metrics.
+            hides_unreadable: whether a batch that cannot be looked into is dropped where something is hidden, or
+                withheld with all that follows.
+        """
         self._chain = chain
         self._hides = chain.fail_closed
+        self._hides_unreadable = hides_unreadable
         self._context = context
         self._topic = topic
         self._index = index
         self._stats = stats
         self._records = records
-        self._aborted = aborted
+        self._visibilities = visibilities
+        self._api = api
         self._batches: list[tuple[Batch, Visibility]] | None = None
         self._inflated: dict[int, Records] = {}  # by index of the batch
 
@@ -127,22 +126,22 @@ class PartitionReading:
         except CodecError:
             return self.give_up("unreadable")
         news: list[tuple[Batch, bytes | memoryview]] = []
-        withheld, changed = False, hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
+        withheld_from, changed = None, hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
         for at, (batch, visibility) in enumerate(found):
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
             if new is None:
                 if hides:
-                    withheld = True
+                    withheld_from = _offsets(batch)[0]
                     break
                 new = batch.data
             news.append((batch, new))
             changed = changed or new is not batch.data
-        return _join(news, withheld, marker) if changed or withheld else UNCHANGED
+        return _join(news, withheld_from, marker) if changed or withheld_from is not None else UNCHANGED
 
     def give_up(self, why: str) -> Remaining:
         """The interceptors cannot see any of the records."""
-        self._stats.skipped(API, why, self._topic)
-        return Remaining(b"" if self._hides else None, withheld=self._hides)
+        self._stats.skipped(self._api, why, self._topic)
+        return Remaining(b"", withheld_from=-1) if self._hides else UNCHANGED
 
     @property
     def is_light(self) -> bool:
@@ -157,27 +156,33 @@ class PartitionReading:
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:
             found = batches(self._records, may_end_early=True)
-            self._batches = list(_with_visibility(found, self._aborted))
+            self._batches = list(self._visibilities(found))
         return self._batches
 
     def _consume_batch(
         self, at: int, batch: Batch, visibility: Visibility, limit: int, seen_to: int
     ) -> bytes | memoryview | None:
-        """What is left of a batch: nothing where all of it is hidden, None where it cannot be looked into."""
+        """What is left of a batch: nothing where all of it is hidden, None where it is not known what to hide."""
         if visibility is Visibility.OLD:
-            self._stats.skipped(API, "old_format", self._topic)
-            return None
+            return self._skip("old_format")
         if visibility is not SHOWN:
-            return b"" if visibility is Visibility.ABORTED and self._hides else batch.data
+            return b"" if visibility is Visibility.SKIPPED and self._hides else batch.data
         try:
             if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
                 raise CodecError("a wrong checksum")
             records = self._inflated.pop(at, None) or batch.records(limit)
         except CodecError as error:
             why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
-            self._stats.skipped(API, why, self._topic)
-            return None
+            return self._skip(why)
         return self._consume_records(batch, records, seen_to)
+
+    def _skip(self, reason: str) -> bytes | None:
+        """What is left of a batch that cannot be looked into."""
+        if self._hides and self._hides_unreadable:
+            self._stats.hidden(self._api, reason, self._topic)
+            return b""
+        self._stats.skipped(self._api, reason, self._topic)
+        return None
 
     def _consume_records(self, batch: Batch, records: Records, seen_to: int) -> bytes | memoryview | None:
         try:
@@ -185,64 +190,35 @@ class PartitionReading:
         except FailClosedError:  # its failure has been reported
             return None
         if left is records:
-            self._stats.batches[API, "unchanged"] += 1
+            self._stats.batches[self._api, "unchanged"] += 1
             return batch.data
-        self._stats.batches[API, "changed" if len(left) else "dropped"] += 1
+        self._stats.batches[self._api, "changed" if len(left) else "dropped"] += 1
         return b"" if not len(left) or _ends_before(batch, left, seen_to) else reseal(batch, left)
 
 
-def _join(news: list[tuple[Batch, bytes | memoryview]], withheld: bool, marker: bool) -> Remaining:
+def _join(news: list[tuple[Batch, bytes | memoryview]], withheld_from: int | None, marker: bool) -> Remaining:
     """Each batch with what is left of it, as one records field."""
     parts = [new for _, new in news if new]
     shown = len(news)
     while shown and not news[shown - 1][1]:
         shown -= 1
     if shown == len(news):
-        return Remaining(b"".join(parts), withheld=withheld)
-    first, last = news[shown][0], news[-1][0]
-    first_offset, last_offset = first.header.base_offset, last.header.base_offset + last.header.last_offset_delta
-    if not 0 <= first_offset <= last_offset < MAX_OFFSET:  # a consumer could not be carried over them
-        return Remaining(b"".join(parts), withheld=True)
+        return Remaining(b"".join(parts), withheld_from=withheld_from)
+    (first, _), (_, last) = _offsets(news[shown][0]), _offsets(news[-1][0])
+    if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
+        return Remaining(b"".join(parts), withheld_from=first)
     if marker:  # its base may be later than the first hidden record: what is missing there looks compacted
-        parts.append(build_commit_marker(last, max(first_offset, last_offset - MAX_OFFSET_DELTA)))
-    return Remaining(b"".join(parts), last_offset + 1, withheld)
+        parts.append(build_commit_marker(news[-1][0], max(first, last - MAX_OFFSET_DELTA), last))
+    return Remaining(b"".join(parts), last + 1, withheld_from)
+
+
+def _offsets(batch: Batch) -> tuple[int, int]:
+    """The first and the last offset of a batch; of an older format, and of a damaged header, what is known of them."""
+    (offset,) = _INT64.unpack_from(batch.data)  # in old formats, of the last message
+    return offset, offset + (max(batch.header.last_offset_delta, 0) if batch.magic == MAGIC else 0)
 
 
 def _ends_before(batch: Batch, records: Records, offset: int) -> bool:
     """Whether all records of a batch are before an offset."""
     base = batch.header.base_offset
     return base < offset and all(base + record.offset_delta < offset for record in records)
-
-
-def _with_visibility(found: list[Batch], aborted: Collection[AbortedTransaction]) -> Iterator[tuple[Batch, Visibility]]:
-    """Each batch, and what a consumer shows of it: as Kafka's CompletedFetch decides it."""
-    pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []
-    open_ones: set[int] = set()
-    for batch in found:
-        if batch.magic != MAGIC:
-            yield batch, Visibility.OLD
-            continue
-        header = batch.header
-        while pending and pending[-1].first_offset <= header.base_offset + header.last_offset_delta:
-            open_ones.add(pending.pop().producer_id)
-        if header.is_control:
-            if header.producer_id in open_ones and _is_abort(batch):
-                open_ones.discard(header.producer_id)
-            yield batch, Visibility.NEVER
-        elif open_ones and header.is_transactional and header.producer_id in open_ones:
-            yield batch, Visibility.ABORTED
-        else:
-            has_records = header.count or len(batch.data) > BATCH_HEADER_SIZE
-            yield batch, SHOWN if has_records else Visibility.NEVER
-
-
-def _first_offset(transaction: AbortedTransaction) -> int:
-    return transaction.first_offset
-
-
-def _is_abort(batch: Batch) -> bool:
-    try:
-        key = next(iter(batch.records())).key
-    except (CodecError, StopIteration):
-        return False
-    return key is not None and len(key) >= CONTROL_KEY_SIZE and int.from_bytes(key[2:4], "big") == ABORT

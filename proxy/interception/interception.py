@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.interception.from_config import catalog
 from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.interception.send_stage import SendStage
 from kafka_sidecar.proxy.interception.services import Services
+from kafka_sidecar.proxy.interception.share_stage import ShareStage
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
@@ -54,6 +55,7 @@ class Interception:
             message_max_bytes=config.interception.message_max_bytes,
             time_limit=TimeLimit("interception", config.interception.timeout, config.threads.max_wait),
             hold_for=tuple(config.interception.hold_for),
+            hides_unreadable=config.interception.unreadable == "hide",
             # Others may hide other records.
             hidden_offsets=self._services.hidden_offsets if are_same else HiddenOffsets(),
         )
@@ -75,6 +77,10 @@ class Interception:
             if catalog.intercept_consumers
             else None
         )
+
+    def share_stage(self) -> ShareStage | None:
+        """Their part in ShareFetch requests."""
+        return ShareStage(self.catalog.consumers, self._services) if self.catalog.intercept_consumers else None
 
     def commit_stage(self) -> CommitStage | None:
         """Their part in OffsetCommit and TxnOffsetCommit requests."""

@@ -21,8 +21,11 @@ class Report(Protocol):
 
     batches: Counter[tuple[str, str]]  # by API and what became of them
 
-    def skipped(self, api: str, why: str, topic: str) -> None:
-        """A batch that should have been intercepted passes as it is."""
+    def skipped(self, api: str, reason: str, topic: str) -> None:
+        """A batch that should have been intercepted passes as it is, or is withheld with all that follows."""
+
+    def hidden(self, api: str, reason: str, topic: str) -> None:
+        """A batch that could not be intercepted is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Services:
     limit: int  # bytes that a batch may have when it is inflated
     message_max_bytes: int  # that a batch may grow to
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
+    hides_unreadable: bool = True  # batches that cannot be intercepted are dropped, where something is hidden
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("interception", inf, inf))  # of a request
 

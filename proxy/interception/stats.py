@@ -66,10 +66,19 @@ class InterceptionStats(Report):
         )
 
     def skipped(self, api: str, reason: str, topic: str) -> None:
-        """A batch of a topic with interceptors is forwarded unchanged."""
+        """A batch of a topic with interceptors is forwarded unchanged, or withheld with all that follows."""
         self.batches[api, reason] += 1
         if (suppressed := self._lines.due((api, reason))) is not None:
             log.warning(
                 "batch not intercepted",
+                extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},
+            )
+
+    def hidden(self, api: str, reason: str, topic: str) -> None:
+        """A batch that cannot be intercepted is hidden from consumers."""
+        self.batches[api, f"hidden_{reason}"] += 1
+        if (suppressed := self._lines.due((api, reason))) is not None:
+            log.warning(
+                "unreadable batch hidden",
                 extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},
             )

@@ -202,6 +202,7 @@ class Intercepting:
         limit: int = LIMIT,
         message_max_bytes: int = LIMIT,
         hold_for: tuple[str, ...] = (),
+        hides_unreadable: bool = True,
     ) -> None:
         self.now_s, self.now_ms = 1000.0, NOW
         self.stats = InterceptionStats(lambda: self.now_s)
@@ -217,8 +218,9 @@ class Intercepting:
         self.cluster_answers = True
         self.asked_for: list[bytes | str] = []
         self.services = Services(
-            self.topics.name_of, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for
-        )
+            self.topics.name_of, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for,
+            hides_unreadable,
+        )  # fmt: skip
         self.client = FakeClient()
         self.needs: list[Need] = []
 

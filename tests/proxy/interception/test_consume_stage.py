@@ -7,15 +7,24 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
-from support.fetches import begin_fetch, fetch_exchanges, fetch_request, partitions_in, respond, values_by_partition
-from support.interception import Intercepting, fetch_response
+from support.fetches import (
+    KAFKA_GO,
+    begin_fetch,
+    fetch_exchanges,
+    fetch_request,
+    offsets_in,
+    partitions_in,
+    respond,
+    values_by_partition,
+)
+from support.interception import Intercepting, fetch_response, values_in
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import Batch, Records, batches
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.interception import fetched_partition
 from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
-from kafka_sidecar.proxy.relay.exchange import Work
+from kafka_sidecar.proxy.relay.exchange import TopicIds, Work
 
 UNKNOWN_SERVER_ERROR = -1
 
@@ -91,14 +100,43 @@ def test_records_that_an_interceptor_hides_must_not_pass_unseen(types: tuple[str
     assert fetch_exchanges(Intercepting(*types)).fail_closed is expected
 
 
-def test_a_partition_of_which_all_is_withheld_is_answered_with_an_error() -> None:
-    damaged = bytearray(batch("secret"))
-    damaged[-3] ^= 1
-    frame = fetch_response(12, {"orders": {0: bytes(damaged), 1: batch("secret")}, "free": {0: bytes(damaged)}})
+def damaged(base_offset: int = 0) -> bytes:
+    data = bytearray(batch("secret", base_offset=base_offset))
+    data[-3] ^= 1
+    return bytes(data)
+
+
+def test_a_batch_that_cannot_be_looked_into_is_hidden_and_those_around_it_are_shown() -> None:
+    good = batch("secret", base_offset=6)
+    frame = fetch_response(12, {"orders": {0: damaged(5) + good, 1: damaged(5), 2: good + damaged(7)}})
     found = partitions_in(12, respond(Intercepting("Hides"), 12, frame))
+    assert {one.error_code for one in found.values()} == {0}
+    masked = batch("***", base_offset=6)
+    assert found["orders", 0].records == masked
+    assert values_in(found["orders", 1].records) == []
+    (marker,) = batches(found["orders", 1].records)
+    assert (marker.header.base_offset, marker.header.is_control) == (5, True)
+    assert found["orders", 2].records.startswith(masked)
+
+
+def test_a_client_without_markers_continues_after_a_batch_that_cannot_be_looked_into() -> None:
+    intercepting = Intercepting("Hides")
+    exchange = begin_fetch(intercepting, 10, KAFKA_GO)
+    exchange.request(fetch_request(10, {"orders": {0: 5}}))
+    step = exchange.response(fetch_response(10, {"orders": {0: damaged(5)}}))
+    assert step == TopicIds(("orders",))
+    found = partitions_in(10, exchange.answer())
+    assert (found["orders", 0].records or b"", found["orders", 0].error_code) == (b"", 0)
+    again = begin_fetch(intercepting, 10, KAFKA_GO).request(fetch_request(10, {"orders": {0: 5}}))
+    assert offsets_in(10, again) == {"orders": {0: 6}}
+
+
+def test_where_unreadable_batches_fail_a_partition_that_begins_with_one_is_answered_with_an_error() -> None:
+    frame = fetch_response(12, {"orders": {0: damaged(), 1: batch("secret")}, "free": {0: damaged()}})
+    found = partitions_in(12, respond(Intercepting("Hides", hides_unreadable=False), 12, frame))
     assert (int(found["orders", 0].error_code), found["orders", 0].records) == (UNKNOWN_SERVER_ERROR, b"")
     assert (int(found["orders", 1].error_code), found["orders", 1].records) == (0, batch("***"))
-    assert found["free", 0].records == bytes(damaged)
+    assert found["free", 0].records == damaged()
 
 
 @pytest.mark.parametrize("hides", [False, True])

@@ -16,6 +16,7 @@ from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
+from kafka_sidecar.proxy.interception.visibility import committed_only
 
 CONTEXT = Context(clock=lambda: 0)
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -48,7 +49,8 @@ def read(intercepting: Intercepting, data: bytes | memoryview, aborted: Aborted 
     chain = intercepting.catalog.consumers("orders")
     assert chain is not None
     transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted or ()]
-    return PartitionReading(chain, CONTEXT, "orders", 3, intercepting.stats, data, transactions)
+    visibilities = committed_only(transactions)
+    return PartitionReading(chain, CONTEXT, "orders", 3, intercepting.stats, data, visibilities)
 
 
 def consume(
@@ -209,7 +211,7 @@ def test_no_records_leave_that_a_hiding_interceptor_has_not_seen(
 def test_dropped_records_with_impossible_offsets_are_withheld(first: int, last: int) -> None:
     data = records("drop", base=first) + records("drop", base=last)
     left = consume(Intercepting("Reads"), data)
-    assert (left.records, left.following, left.withheld) == (b"", None, True)
+    assert (left.records, left.following, left.withheld_from) == (b"", None, first)
 
 
 def test_a_marker_leads_over_more_dropped_records_than_one_batch_can_span() -> None:

@@ -1,0 +1,149 @@
+"""A ShareFetch request and its response (KIP-932), taken through the stages of design D8.
+
+    client <-- encoded again <-- each partition with records: every stage <-- topics named <-- decoded <-- response
+
+The request passes as it is: the topics of a share session are known to the broker alone, so every response is looked
+into while interceptors see consumed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_response
+from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.messages.share_fetch import (
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from kafka_sidecar.proxy.relay.exchange import TURN, Begin, Client, Exchange, Forward, Outcome, Steps, TopicNames
+
+
+class AcquiredPartition:
+    """The records of one partition, and which of them the member has acquired, as they pass the stages."""
+
+    __slots__ = ("_data", "acquired", "error_code", "records", "topic")
+
+    def __init__(self, topic: str, data: PartitionData) -> None:
+        self._data = data
+        self.topic = topic
+        self.records: bytes | memoryview = data.records if data.records is not None else b""
+        self.acquired = data.acquired_records
+        self.error_code = data.error_code
+
+    @property
+    def index(self) -> int:
+        return self._data.partition_index
+
+    def release_from(self, offset: int) -> None:
+        """The member does not get what it has acquired from this offset on: it cannot acknowledge that, and the broker
+        gives it out again when the acquisition lock has timed out."""
+        self.acquired = tuple(
+            one if one.last_offset < offset else replace_fields(one, last_offset=offset - 1)
+            for one in self.acquired
+            if one.first_offset < offset
+        )
+
+    def closed(self) -> PartitionData:
+        """What the client gets; the same object if nothing is different."""
+        data = self._data
+        if self.records is data.records and self.acquired is data.acquired_records:
+            return data
+        return replace_fields(data, records=self.records, acquired_records=self.acquired, error_code=self.error_code)
+
+
+class StageRun(Protocol):
+    """One stage at work on one response."""
+
+    def wants(self, topic: str) -> bool:
+        """Whether `partition` is to be called for the records of this topic."""
+        ...
+
+    def partition(self, partition: AcquiredPartition) -> Steps[None]:
+        """Do the stage's part."""
+        ...
+
+
+class Stage(Protocol):
+    """What a feature does with ShareFetch requests."""
+
+    def start(self, client: Client, version: int) -> StageRun:
+        """Begin with a request of this client."""
+        ...
+
+
+class ShareFetchExchanges:
+    """Looks into every ShareFetch. The stages are those of D8, in their order."""
+
+    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
+        self._stages = stages
+        self._name_of = name_of
+
+    def exchange(self, version: int) -> Begin:
+        """What looks into requests of this version."""
+        return partial(self.begin, version)
+
+    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange:
+        """As `exchange.Begin`, for one version."""
+        return ShareFetchExchange([stage.start(client, version) for stage in self._stages], self._name_of, version)
+
+
+class ShareFetchExchange(Exchange):
+    """One ShareFetch request and its response."""
+
+    __slots__ = ("_name_of", "_runs", "_version")
+
+    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
+        self._runs = runs
+        self._name_of = name_of
+        self._version = version
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()  # nothing is needed
+        return Forward(frame, wants_response=True)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        opened = decode_response(ShareFetchResponse, frame, self._version)
+        topics = opened.message.responses
+        unknown = [topic.topic_id for topic in topics if topic.partitions and self._name_of(topic.topic_id) is None]
+        if unknown:
+            yield TopicNames(tuple(unknown))
+        new: list[ShareFetchableTopicResponse] = []
+        for topic in topics:
+            new += [(yield from self._topic(topic))]
+        if all(map(_is, new, topics)):
+            return frame
+        return opened.with_message(replace_fields(opened.message, responses=tuple(new)))
+
+    def _topic(self, topic: ShareFetchableTopicResponse) -> Steps[ShareFetchableTopicResponse]:
+        name = self._name_of(topic.topic_id)
+        runs = [run for run in self._runs if name is not None and run.wants(name)]
+        if name is not None and not runs:
+            return topic
+        partitions = []
+        for data in topic.partitions:
+            partition = AcquiredPartition(name or "", data)
+            if name is None:
+                _reject_unknown(partition)
+            elif partition.records:
+                yield TURN
+                for run in runs:
+                    yield from run.partition(partition)
+            partitions.append(partition.closed())
+        is_same = all(map(_is, partitions, topic.partitions))
+        return topic if is_same else replace_fields(topic, partitions=tuple(partitions))
+
+
+def _reject_unknown(partition: AcquiredPartition) -> None:
+    """Records of a topic without a name must not pass unseen: clients refresh their metadata and fetch again."""
+    if partition.records:
+        partition.records, partition.error_code = b"", ErrorCode.UNKNOWN_TOPIC_ID
+        partition.release_from(0)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,61 @@
+"""ShareFetch responses as kio writes and reads them, and exchanges with interceptors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.interception.share_stage import ShareStage
+from support import oracle
+from support.dialogue import request
+from support.driven import Driven, Step
+from support.interception import Intercepting
+from support.produce_requests import topic_id
+
+CORRELATION_ID = 7
+Range = tuple[int, int]  # first and last offset
+
+
+def partition(data: bytes, *acquired: Range) -> dict[str, Any]:
+    ranges = [{"first_offset": first, "last_offset": last, "delivery_count": 2} for first, last in acquired]
+    return {"records": data, "acquired_records": ranges}
+
+
+def share_response(version: int, topics: Mapping[str, Sequence[Mapping[str, Any]]], **more: Any) -> bytes:
+    """The partitions of each topic, from 0 on."""
+    data = [
+        {
+            "topic_id": topic_id(name),
+            "partitions": [{"partition_index": at, **one} for at, one in enumerate(partitions)],
+        }
+        for name, partitions in topics.items()
+    ]
+    return oracle.response_frame(oracle.response(ApiKey.SHARE_FETCH, version, responses=data, **more), CORRELATION_ID)
+
+
+def begin(intercepting: Intercepting, version: int = 1) -> Driven:
+    stage = ShareStage(intercepting.catalog.consumers, intercepting.services)
+    exchanges = ShareFetchExchanges([stage], intercepting.services.name_of)
+    exchange = Driven(exchanges.begin(version, b"", 0, 0, intercepting.client))
+    frame = request(ApiKey.SHARE_FETCH, version, CORRELATION_ID)
+    assert exchange.request(frame) is frame
+    assert exchange.wants_response
+    return exchange
+
+
+def partitions_in(version: int, frame: Step) -> dict[tuple[str, int], Any]:
+    assert isinstance(frame, bytes)
+    number, response = oracle.read_response(ApiKey.SHARE_FETCH, version, frame)
+    assert number == CORRELATION_ID
+    return {
+        (topic.topic_id.bytes.lstrip(b"\1").decode(), one.partition_index): one
+        for topic in response.responses
+        for one in topic.partitions
+    }
+
+
+def acquired_in(partition: Any) -> list[Range]:
+    assert {one.delivery_count for one in partition.acquired_records} <= {2}
+    return [(one.first_offset, one.last_offset) for one in partition.acquired_records]
