@@ -48,7 +48,7 @@ picture: install ## the folders and their imports, into docs/design.md
 
 .PHONY: definitions
 definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
-	@cd tests && ../$(BIN)/python -c "from harness.definitions import fetched; fetched()"
+	@cd tests && ../$(BIN)/python -c "from harness.definitions import NEWEST_CLIENTS, OLD_CLIENTS, fetched; fetched(NEWEST_CLIENTS); fetched(OLD_CLIENTS)"
 
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
 UNIT := "not integration and not matrix and not program"

@@ -194,7 +194,9 @@ class TopicInterception(TopicRun):
             return None
         if isinstance(partition.batch, InvalidBatch):
             if partition.batch.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-                self._skip("old_format")  # a broker before Kafka 4.0 takes it; what it rejects needs no counting
+                self._settle(
+                    partition, "old_format"
+                )  # a broker before Kafka 4.0 takes it; what it rejects needs no counting
             return None
         if not takes_long(partition.batch, MAX_INLINE_RECORDS):
             found = self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES))
