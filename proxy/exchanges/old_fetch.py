@@ -46,6 +46,10 @@ class OldFetchExchange(Exchange):
         _check(self._version, self._hides, seen)
         return Forward(frame)
 
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from ()
+        return frame
+
 
 def _check(version: int, hides: Hides, seen: FetchGlance) -> None:
     for topic in seen.topics:
