@@ -120,6 +120,7 @@ async def test_a_client_with_a_nodes_port_reaches_the_node_right_after_a_crash(t
 @on_one_loop
 async def test_an_unreachable_cluster_does_not_end_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_SIDECAR__CLUSTER__REFRESH", "100ms")
+    monkeypatch.setenv("KAFKA_SIDECAR__CONNECTIONS__BROKER_WAIT", "100ms")
     broker = await FakeBroker().start()
     await broker.stop()
     sidecar = await asyncio.to_thread(Sidecar, broker.address, tmp_path / "log")
