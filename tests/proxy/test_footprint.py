@@ -94,6 +94,9 @@ async def test_a_client_that_does_not_read_makes_the_sidecar_hold_a_window_and_n
         assert await settled(resident, sidecar) - before < 5 * MB
 
 
+CROWDS = 16
+
+
 async def crowd(port: int, broker: FakeBroker) -> None:
     """Two hundred clients at once, each with some load; then all of them are gone, half of them rudely."""
     clients = await asyncio.gather(*(Client.connect(port) for _ in range(200)))
@@ -111,17 +114,17 @@ async def crowd(port: int, broker: FakeBroker) -> None:
 
 
 @on_one_loop
-async def test_a_thousand_connections_leave_no_descriptor_no_session_and_no_memory(tmp_path: Path) -> None:
+async def test_thousands_of_connections_leave_no_descriptor_no_session_and_no_memory(tmp_path: Path) -> None:
     async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
         await asyncio.to_thread(metric, sidecar, "nodes")
         before = await settled(descriptors, sidecar)
         sizes = []
-        for _ in range(5):
+        for _ in range(CROWDS):
             await crowd(port_of(sidecar), broker)
             sizes.append(await settled(resident, sidecar))
-        assert sizes[4] - sizes[1] < 2 * MB
+        assert sizes[-1] - sizes[CROWDS // 2] < MB  # the heap grows with the first crowds
         assert await settled(descriptors, sidecar) == before
         assert await asyncio.to_thread(metric, sidecar, "active_connections") == 0
-        assert await asyncio.to_thread(metric, sidecar, "connections_total") == 1000
+        assert await asyncio.to_thread(metric, sidecar, "connections_total") == 200 * CROWDS
         assert await asyncio.to_thread(metric, sidecar, "disconnects_total") == 1000
         assert sidecar.program.output() == ""
