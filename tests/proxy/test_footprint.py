@@ -122,7 +122,7 @@ async def test_thousands_of_connections_leave_no_descriptor_no_session_and_no_me
         for _ in range(CROWDS):
             await crowd(port_of(sidecar), broker)
             sizes.append(await settled(resident, sidecar))
-        assert sizes[-1] - sizes[CROWDS // 2] < MB  # the heap grows with the first crowds
+        assert sizes[-1] - sizes[CROWDS // 2] < 2 * MB  # the heap grows with the first crowds
         assert await settled(descriptors, sidecar) == before
         assert await asyncio.to_thread(metric, sidecar, "active_connections") == 0
         assert await asyncio.to_thread(metric, sidecar, "connections_total") == 200 * CROWDS
