@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.target import LIMIT_S, SILENT
+from integration.scenarios.target import LIMIT_S, SILENT, eventually
 from integration.validation.waves import (
     BATCH_BYTES,
     IN_FLIGHT,
@@ -125,7 +126,7 @@ def kafka_python(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequ
             producer.init_transactions()
         for wave in waves:
             if kind == "transactional":
-                producer.begin_transaction()
+                eventually(partial(_has_begun, producer), bool, "a further transaction")
             futures = [
                 producer.send(topic, sent.value.encode(), *((KEY, HEADERS) if sent.is_good else (None, [])), 0)
                 for sent in wave
@@ -134,6 +135,15 @@ def kafka_python(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequ
     finally:
         producer.close(LIMIT_S)
     return outcome
+
+
+def _has_begun(producer: KafkaProducer) -> bool:
+    """Begin a transaction: False while the producer's epoch is being raised after an error."""
+    try:
+        producer.begin_transaction()
+    except KafkaPythonError:
+        return False
+    return True
 
 
 def _settled(producer: KafkaProducer, kind: Kind, futures: Mapping[Sent, Any], outcome: Outcome) -> str:
