@@ -14,6 +14,7 @@ import pytest
 import typer.main
 import yaml
 from support.pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
+from typer.testing import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
@@ -42,6 +43,27 @@ def test_every_command_has_its_heading_and_every_flag_its_row() -> None:
     for name, command in known.items():
         flags = {flag for option in command.params if option.param_type_name == "option" for flag in option.opts}
         assert flags - {"--help"} == set(reference.first_column(name))
+
+
+@pytest.mark.parametrize("group", [[], ["config"], ["policy"], ["interceptor"]], ids=" ".join)
+def test_no_help_text_is_cut_in_a_narrow_terminal(group: list[str]) -> None:
+    listed = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+
+
+def alerts() -> list[Any]:
+    rules = next(block.text for block in page("docs/reference/metrics.md").blocks if block.mark == "prometheus")
+    return list(yaml.safe_load(rules)["groups"][0]["rules"])
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_every_alert_has_a_severity_a_summary_and_its_heading_in_the_runbook(alert: dict[str, Any]) -> None:
+    assert alert["labels"]["severity"] in ("warning", "critical")
+    assert alert["annotations"]["summary"]
+    name, _, anchor = alert["annotations"]["runbook"].partition("#")
+    assert anchor == alert["alert"].lower()
+    assert anchor in page(name).anchors()
 
 
 def blocks(language: str) -> list[Any]:

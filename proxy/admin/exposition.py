@@ -65,6 +65,7 @@ class _Collector:
         yield CounterMetricFamily(
             PREFIX + "buffering_pauses", "Connections paused by connections.max_buffered", value=m.buffered.pauses
         )
+        yield from _reloads(m)
         for families in m.features:
             yield from families()
         build = GaugeMetricFamily(
@@ -75,6 +76,19 @@ class _Collector:
 
 
 Counts = Callable[[ApiCounts], tuple[int, int]]  # number and bytes
+
+
+def _reloads(metrics: Metrics) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        PREFIX + "config_last_reload_successful",
+        "1 if the last reload of the configuration succeeded, 0 if it was rejected",
+        value=int(metrics.config_is_current),
+    )
+    yield GaugeMetricFamily(
+        PREFIX + "config_last_reload_success_timestamp_seconds",
+        "When the configuration that applies was read, in seconds since 1970",
+        value=metrics.config_applied_at,
+    )
 
 
 def _four_points(apis: Iterable[ApiCounts]) -> Iterator[Metric]:

@@ -36,7 +36,10 @@ def run_hooks(
     topic: Annotated[str, typer.Option(help="The topic of the records.")],
     client_id: Annotated[str | None, typer.Option(help="The client id that interceptors see.")] = None,
 ) -> None:
-    """Run a topic's interceptors on the records of a file: what `on_send`, then `on_consume` make of each."""
+    """Run a topic's interceptors on the records of a file.
+
+    Prints what `on_send`, then `on_consume` make of each.
+    """
     from kafka_sidecar.proxy.cli.interceptor_runs import Runs, load_runs
     from kafka_sidecar.proxy.cli.record_lines import read_examples
 
@@ -51,7 +54,10 @@ def run_hooks(
 
 @interceptor_app.command("list")
 def show(config: ConfigFile = None) -> None:
-    """List the available interceptors, the source of each, and its settings."""
+    """List the available interceptors.
+
+    Each with its source, and its settings with their defaults.
+    """
     from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
     entries = load_or_exit(config).interceptors if config else []
@@ -61,7 +67,10 @@ def show(config: ConfigFile = None) -> None:
 
 @interceptor_app.command("explain")
 def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
-    """Print the interceptors that the configuration file has for a topic, in their order, and the hooks of each."""
+    """Print the interceptors of a topic.
+
+    In the order of the configuration file, with the hooks of each that are called.
+    """
     from kafka_sidecar.proxy.interception.from_config import NoReport, catalog
 
     guards = catalog(load_valid_or_exit(config), NoReport()).guards

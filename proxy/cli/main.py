@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,8 +31,9 @@ from kafka_sidecar.proxy.runtime.tasks import spawn
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.server import Server
     from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+    from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
@@ -50,6 +53,21 @@ SourceAddress = Annotated[
     str | None, typer.Option("--broker-source-address", help="Local address for connections to brokers.")
 ]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A sidecar proxy for Kafka clients."""
 
 
 @app.command()
@@ -85,7 +103,10 @@ def run(
 
 @app.command()
 def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
-    """Check a configuration file, environment variables included, without the network."""
+    """Check a configuration file, without the network.
+
+    The environment variables that override it are checked too.
+    """
     load_valid_or_exit(config)
     typer.echo(f"{config}: valid")
 
@@ -156,10 +177,12 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
 def _watch(server: Server, path: Path | None, read_config: Callable[[], Config]) -> asyncio.Task[None]:
     """Reload the file when it changes. SIGHUP, which by default would kill, reloads it and recovers topic configs."""
     loop = asyncio.get_running_loop()
+    _record_reload(server.metrics, True)
     if path is None:
         loop.add_signal_handler(signal.SIGHUP, server.features.recover)
         return spawn(asyncio.sleep(0), "watch no configuration file")
-    reload = Reload(path, server.config, read_config, server.apply)
+    report = partial(_record_reload, server.metrics)
+    reload = Reload(path, server.config, read_config, server.apply, report)
 
     def hang_up() -> None:
         server.features.recover()
@@ -167,6 +190,10 @@ def _watch(server: Server, path: Path | None, read_config: Callable[[], Config])
 
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     return spawn(reload.watch(), "watch the configuration")
+
+
+def _record_reload(metrics: Metrics, successful: bool) -> None:
+    metrics.record_reload(successful, time.time())
 
 
 async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:

@@ -52,7 +52,10 @@ def validate_records(
 
 @policy_app.command("list")
 def show(config: ConfigFile = None) -> None:
-    """List the policies that topics can use, the source of each, and its settings."""
+    """List the policies that topics can use.
+
+    Each with its source, and its settings with their defaults.
+    """
     from kafka_sidecar.policies.registry import POLICIES
 
     entries = load_or_exit(config).policies if config else {}
@@ -62,7 +65,7 @@ def show(config: ConfigFile = None) -> None:
 
 @policy_app.command("explain")
 def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], config: GivenConfig) -> None:
-    """Print the policies that the configuration file has for a topic, or why it has none.
+    """Print the policies of a topic, or why it has none.
 
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """

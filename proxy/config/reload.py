@@ -20,6 +20,8 @@ POLL_INTERVAL_S = 1.0
 # Sections that take effect without a restart; all others need one.
 RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception"})
 
+MISSING_POLLS = 3  # a file that is being replaced may be absent for a moment
+
 FileState = tuple[int, int, int]  # differs after a write, and after a symbolic link is replaced (ConfigMaps)
 
 
@@ -27,12 +29,19 @@ class Reload:
     """Applies changes of the configuration file to a running sidecar."""
 
     def __init__(
-        self, path: Path, running: Config, load: Callable[[], Config], apply: Callable[[Config], None]
+        self,
+        path: Path,
+        running: Config,
+        load: Callable[[], Config],
+        apply: Callable[[Config], None],
+        report: Callable[[bool], None],
     ) -> None:
         self._path = path
         self._running = running
         self._load = load  # raises ConfigError
         self._apply = apply  # raises ConfigError
+        self._report = report  # whether a reload succeeded
+        self._missing = 0  # polls since the file was there
         self._state = _state_of(path)
         self._requested = asyncio.Event()
 
@@ -47,21 +56,25 @@ class Reload:
                 async with asyncio.timeout(POLL_INTERVAL_S):
                     await self._requested.wait()
             state = _state_of(self._path)
+            self._missing = 0 if state else self._missing + 1
+            if self._missing == MISSING_POLLS:
+                log.warning("configuration file missing, it stays applied", extra={"config": str(self._path)})
             if state not in (self._state, None) or self._requested.is_set():
                 self._state = state or self._state
                 self._requested.clear()
-                self._reload()
+                self._report(self._reload())
 
-    def _reload(self) -> None:
+    def _reload(self) -> bool:
+        """Whether the file is valid and applies."""
         try:
             config = self._load()
             self._apply(config)
         except ConfigError as error:
             log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
-            return
+            return False
         except Exception:
             log.exception("configuration reload crashed: this is a bug")
-            return
+            return False
         pending = sorted(
             name
             for name in Config.model_fields
@@ -70,6 +83,7 @@ class Reload:
         if pending:
             log.warning("changed settings need a restart", extra={"settings": pending})
         log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
+        return True
 
 
 def _state_of(path: Path) -> FileState | None:

@@ -66,6 +66,8 @@ class Metrics:
     broker_listeners: int = 0
     cluster_reached: bool = False
     buffered: Buffered = field(default_factory=Buffered)
+    config_is_current: bool = True  # whether the last reload succeeded
+    config_applied_at: float = 0.0  # seconds since 1970
     features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
 
     def api(self, key: int, name: str) -> ApiCounts:
@@ -73,6 +75,12 @@ class Metrics:
         if counts is None:
             counts = self.apis[key] = ApiCounts(name)
         return counts
+
+    def record_reload(self, successful: bool, now: float) -> None:
+        """The configuration was read, at the start or again; ``now`` in seconds since 1970."""
+        self.config_is_current = successful
+        if successful:
+            self.config_applied_at = now
 
     def record_loop_delay(self, seconds: float) -> None:
         us = max(0, int(seconds * 1e6))

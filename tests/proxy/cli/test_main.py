@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -156,6 +157,12 @@ def test_a_missing_setting_is_one_line_and_exit_code_2() -> None:
 
 def test_the_version_is_printed() -> None:
     run = subprocess.run([COMMAND, "version"], capture_output=True, text=True, timeout=20)
+    assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
+
+
+@pytest.mark.parametrize("program", [[COMMAND], [sys.executable, "-m", "kafka_sidecar"]], ids=["command", "module"])
+def test_the_version_is_an_option_too(program: list[str]) -> None:
+    run = subprocess.run([*program, "--version"], capture_output=True, text=True, timeout=20)
     assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
 
 

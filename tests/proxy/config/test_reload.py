@@ -31,8 +31,10 @@ from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
 APPLIED = "configuration applied"
 REJECTED = "configuration rejected, the previous one stays applied"
+MISSING = "configuration file missing, it stays applied"
 RESTART = "changed settings need a restart"
 
+REPORTS: list[bool] = []  # of one test
 STATE_OF = reload_module._state_of
 
 
@@ -55,6 +57,7 @@ class Polls:
 @pytest.fixture(autouse=True)
 def polls(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Polls:
     polls = Polls()
+    REPORTS.clear()
     monkeypatch.setattr(reload_module, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(reload_module, "_state_of", polls.poll)
     caplog.set_level(logging.INFO, reload_module.__name__)
@@ -71,7 +74,7 @@ def written(path: Path, **settings: Any) -> None:
 @asynccontextmanager
 async def watched(path: Path, apply: Callable[[Config], None]) -> AsyncIterator[Reload]:
     running = load(path, {}, {})
-    reload = Reload(path, running, lambda: load(path, {}, {}), apply)
+    reload = Reload(path, running, lambda: load(path, {}, {}), apply, REPORTS.append)
     task = spawn(reload.watch(), "watch the configuration")
     try:
         yield reload
@@ -137,11 +140,28 @@ async def test_an_invalid_file_is_rejected_and_the_next_one_is_applied(
         written(path, **orders())
         await until(lambda: applied)
     assert caplog.messages[-1] == APPLIED
+    assert REPORTS == [False, True]
+
+
+async def test_a_missing_file_is_logged_once_and_the_configuration_stays(
+    tmp_path: Path, polls: Polls, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        path.unlink()
+        await until(lambda: MISSING in caplog.messages)
+        await polls.several()
+        assert (caplog.messages.count(MISSING), applied, REPORTS) == (1, [], [])
+        written(path, **orders())
+        await until(lambda: applied)
+    assert REPORTS == [True]
 
 
 async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, polls: Polls
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, polls: Polls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reload_module, "MISSING_POLLS", 1_000_000)  # a moment is shorter than that
     path, applied = tmp_path / "sidecar.yaml", list[Config]()
     written(path)
     async with watched(path, applied.append):
