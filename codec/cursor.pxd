@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-cdef Py_ssize_t _ID_SIZE, _NULL
+cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _STRING, _UNLIMITED
 cdef int _MAX_UVARINT_BYTES
 
 
@@ -9,7 +9,7 @@ cdef int _MAX_UVARINT_BYTES
 @cython.no_gc
 cdef class Cursor:
     cdef bytes _data
-    cdef Py_ssize_t _end
+    cdef Py_ssize_t _end, _limit, _room
     cdef readonly Py_ssize_t at
     cdef public bint flexible
 
@@ -22,6 +22,11 @@ cdef class Cursor:
     cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
     @cython.locals(found=Py_ssize_t)
     cdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
+    cdef int limit(self, Py_ssize_t partitions) except -1
+    @cython.locals(found=Py_ssize_t)
+    cdef Py_ssize_t topics(self, Py_ssize_t min_bytes, str what) except -1
+    @cython.locals(found=Py_ssize_t)
+    cdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
     cdef str string(self, bint nullable, str what)
     cdef object topic(self, bint by_id)
     cdef bint has_tags(self) except -1

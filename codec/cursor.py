@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.wire import ID_SIZE, MAX_UVARINT_BYTES, Buffer, bad_length, read_known_tags
+from kafka_sidecar.codec.errors import CodecError, TooManyError, TruncatedError
+from kafka_sidecar.codec.wire import (
+    ID_SIZE,
+    MAX_STRING_BYTES,
+    MAX_UVARINT_BYTES,
+    UNLIMITED,
+    Buffer,
+    bad_length,
+    read_known_tags,
+)
 
 try:
     import cython
@@ -21,13 +29,16 @@ except ImportError:
 _ID_SIZE = ID_SIZE
 _NULL = -1
 _MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
+_MAX_STRING_BYTES = MAX_STRING_BYTES
+_STRING = 2  # size of the length of a string
+_UNLIMITED = UNLIMITED
 
 
 class Cursor:
     """A position in ``data`` that moves forward as values are read, up to ``end``. All methods raise CodecError,
     TruncatedError at the end of the bytes."""
 
-    __slots__ = ("_data", "_end", "at", "flexible")
+    __slots__ = ("_data", "_end", "_limit", "_room", "at", "flexible")
 
     def __init__(self, data: bytes, at: int, end: int, flexible: bool) -> None:
         if not 0 <= at <= end <= len(data):
@@ -35,6 +46,7 @@ class Cursor:
         self._data = data
         self._end = end
         self.at = at
+        self._limit = self._room = _UNLIMITED
         self.flexible = flexible  # whether lengths are varints and structs end with tagged fields (KIP-482)
 
     def skip(self, size: int) -> None:
@@ -75,7 +87,7 @@ class Cursor:
         """The length of a string (``size`` 2), or of bytes or an array (``size`` 4); -1: null. ``size`` is that of the
         length field in versions that are not flexible."""
         found = self._uvarint() - 1 if self.flexible else self.integer(size)
-        if found < 0 and (found < _NULL or not nullable):
+        if (found < 0 and (found < _NULL or not nullable)) or (found > _MAX_STRING_BYTES and size == _STRING):
             raise bad_length(what, found)
         return found
 
@@ -84,6 +96,25 @@ class Cursor:
         found = self.length(4, False, what)
         if found > (self._end - self.at) // min_bytes:
             raise self._truncated()
+        return found
+
+    def limit(self, partitions: int) -> None:
+        """Let `topics` and `partitions` raise TooManyError for more than so many in all."""
+        self._limit = self._room = partitions
+
+    def topics(self, min_bytes: int, what: str) -> int:
+        """As `count`, for the topics of a message."""
+        found = self.count(min_bytes, what)
+        if found > self._limit:
+            raise TooManyError(f"{found} topics, more than {self._limit}")
+        return found
+
+    def partitions(self, min_bytes: int, what: str) -> int:
+        """As `count`, for the partitions of a topic."""
+        found = self.count(min_bytes, what)
+        self._room -= found
+        if self._room < 0:
+            raise TooManyError(f"{self._limit - self._room} partitions, more than {self._limit}")
         return found
 
     def string(self, nullable: bool, what: str) -> str | None:

@@ -11,6 +11,10 @@ class TruncatedError(CodecError):
     """The bytes end inside a message."""
 
 
+class TooManyError(CodecError):
+    """A message has more topics or partitions than a limit."""
+
+
 class FrameSizeError(CodecError):
     """The size of a frame is negative or above the limit."""
 

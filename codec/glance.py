@@ -6,10 +6,11 @@ This file runs as it is and compiled (glance.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.wire import ID_SIZE, UNLIMITED
 
 try:
     import cython
@@ -24,7 +25,7 @@ else:
 Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
 
 NO_SESSION = -1  # the epoch of a request without a fetch session
-_NO_SESSION = NO_SESSION  # for C
+_NO_SESSION, _ID_SIZE = NO_SESSION, ID_SIZE  # for C
 _CLIENT_ID_AT = 12
 
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
@@ -59,11 +60,13 @@ class FetchGlance:
         return self.session_epoch > 0
 
 
-def glance_produce(data: bytes, at: int, size: int, version: int) -> tuple[Topics, int]:
+def glance_produce(
+    data: bytes, at: int, size: int, version: int, max_partitions: int = UNLIMITED
+) -> tuple[Topics, int]:
     """The topics of a Produce request, and the end of the last one's name.
 
-    No topics if too little of the request has arrived, or it is malformed. Of a request with one topic, the name is
-    enough; with several, all of it is needed.
+    No topics if too little of the request has arrived, it is malformed, or has too many partitions or topics. Of a
+    request with one topic, the name is enough; with several, all of it is needed.
     """
     by_id = version >= _PRODUCE_IDS
     end = at
@@ -72,8 +75,9 @@ def glance_produce(data: bytes, at: int, size: int, version: int) -> tuple[Topic
         cursor = _open(data, at, size, version >= _PRODUCE_FLEXIBLE)
         if version >= _PRODUCE_TRANSACTIONS:
             cursor.skip(cursor.length(2, True, "transactional_id"))
+        cursor.limit(max_partitions)
         cursor.skip(6)  # acks, timeout_ms
-        count = cursor.count(1, "topic_data")
+        count = cursor.topics(1, "topic_data")
         if count > 1 and len(data) < at + size:
             return (), at
         for index in range(count):
@@ -88,40 +92,68 @@ def glance_produce(data: bytes, at: int, size: int, version: int) -> tuple[Topic
 
 def _skip_produced(cursor: Cursor) -> None:
     """Skip the rest of a topic of a Produce request after its name."""
-    for _ in range(cursor.count(1, "partition_data")):
+    for _ in range(cursor.partitions(1, "partition_data")):
         cursor.skip(4)  # index
         cursor.skip(cursor.length(4, True, "records"))
         cursor.skip_tags()
     cursor.skip_tags()
 
 
-def glance_fetch(data: bytes, at: int, size: int, version: int) -> FetchGlance | None:
-    """The topics and the session of a Fetch request; None: it has not arrived completely, or is malformed."""
+def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: int = UNLIMITED) -> FetchGlance | None:
+    """The topics and the session of a Fetch request.
+
+    None: it has not arrived completely, is malformed, or has too many partitions or topics.
+    """
     if len(data) < at + size or version > _FETCH_MAX:
         return None
-    by_id = version >= _FETCH_IDS
     found = FetchGlance.__new__(FetchGlance)
     found.session_epoch, found.epoch_at, found.named_to = _NO_SESSION, 0, 0
     topics: list[str | bytes] = []
     try:
         cursor = _open(data, at, size, version >= _FETCH_FLEXIBLE)
-        cursor.skip(8 if version >= _FETCH_REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
-        if version >= _FETCH_MAX_BYTES:
-            cursor.skip(4)
-        if version >= _FETCH_ISOLATION:
-            cursor.skip(1)
-        if version >= _FETCH_SESSIONS:
-            cursor.skip(4)  # session_id
-            found.epoch_at = cursor.at
-            found.session_epoch = cursor.integer(4)
-        for _ in range(cursor.count(1, "topics")):
-            topics.append(_topic(cursor, data, by_id))
+        cursor.limit(max_partitions)
+        _skip_to_topics(cursor, version, found)
+        for _ in range(cursor.topics(1, "topics")):
+            topics.append(_topic(cursor, data, version >= _FETCH_IDS))
             found.named_to = found.named_to or cursor.at
             _skip_fetched(cursor, version)
     except (CodecError, UnicodeDecodeError):
         return None
     found.topics = tuple(topics)
     return found
+
+
+def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> None:
+    """Check the counts of a Fetch request, which may be malformed otherwise.
+
+    Raises:
+        TooManyError: it announces more than ``max_partitions`` partitions, or topics.
+    """
+    found = FetchGlance.__new__(FetchGlance)
+    try:
+        cursor = _open(frame, 0, len(frame), version >= _FETCH_FLEXIBLE)
+        cursor.limit(max_partitions)
+        _skip_to_topics(cursor, version, found)
+        for _ in range(cursor.topics(1, "topics")):
+            cursor.skip(_ID_SIZE if version >= _FETCH_IDS else cursor.length(2, False, "a topic's name"))
+            _skip_fetched(cursor, version)
+    except TooManyError:
+        raise
+    except CodecError:
+        return
+
+
+def _skip_to_topics(cursor: Cursor, version: int, found: FetchGlance) -> None:
+    """Skip the fields of a Fetch request before its topics; the session's are noted."""
+    cursor.skip(8 if version >= _FETCH_REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
+    if version >= _FETCH_MAX_BYTES:
+        cursor.skip(4)
+    if version >= _FETCH_ISOLATION:
+        cursor.skip(1)
+    if version >= _FETCH_SESSIONS:
+        cursor.skip(4)  # session_id
+        found.epoch_at = cursor.at
+        found.session_epoch = cursor.integer(4)
 
 
 def _skip_fetched(cursor: Cursor, version: int) -> None:
@@ -133,7 +165,7 @@ def _skip_fetched(cursor: Cursor, version: int) -> None:
         size += 4
     if version >= _FETCH_FETCHED_EPOCH:
         size += 4
-    for _ in range(cursor.count(size, "partitions")):
+    for _ in range(cursor.partitions(size, "partitions")):
         cursor.skip(size)
         cursor.skip_tags()
     cursor.skip_tags()

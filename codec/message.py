@@ -1,7 +1,7 @@
 """Read, write and skip messages: the interface for the rest of the project.
 
-`decode` and `encode` are for single uses; `reader`, `writer`, `skipper` and `span` return the functions themselves, for
-hot code to keep. All are built on first use and cached by class and version.
+`decode` and `encode` are for single uses; `reader`, `writer`, `skipper`, `span` and `counter` return the functions
+themselves, for hot code to keep. All are built on first use and cached by class and version.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kafka_sidecar.codec.schema.readers import FieldReader, Reader, field_reader, reader
-from kafka_sidecar.codec.schema.skippers import TAGS, Skipper, Span, skipper, span
+from kafka_sidecar.codec.schema.skippers import TAGS, Counter, Skipper, Span, counter, skipper, span
 from kafka_sidecar.codec.schema.structs import Message, Struct, replace_fields
 from kafka_sidecar.codec.schema.writers import FieldWriter, Writer, field_writer, writer
 from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
@@ -17,6 +17,7 @@ from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
 __all__ = [
     "TAGS",
     "Buffer",
+    "Counter",
     "FieldReader",
     "FieldWriter",
     "Message",
@@ -25,6 +26,7 @@ __all__ = [
     "Span",
     "Struct",
     "Writer",
+    "counter",
     "decode",
     "encode",
     "field_reader",

@@ -51,7 +51,7 @@ cdef class FetchSpans:
 
 
 @cython.locals(cursor=Cursor, by_id=bint, spans=ProduceSpans, count=Py_ssize_t)
-cpdef ProduceSpans scan_produce(bytes data, Py_ssize_t at, int version)
+cpdef ProduceSpans scan_produce(bytes data, Py_ssize_t at, int version, Py_ssize_t max_partitions=*)
 
 @cython.locals(topic=TopicSpan, count=Py_ssize_t)
 cdef TopicSpan _topic(Cursor cursor, bint by_id)
@@ -59,8 +59,11 @@ cdef TopicSpan _topic(Cursor cursor, bint by_id)
 @cython.locals(partition=PartitionSpan, size=Py_ssize_t)
 cdef PartitionSpan _partition(Cursor cursor)
 
+@cython.locals(topic=TopicSpan, partition=PartitionSpan, named=tuple, seen=set)
+cpdef tuple find_duplicate(ProduceSpans spans)
+
 @cython.locals(cursor=Cursor, by_id=bint, spans=FetchSpans, count=Py_ssize_t)
-cpdef FetchSpans scan_fetch(bytes data, Py_ssize_t at, int version)
+cpdef FetchSpans scan_fetch(bytes data, Py_ssize_t at, int version, Py_ssize_t max_partitions=*)
 
 @cython.locals(topic=FetchTopicSpan, before=Py_ssize_t, between=Py_ssize_t, count=Py_ssize_t)
 cdef FetchTopicSpan _fetch_topic(Cursor cursor, int version, bint by_id)

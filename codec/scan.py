@@ -13,6 +13,7 @@ from functools import cache
 from kafka_sidecar.codec.message import FieldReader, field_reader, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.wire import UNLIMITED
 
 try:
     import cython
@@ -138,22 +139,24 @@ class FetchSpans:
     end: int
 
 
-def scan_produce(data: bytes, at: int, version: int) -> ProduceSpans:
+def scan_produce(data: bytes, at: int, version: int, max_partitions: int = UNLIMITED) -> ProduceSpans:
     """The Produce request whose body begins at ``at``.
 
     Raises:
+        TooManyError: it announces more than ``max_partitions`` partitions, or topics.
         CodecError: `decode` would raise one, too.
     """
     if not _PRODUCE_MIN <= version <= _PRODUCE_MAX:
         ProduceRequest.declaration_.check(version)
     cursor = Cursor(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
+    cursor.limit(max_partitions)
     by_id = version >= _PRODUCE_IDS
     spans = ProduceSpans.__new__(ProduceSpans)
     spans.transactional_id = cursor.string(True, "transactional_id") if version >= _PRODUCE_TRANSACTIONS else None
     spans.acks = cursor.integer(2)
     cursor.skip(4)  # timeout_ms
     spans.topics_at = cursor.at
-    count = cursor.count(_min_topic_bytes(cursor.flexible, by_id), "topic_data")
+    count = cursor.topics(_min_topic_bytes(cursor.flexible, by_id), "topic_data")
     spans.topics = [_topic(cursor, by_id) for _ in range(count)]
     cursor.skip_tags()
     spans.end = cursor.at
@@ -165,7 +168,7 @@ def _topic(cursor: Cursor, by_id: bool) -> TopicSpan:
     topic.start = cursor.at
     topic.key = cursor.topic(by_id)
     topic.partitions_at = cursor.at
-    count = cursor.count(6 if cursor.flexible else 8, "partition_data")
+    count = cursor.partitions(6 if cursor.flexible else 8, "partition_data")
     topic.partitions = [_partition(cursor) for _ in range(count)]
     cursor.skip_tags()
     topic.end = cursor.at
@@ -187,20 +190,36 @@ def _partition(cursor: Cursor) -> PartitionSpan:
     return partition
 
 
-def scan_fetch(data: bytes, at: int, version: int) -> FetchSpans:
+def find_duplicate(spans: ProduceSpans) -> tuple[str | bytes, int] | None:
+    """A partition that the request names twice: the topic's name or id, and its index."""
+    if len(spans.topics) == 1 and len(spans.topics[0].partitions) == 1:
+        return None
+    seen = set()
+    for topic in spans.topics:
+        for partition in topic.partitions:
+            named = (topic.key, partition.index)
+            if named in seen:
+                return named
+            seen.add(named)
+    return None
+
+
+def scan_fetch(data: bytes, at: int, version: int, max_partitions: int = UNLIMITED) -> FetchSpans:
     """The Fetch response whose body begins at ``at``.
 
     Raises:
+        TooManyError: it announces more than ``max_partitions`` partitions, or topics.
         CodecError: `decode` would raise one, too.
     """
     if not _FETCH_MIN <= version <= _FETCH_MAX:
         FetchResponse.declaration_.check(version)
     cursor = Cursor(data, at, len(data), version >= _FETCH_FLEXIBLE)
+    cursor.limit(max_partitions)
     by_id = version >= _FETCH_IDS
     spans = FetchSpans.__new__(FetchSpans)
     cursor.skip(10 if version >= _FETCH_SESSIONS else 4)  # throttle_time_ms; error_code, session_id
     spans.topics_at = cursor.at
-    count = cursor.count(_min_topic_bytes(cursor.flexible, by_id), "responses")
+    count = cursor.topics(_min_topic_bytes(cursor.flexible, by_id), "responses")
     spans.topics = [_fetch_topic(cursor, version, by_id) for _ in range(count)]
     if cursor.has_tags():
         cursor.read_tags(_known_tags(FetchResponse, version))
@@ -215,7 +234,7 @@ def _fetch_topic(cursor: Cursor, version: int, by_id: bool) -> FetchTopicSpan:
     topic.partitions_at = cursor.at
     before = 30 if version >= _FETCH_START_OFFSET else 22
     between = 4 if version >= _FETCH_REPLICAS else 0
-    count = cursor.count(before + between + (3 if cursor.flexible else 8), "partitions")
+    count = cursor.partitions(before + between + (3 if cursor.flexible else 8), "partitions")
     topic.partitions = [_fetch_partition(cursor, version, before, between) for _ in range(count)]
     cursor.skip_tags()
     topic.end = cursor.at

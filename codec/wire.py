@@ -15,6 +15,8 @@ CLIENT_ID_AT = 12  # in a request frame: after length, API key, API version and 
 ID_SIZE = 16
 NO_ID = bytes(ID_SIZE)  # the uuid of a topic in a cluster without topic ids (KIP-516)
 MAX_UVARINT_BYTES = 5
+UNLIMITED = 1 << 62
+MAX_STRING_BYTES = (1 << 15) - 1  # as in Kafka, also where the length is a varint (KIP-482)
 _ONE_BYTE = [bytes((n,)) for n in range(128)]
 
 

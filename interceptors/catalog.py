@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Interceptor, ProducerInterceptor
@@ -103,6 +104,8 @@ class _PerTopic(Generic[T]):
     def of(self, topic: str) -> T | None:
         found = self._found  # another thread may replace the attribute
         if topic not in found:
+            if not is_topic_name(topic):
+                return None  # brokers reject it
             if len(found) >= MAX_CACHED_TOPICS:
                 self._found = found = {}
             own = tuple(guard for guard in self.guards if guard.applies_to(topic))

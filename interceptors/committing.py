@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Place, has_override
 from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA, java_length
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"
-MAX_TOPIC_CHARS = 249  # as in Kafka
 OffsetsByPartition = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -66,8 +66,8 @@ class Committers:
         """Raise for what cannot be written to the request."""
         match partition, offset:
             case (str(topic), int(index)), OffsetAndMetadata(int(number), str(metadata), int(epoch)):
-                if len(topic.encode()) > MAX_TOPIC_CHARS:
-                    raise ContractValueError(f"pre_commit() returned a topic of more than {MAX_TOPIC_CHARS} characters")
+                if not is_topic_name(topic):
+                    raise ContractValueError("pre_commit() returned a name that no topic can have")
                 if not (0 <= index < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
                     raise ContractValueError("pre_commit() returned a partition, offset or epoch that is out of range")
                 if java_length(metadata) > self.max_metadata:

@@ -13,6 +13,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.exchanges import sasl
+from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin
@@ -75,7 +76,7 @@ class Features:
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
         use_interceptors()
-        self._exchanges = self._compose()
+        self._exchanges = self._compose(Limits(config.limits.max_partitions, config.limits.max_records))
         self.is_applied = True
 
     def recover(self) -> None:
@@ -102,7 +103,7 @@ class Features:
             begin = make(version)
         return begin if self._denied is None else self._denied.guard(key, version, begin)
 
-    def _compose(self) -> dict[int, Callable[[int], Begin | None]]:
+    def _compose(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:
         """By API: what looks into a version of it. The stages of each are in D8's order."""
         name_of, interception = self._topics.name_of, self.interception
         exchanges: dict[int, Callable[[int], Begin | None]] = {}
@@ -110,14 +111,14 @@ class Features:
         if produce := [stage for stage in (self._deny_produce(), self.validator, send) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
-            exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of).exchange
+            exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits).exchange
         if interception is None:
             return exchanges
         exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which interceptors are shown
         if (consume := interception.consume_stage()) is not None:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 
-            exchanges[ApiKey.FETCH] = FetchExchanges([consume], name_of).exchange
+            exchanges[ApiKey.FETCH] = FetchExchanges([consume], name_of, limits).exchange
         if (share := interception.share_stage()) is not None:
             from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 
@@ -125,7 +126,7 @@ class Features:
         if (commit := interception.commit_stage()) is not None:
             from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
 
-            commits = CommitExchanges([commit], name_of, interception.context, interception.stats.commits)
+            commits = CommitExchanges([commit], name_of, interception.context, interception.stats.commits, limits)
             for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
                 exchanges[key] = partial(commits.exchange, key)
         return exchanges

@@ -66,6 +66,7 @@ FRONT_DOORS = {
         "messages",
         "records",
         "scan",
+        "topic_names",
         "wire",
     },
     "plugins": {"class_path", "hooks", "registry", "remedies", "settings", "units", "violations"},

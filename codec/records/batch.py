@@ -20,7 +20,7 @@ from kafka_sidecar.codec.records.batch_header import (
     MAGIC_AT,
     NEWEST_MAGIC,
 )
-from kafka_sidecar.codec.records.compression import decompress
+from kafka_sidecar.codec.records.compression import BatchTooLargeError, decompress
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.wire import LENGTH
 
@@ -41,6 +41,7 @@ OLD_CRC_AT = 12  # magic 0 and 1
 # offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
 MIN_BATCH_BYTES = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
 MAX_RECORDS_BYTES = 100 << 20
+MAX_RECORDS = 1_000_000
 _LENGTH_FROM, _MAGIC, _HEADER_SIZE = LENGTH_FROM, NEWEST_MAGIC, BATCH_HEADER_SIZE  # for C
 
 
@@ -70,20 +71,23 @@ class Batch:
             return zlib.crc32(self.data[OLD_CRC_AT + 4 :]) == int.from_bytes(self.data[OLD_CRC_AT:][:4], "big")
         return crc32c(self.data[ATTRIBUTES_AT:]) == self._header.crc
 
-    def records(self, limit: int = MAX_RECORDS_BYTES, as_sent: bool = False) -> Records:
+    def records(self, limit: int = MAX_RECORDS_BYTES, max_records: int = MAX_RECORDS, as_sent: bool = False) -> Records:
         """Decompress the records and check every length in them. The checksum is not checked.
 
         Args:
             limit: bytes that they may have when they are decompressed.
+            max_records: how many they may be.
             as_sent: whether a producer sends them. Then LogAppendTime, if it is set, is not the broker's: it clears
                 the bit, and consumers read the timestamps of the records.
 
         Raises:
-            BatchTooLargeError: they have more than ``limit`` bytes.
+            BatchTooLargeError: they have more than ``limit`` bytes, or are more than ``max_records``.
             CodecError: they are not what the header announces, or the batch is older than magic 2.
         """
         header = self._header or self.header
         attributes = header.attributes
+        if header.count > max_records:  # nor can it have more: `Records` compares them with the header
+            raise BatchTooLargeError(f"the batch has {header.count} records, more than {max_records}")
         payload = decompress(attributes & CODEC_BITS, self.data[BATCH_HEADER_SIZE:], limit)
         appended = header.max_timestamp if attributes & LOG_APPEND_TIME and not as_sent else None
         return Records(payload, header.count, header.base_timestamp, appended)

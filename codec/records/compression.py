@@ -24,6 +24,7 @@ try:
 except ImportError:
     gzip_library = zlib
 
+GZIP_CHUNK = 16 << 10  # of further members, which end soon
 GZIP_FORMAT = 31  # zlib's window bits for a gzip member with the largest window
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -34,6 +35,11 @@ ZSTD_BLOCK = 128 << 10  # maximum size of a decompressed zstd block
 ZSTD_CHECKSUM_FLAG = 4
 ZSTD_RLE, ZSTD_RESERVED = 1, 3  # block types
 CHUNK = 1 << 20
+# A batch may consist of so many members, blocks or frames, and more in proportion to the limit of its bytes: clients
+# make one member or frame, and snappy blocks of 32 KB. Each takes microseconds, even if it is empty.
+MIN_PARTS, PART_BYTES = 1024, 16 << 10
+# zstd's blocks are only stepped over. Its strongest levels make some of less than a kilobyte.
+MIN_ZSTD_BLOCKS, ZSTD_BLOCK_BYTES = 16 << 10, 512
 
 
 class BatchTooLargeError(CodecError):
@@ -92,6 +98,11 @@ def too_large_error(limit: int) -> BatchTooLargeError:
     return BatchTooLargeError(f"the batch has more than {limit} bytes when decompressed")
 
 
+def _check_parts(parts: int, limit: int) -> None:
+    if parts > MIN_PARTS + limit // PART_BYTES:
+        raise BatchTooLargeError(f"the batch has more than {parts - 1} compressed parts")
+
+
 def _copy(data: memoryview, limit: int) -> bytes:
     if len(data) > limit:
         raise too_large_error(limit)
@@ -100,18 +111,31 @@ def _copy(data: memoryview, limit: int) -> bytes:
 
 def _decompress_gzip(data: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
-    left, rest = limit, bytes(data)
-    while rest or not parts:
+    left, at, chunk = limit, 0, len(data)  # in one call, if there is one member
+    while at < len(data) or not parts:
+        _check_parts(len(parts) + 1, limit)
         member: Any = gzip_library.decompressobj(GZIP_FORMAT)
-        part = member.decompress(rest, left + 1)
+        pieces, at = _gzip_member(member, data, at, chunk, left + 1)
+        part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if len(part) > left:
             raise too_large_error(limit)
         if not member.eof:
             raise DecompressionError("the batch ends inside a gzip member")
         left -= len(part)
         parts.append(part)
-        rest = member.unused_data
+        chunk = GZIP_CHUNK
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gzip_member(member: Any, data: memoryview, at: int, chunk: int, most: int) -> tuple[list[bytes], int]:
+    """What the member at ``at`` holds, at most ``most`` bytes of it, and its end. It gets its input in chunks: it
+    copies what is left of one after its end."""
+    pieces: list[bytes] = []
+    while not pieces or (at < len(data) and most > 0 and not member.eof):
+        pieces.append(member.decompress(data[at : at + chunk], most))
+        most -= len(pieces[-1])
+        at += len(data[at : at + chunk]) - len(member.unused_data) - len(member.unconsumed_tail)
+    return pieces, at
 
 
 def _decompress_lz4(data: memoryview, limit: int) -> bytes:
@@ -146,9 +170,10 @@ def _decompress_lz4_frame(data: memoryview, limit: int) -> bytes:
 def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return bytes(_snappy_block(data, limit, limit))
-    parts = []
+    parts: list[bytes] = []
     left = limit
     for block in _xerial_blocks(data):
+        _check_parts(len(parts) + 1, limit)
         parts.append(_snappy_block(block, left, limit))
         left -= len(parts[-1])
     return b"".join(parts)
@@ -181,9 +206,10 @@ def _snappy_block(data: memoryview, left: int, limit: int) -> Any:
 
 
 def _decompress_zstd(data: memoryview, limit: int) -> bytes:
-    parts = []
+    parts: list[bytes] = []
     left = limit
-    for frame, bound in _zstd_frames(data):
+    for frame, bound in _zstd_frames(data, MIN_ZSTD_BLOCKS + limit // ZSTD_BLOCK_BYTES):
+        _check_parts(len(parts) + 1, limit)
         declared = zstandard.frame_content_size(frame)
         if declared > left:
             raise too_large_error(limit)
@@ -192,9 +218,9 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
+def _zstd_frames(data: memoryview, max_blocks: int) -> Iterator[tuple[memoryview, int]]:
     """Each frame, and the maximum of its decompressed bytes (RFC 8878). Its blocks are walked, so it is complete."""
-    at = 0
+    at = blocks = 0
     while at < len(data) or not at:
         start = at
         parameters = zstandard.get_frame_parameters(data[start:])
@@ -205,6 +231,9 @@ def _zstd_frames(data: memoryview) -> Iterator[tuple[memoryview, int]]:
             is_last, kind, size = block & 1, block >> 1 & 3, block >> 3
             at += 3 + (1 if kind == ZSTD_RLE else size)
             bound += ZSTD_BLOCK
+            blocks += 1
+            if blocks > max_blocks:
+                raise BatchTooLargeError(f"the batch has more than {max_blocks} zstd blocks")
             if at > len(data) or kind == ZSTD_RESERVED:
                 raise DecompressionError("the batch ends inside a zstd frame")
         at += ZSTD_CHECKSUM_FLAG if parameters.has_checksum else 0

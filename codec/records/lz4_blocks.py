@@ -33,7 +33,9 @@ START = bytes.fromhex("04224d18 60 40 82")
 BLOCK_BYTES = 64 << 10  # at most, decompressed
 RAW = 1 << 31
 MAX_RATIO = 16  # of the buffer to the frame: that many blocks are tiny ones, for which it would be far too large
+MIN_BLOCKS, SMALL_BLOCK_BYTES = 1024, 1 << 10  # more blocks, of which the average is smaller, take longer than copying
 _START, _START_SIZE, _BLOCK_BYTES, _RAW, _MAX_RATIO = START, len(START), BLOCK_BYTES, RAW, MAX_RATIO  # for C
+_MIN_BLOCKS, _SMALL_BLOCK_BYTES = MIN_BLOCKS, SMALL_BLOCK_BYTES
 
 
 def decompress_blocks(data: memoryview, limit: int) -> bytes | None:
@@ -65,17 +67,19 @@ def decompress_blocks(data: memoryview, limit: int) -> bytes | None:
 
 
 def _max_size(data: memoryview) -> int:
-    """The most that the blocks can hold; -1 where these are not exactly the blocks of such a frame."""
+    """The most that the blocks can hold; -1 where these are not exactly the blocks of such a frame, or tiny ones."""
     end = len(data)
     if end < _START_SIZE + 4 or not _has_start(data):
         return -1
-    at, found = _START_SIZE, 0
+    at, found, max_blocks = _START_SIZE, 0, _MIN_BLOCKS + end // _SMALL_BLOCK_BYTES
     size = _size_at(data, at)
+    blocks = 0
     while size:
+        blocks += 1
         raw = size & ~_RAW
         found += raw if size & _RAW else _BLOCK_BYTES
         at += 4 + raw
-        if raw > _BLOCK_BYTES or at > end - 4:
+        if raw > _BLOCK_BYTES or at > end - 4 or blocks > max_blocks:
             return -1
         size = _size_at(data, at)
     return found if at == end - 4 else -1

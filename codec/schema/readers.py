@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import Buffer, bad_length, read_known_tags, read_long_uvarint
+from kafka_sidecar.codec.wire import MAX_STRING_BYTES, Buffer, bad_length, read_known_tags, read_long_uvarint
 
 S = TypeVar("S", bound=Struct)
 Reader = Callable[[Buffer, int], tuple[S, int]]
@@ -70,7 +70,7 @@ class _ReaderSource(Source):
             self.add(f"({targets},) = {self.unpacker(characters)}(data, at)", f"at += {size}")
             self._run.clear()
 
-    def length(self, kind: str, compact: bool) -> str:
+    def length(self, kind: str, compact: bool, what: str) -> str:
         """Read the length of a string, array ...; -1 for null."""
         n = self.fresh("n")
         if not compact:
@@ -81,6 +81,8 @@ class _ReaderSource(Source):
         self.add(f"{n} = data[at] - 1", "at += 1")
         with self.block(f"if {n} > 126:"):
             self.add(f"{n}, at = read_long_uvarint(data, at, -1)", f"{n} -= 1")
+            if kind == "string":
+                self.add(f"if {n} > {MAX_STRING_BYTES}: {self.raise_bad_length(what, n)}")
         return n
 
     def value(self, kind: str, of: Any, target: str, compact: bool, nullable: bool, what: str) -> None:
@@ -90,7 +92,7 @@ class _ReaderSource(Source):
         elif kind == "struct":
             self._struct(of, target, nullable)
         else:
-            n = self.length(kind, compact)
+            n = self.length(kind, compact, what)
             with self.block(f"if {n} >= 0:"):
                 if kind == "array":
                     self._elements(of, n, target, compact, what)

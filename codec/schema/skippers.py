@@ -7,17 +7,18 @@ the bytes; an overrun is checked once, at the end. Null is accepted also where a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from kafka_sidecar.codec.errors import UnsupportedVersionError
+from kafka_sidecar.codec.errors import TooManyError, UnsupportedVersionError
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import Buffer, bad_length, read_long_uvarint, skip_tags
+from kafka_sidecar.codec.wire import MAX_STRING_BYTES, Buffer, bad_length, read_long_uvarint, skip_tags
 
 Skipper = Callable[[Buffer, int], int]
 Span = Callable[[Buffer, int], tuple[int, int]]
+Counter = Callable[[Buffer, int, int], int]
 
 TAGS = "(tagged fields)"  # the tag section, in place of a field's name
 
@@ -47,6 +48,17 @@ def span(cls: type[Struct], name: str, version: int) -> Span:
     if built is None:
         built = _built[key] = _build_span(cls.declaration_, name, version)
     return cast("Span", built)
+
+
+def counter(cls: type[Struct], name: str, version: int) -> Counter:
+    """The function ``(data, at, limit) -> count`` that counts the structs in all arrays ``name`` of the ``cls`` at
+    ``at``, in nested structs too. It raises TooManyError as soon as these or any other structs are more than the limit.
+    """
+    key = (cls, name, version, "counter")
+    built = _built.get(key)
+    if built is None:
+        built = _built[key] = _build_counter(cls.declaration_, name, version)
+    return built
 
 
 class _SkipperSource(Source):
@@ -97,7 +109,7 @@ class _SkipperSource(Source):
 
     def _bytes(self, kind: str, size: int, compact: bool, what: str) -> None:
         """Skip a length and as many times ``size`` bytes."""
-        n = self._length(kind, compact)
+        n = self._length(kind, compact, what)
         times = f" * {size}" if size != 1 else ""
         if compact:
             # The length is the count plus one; 0 (null) takes as many bytes as 1.
@@ -107,12 +119,14 @@ class _SkipperSource(Source):
         self.settle()
         self.add(f"if {n} > 0: at += {n}{times}", f"elif {n} < -1: {self.raise_bad_length(what, n)}")
 
-    def _length(self, kind: str, compact: bool) -> str:
+    def _length(self, kind: str, compact: bool, what: str) -> str:
         n = self.fresh("n")
         if compact:
-            self.add(
-                f"{n} = data[{self.here()}]", f"if {n} > 127: {n}, at = read_long_uvarint(data, at, {self._ahead})"
-            )
+            self.add(f"{n} = data[{self.here()}]")
+            with self.block(f"if {n} > 127:"):
+                self.add(f"{n}, at = read_long_uvarint(data, at, {self._ahead})")
+                if kind == "string":
+                    self.add(f"if {n} > {MAX_STRING_BYTES + 1}: {self.raise_bad_length(what, f'{n} - 1')}")
             self._ahead += 1
         else:
             character = "h" if kind == "string" else "i"
@@ -125,13 +139,18 @@ class _SkipperSource(Source):
         if size is not None:
             self._bytes("array", size, compact, what)
             return
-        n = self._length("array", compact)
+        n = self._length("array", compact, what)
         self.settle()
         if not compact:
             self.add(f"if {n} < -1: {self.raise_bad_length(what, n)}")
-        with self.block(f"for _ in range({n}{' - 1' if compact else ''}):"):
+        count = f"{n} - 1" if compact else n
+        self.before_structs(count, what)
+        with self.block(f"for _ in range({count}):"):
             self.value("struct" if is_struct(of) else of, of, compact, False, what)
             self.settle()
+
+    def before_structs(self, count: str, what: str) -> None:
+        """Called between the length of an array and its elements; nothing to do for a skipper."""
 
     def _fixed_size(self, of: Any) -> int | None:
         """The size of an element if it is the same for all."""
@@ -148,6 +167,38 @@ class _SkipperSource(Source):
         self.close()
         self.add("except (IndexError, FormatError): raise TruncatedError(TITLE + ' ends early') from None")
         return self.function("skip")
+
+
+class _CounterSource(_SkipperSource):
+    """Has a variable for the number of structs in arrays of one name."""
+
+    def before_structs(self, count: str, what: str) -> None:
+        total = f"total_{what}"
+        self.add(f"{total} += max({count}, 0)")
+        self.add(f"if {total} > limit: raise TooManyError(f'{{{total}}} {what}, more than {{limit}}')")
+
+    def _fixed_size(self, of: Any) -> int | None:
+        return None if is_struct(of) else super()._fixed_size(of)
+
+    def arrays(self, declaration: Declaration) -> Iterator[str]:
+        """The names of all arrays of structs."""
+        for field in declaration.plain(self.version):
+            if field.kind in ("array", "struct") and is_struct(field.of):
+                if field.kind == "array":
+                    yield field.name
+                yield from self.arrays(field.of.declaration_)
+
+
+def _build_counter(declaration: Declaration, name: str, version: int) -> Counter:
+    declaration.check(version)
+    source = _CounterSource(declaration, version, "counter")
+    source.bind("TooManyError", TooManyError)
+    source.open("def skip(data, at, limit):")
+    source.add(*(f"total_{array} = 0" for array in source.arrays(declaration)))
+    source.open("try:")
+    for field in declaration.plain(version):
+        source.field(field)
+    return source.finish(f"total_{name}")
 
 
 def _begin(declaration: Declaration, version: int, purpose: str) -> _SkipperSource:

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import write_tags, write_uvarint
+from kafka_sidecar.codec.wire import MAX_STRING_BYTES, write_tags, write_uvarint
 
 S = TypeVar("S", bound=Struct)
 Writer = Callable[[S], bytes]
@@ -113,6 +113,7 @@ class _WriterSource(Source):
         if kind == "string":
             raw = self.fresh("raw")
             self.add(f'{raw} = {x}.encode("utf-8", "surrogateescape")')
+            self.add(f"if len({raw}) > {MAX_STRING_BYTES}: raise CodecError(TITLE + ' has a string that is too long')")
             x = raw
         self.length(kind, compact, f"len({x})")
         self.flush()

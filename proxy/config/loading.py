@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.config.sections import (
     Connections,
     Interception,
     Interceptors,
+    Limits,
     Log,
     Nodes,
     Policy,
@@ -53,6 +54,7 @@ class Config(Section):
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
     interceptors: Interceptors = Field(default_factory=list)
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
+    limits: Limits = Field(default_factory=Limits)
     interception: Interception = Field(default_factory=Interception)
 
     _origins: Origins = PrivateAttr(default=Origins(""))

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 1.0
 # Sections that take effect without a restart; all others need one.
-RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception"})
+RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception", "limits"})
 
 MISSING_POLLS = 3  # a file that is being replaced may be absent for a moment
 

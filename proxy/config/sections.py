@@ -140,6 +140,17 @@ class Validation(Section):
     """Time limit for the batches of one request that threads validate. After that, they are rejected for now."""
 
 
+class Limits(Section):
+    """Limits of requests that policies or interceptors look into."""
+
+    max_partitions: int = Field(default=10_000, ge=1)
+    """Maximum number of partitions in a request, and of topics."""
+    max_records: int = Field(default=1_000_000, ge=1)
+    """Maximum number of records in a batch. Larger ones are treated like those over `validation.max_batch`."""
+    max_record_errors: int = Field(default=1000, ge=0)
+    """Record errors in a response; each further rejected batch has only its first one, and their number."""
+
+
 class Interceptor(Section):
     """One entry of the chain: a mapping, or just its type. Other keys are the interceptor's own settings."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic.json_schema import WithJsonSchema
 
+from kafka_sidecar.codec import topic_names
 from kafka_sidecar.plugins.units import seconds
 
 MAX_PORT = 65535
@@ -64,11 +65,8 @@ def _check_replicas(value: int) -> int:
     return value
 
 
-TOPIC_NAME = r"^[a-zA-Z0-9._-]{1,249}$"
-
-
 def _check_topic_name(value: str) -> str:
-    if not re.match(TOPIC_NAME, value) or value.endswith("\n"):
+    if not topic_names.is_topic_name(value):
         raise ValueError("write the name of a topic: up to 249 letters, digits, '.', '_' and '-'")
     return value
 
@@ -89,5 +87,7 @@ Addresses = Annotated[
 ]
 ClassPath = Annotated[str, AfterValidator(_resolve_class_path)]
 Replicas = Annotated[int, AfterValidator(_check_replicas)]
-TopicName = Annotated[str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": TOPIC_NAME})]
+TopicName = Annotated[
+    str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": f"^{topic_names.PATTERN}$"})
+]
 Level = Literal["debug", "info", "warning", "error"]

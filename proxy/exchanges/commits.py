@@ -17,12 +17,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
-from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.envelope import Opened, decode_request, decode_response, encode_response, open_request
+from kafka_sidecar.codec.message import counter, replace_fields
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.codec.wire import MAX_STRING_BYTES, NO_ID
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commit_apis import CommitApi, Partition, Request, Topic, commit_api
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -34,8 +36,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     TopicIds,
     TopicNames,
 )
-
-MAX_STRING_BYTES = (1 << 15) - 1
 
 TopicKey = str | bytes  # how this version gives a topic: by its name or its id
 Codes = Mapping[tuple[TopicKey, int], int]  # by topic and partition
@@ -67,6 +67,7 @@ class CommitExchanges:
         name_of: Callable[[bytes], str | None],
         context: Callable[..., Context],
         counts: Counter[str],
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """
         Args:
@@ -78,6 +79,7 @@ class CommitExchanges:
         self.name_of = name_of
         self.context = context
         self.counts = counts
+        self.limits = limits
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """What looks into requests of this API and version, if it can read them."""
@@ -92,7 +94,10 @@ class CommitExchanges:
 class CommitExchange(Exchange):
     """One commit and its response."""
 
-    __slots__ = ("_api", "_asked", "_client", "_given", "_joins", "_names", "_sent", "_shared", "_topics", "_version")
+    __slots__ = (
+        "_api", "_asked", "_client", "_given", "_joins", "_names", "_partitions", "_sent", "_shared", "_topics",
+        "_version",
+    )  # fmt: skip
 
     def __init__(self, shared: CommitExchanges, api: CommitApi, version: int, client: Client) -> None:
         self._shared = shared
@@ -104,35 +109,48 @@ class CommitExchange(Exchange):
         self._asked: Mapping[TopicPartition, OffsetAndMetadata] = {}  # what the client commits
         self._sent: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self._given: list[Offsets] = []  # what each stage has given back
+        self._partitions = 0  # of the request
         self._joins = False  # nothing is left, and one offset is sent to be rejected
 
     def request(self, frame: bytes) -> Steps[Outcome]:
-        opened, body = decode_request(self._api.request, frame)
-        request = body.message
-        self._topics = request.topics
+        opened = open_request(frame)
+        count = counter(self._api.request, "partitions", self._version)
+        self._partitions = count(frame, opened.body_at, self._shared.limits.max_partitions)
+        _, body = yield from offload(partial(decode_request, self._api.request, frame), self._partitions)
+        self._topics = body.message.topics
         if unknown := tuple(key for key in self._keys() if isinstance(key, bytes) and self._name_of(key) is None):
             yield TopicNames(unknown)
         self._names = {key: name for key in self._keys() if (name := self._name_of(key)) is not None}
-        asked = offsets = Offsets(self._offsets_in(self._topics), self._context_of(request))
+        offsets = yield from offload(partial(self._pre_commit, body.message), self._partitions)
+        if new := {place.topic for place in offsets} - set(self._names.values()):
+            offsets = yield from self._name_added(offsets, sorted(new))
+        self._sent = offsets
+        self._count()
+        return (yield from offload(partial(self._decide, body, opened.correlation_id), self._partitions))
+
+    def _pre_commit(self, request: Request) -> Offsets:
+        """What the stages make of the client's offsets."""
+        self._asked = offsets = Offsets(self._offsets_in(self._topics), self._context_of(request))
         for stage in self._shared.stages:
             offsets = stage.pre_commit(offsets)
             self._given.append(offsets)
-        if new := {place.topic for place in offsets} - set(self._names.values()):
-            offsets = yield from self._name_added(offsets, sorted(new))
-        self._asked, self._sent = asked, offsets
-        self._count()
-        if offsets == asked:
-            return Forward(frame, self._wants_result)
+        return offsets
+
+    def _decide(self, body: Opened[Request], correlation_id: int) -> Outcome:
+        if self._sent == self._asked:
+            return Forward(body.frame, self._wants_result)
         topics = self._topics_to_send()
         if not topics and self._version >= self._api.first_that_joins:
             self._joins, topics = True, self._rejected_topic()
         if not topics:
             response = self._api.response(topics=self._results({}))
-            return Respond(encode_response(response, self._version, opened.correlation_id))
-        return Forward(body.with_message(replace_fields(request, topics=topics)), self._wants_result)
+            return Respond(encode_response(response, self._version, correlation_id))
+        return Forward(body.with_message(replace_fields(body.message, topics=topics)), self._wants_result)
 
     def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
+        return (yield from offload(partial(self._answer, frame), self._partitions))
+
+    def _answer(self, frame: bytes) -> bytes:
         body = decode_response(self._api.response, frame, self._version)
         codes = {
             (self._key(topic), one.partition_index): one.error_code
@@ -165,7 +183,10 @@ class CommitExchange(Exchange):
         return map(self._key, self._topics)
 
     def _name_of(self, key: TopicKey) -> str | None:
-        return self._shared.name_of(key) if isinstance(key, bytes) else key
+        """None for a name that no topic can have, too: its offsets are forwarded unseen, for the broker to reject."""
+        if isinstance(key, bytes):
+            return self._shared.name_of(key)
+        return key if is_topic_name(key) else None
 
     def _context_of(self, request: Request) -> Context:
         return self._shared.context(
@@ -195,7 +216,8 @@ class CommitExchange(Exchange):
             self._names |= {name: name for name in new}
             return offsets
         ids = (yield TopicIds(tuple(new))) or {}
-        ids = {name: topic_id for name, topic_id in ids.items() if topic_id not in self._keys()}
+        asked = set(self._keys())
+        ids = {name: topic_id for name, topic_id in ids.items() if topic_id not in asked}
         self._names |= {topic_id: name for name, topic_id in ids.items()}
         unknown = {name for name in new if name not in ids}
         kept = {place: offset for place, offset in offsets.items() if place.topic not in unknown}
@@ -224,15 +246,14 @@ class CommitExchange(Exchange):
             if kept:
                 topics.append(replace_fields(topic, partitions=tuple(kept)))
         keys = {name: key for key, name in self._names.items()}
-        for name in dict.fromkeys(place.topic for place in left):
-            partitions: tuple[Any, ...] = tuple(
-                _with_offset(self._api.request_partition(partition_index=place.partition), offset)
-                for place, offset in left.items()
-                if place.topic == name
-            )
+        added: dict[str, list[Any]] = {}
+        for place, offset in left.items():
+            partition = self._api.request_partition(partition_index=place.partition)
+            added.setdefault(place.topic, []).append(_with_offset(partition, offset))
+        for name, partitions in added.items():
             key = keys[name]
             topic_id = key if isinstance(key, bytes) else NO_ID
-            topics.append(self._api.request_topic(name=name, topic_id=topic_id, partitions=partitions))
+            topics.append(self._api.request_topic(name=name, topic_id=topic_id, partitions=tuple(partitions)))
         return tuple(topics)
 
     def _rejected_topic(self) -> tuple[Topic, ...]:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import Edit, records_field, response_body_at, splice
-from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, glance_fetch
+from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchSpans, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.proxy.exchanges import old_fetch
@@ -28,6 +28,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     no_topics,
     read_start,
 )
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
     TURN,
@@ -138,8 +139,11 @@ class Stage(Protocol):
 class FetchExchanges:
     """Decides which Fetch requests are looked into. The stages are those of D8, in their order."""
 
-    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._stages = stages
+        self._limits = limits
         self._name_of = name_of
         self.fail_closed = any(stage.fail_closed for stage in stages)
         self._token = object()  # for `FetchSession.began_under`: a client must not keep the stages themselves
@@ -150,7 +154,7 @@ class FetchExchanges:
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Pass | None:
         """As `exchange.Begin`, for one version."""
-        seen = glance_fetch(data, at, size, version)
+        seen = glance_fetch(data, at, size, version, self._limits.max_partitions)
         if seen is None:
             client.fetch_session = None  # one may begin here
             return self._exchange(version, client)
@@ -188,21 +192,30 @@ class FetchExchanges:
         return any(stage.hides(topic) for stage in self._stages)
 
     def _exchange(self, version: int, client: Client) -> FetchExchange:
-        return FetchExchange([stage.start(client, version) for stage in self._stages], self._name_of, version)
+        runs = [stage.start(client, version) for stage in self._stages]
+        return FetchExchange(runs, self._name_of, version, self._limits.max_partitions)
 
 
 class FetchExchange(Exchange):
     """One Fetch request and its response."""
 
-    __slots__ = ("_name_of", "_runs", "_version")
+    __slots__ = ("_max_partitions", "_name_of", "_runs", "_version")
 
-    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
+    def __init__(
+        self,
+        runs: Sequence[StageRun],
+        name_of: Callable[[bytes], str | None],
+        version: int,
+        max_partitions: int = DEFAULT_LIMITS.max_partitions,
+    ) -> None:
         self._runs = runs
+        self._max_partitions = max_partitions
         self._name_of = name_of
         self._version = version
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         yield from ()  # nothing is needed
+        check_fetch_partitions(frame, self._version, self._max_partitions)
         start = read_start(self._version, frame, 0)
         for run in reversed(self._runs):  # from the client's side to the broker's
             frame = run.open(frame, start)
@@ -210,7 +223,8 @@ class FetchExchange(Exchange):
 
     def response(self, frame: bytes) -> Steps[bytes]:
         version = self._version
-        spans = scan_fetch(frame, response_body_at(ApiKey.FETCH, version, frame), version)
+        body_at = response_body_at(ApiKey.FETCH, version, frame)
+        spans = scan_fetch(frame, body_at, version, self._max_partitions)
         if version >= FIRST_WITH_IDS and (unknown := self._unknown_ids(spans)):
             yield TopicNames(unknown)
         looked_into: list[FetchedPartition] = []

@@ -21,8 +21,15 @@ from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.records import Batch, BatchHeader, Records
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
-from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, scan_produce
+from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, find_duplicate, scan_produce
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.limits import (
+    DEFAULT_LIMITS,
+    PARTITIONS_PER_TURN,
+    Limits,
+    duplicate_partition,
+    offload,
+)
 from kafka_sidecar.proxy.exchanges.produce_response import (
     PartitionKey,
     PartitionRejection,
@@ -52,15 +59,21 @@ from kafka_sidecar.proxy.relay.exchange import (
 FIRST_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 FIRST_WITH_IDS = first_version(TopicProduceData, "topic_id")
 FIRST_OF_FORMAT_2_ONLY = 3  # before, records may be of the formats 0 and 1, which cannot be validated or intercepted
+MAX_INLINE_TOPICS = 1000  # of which the stages are asked before the request is buffered
 
 
 class PartitionRecords:
     """What a request brings for one partition, as it passes the stages. Inflated once at most."""
 
-    __slots__ = ("_records", "batch", "index", "key", "new", "rejection", "span")
+    __slots__ = ("_max_records", "_records", "batch", "index", "key", "new", "rejection", "span")
 
     def __init__(
-        self, key: str | bytes, span: PartitionSpan, batch: Batch | InvalidBatch, rejection: PartitionRejection | None
+        self,
+        key: str | bytes,
+        span: PartitionSpan,
+        batch: Batch | InvalidBatch,
+        rejection: PartitionRejection | None,
+        max_records: int = DEFAULT_LIMITS.max_records,
     ) -> None:
         self.key = key  # the topic's name or id as the request has it
         self.index: int = span.index
@@ -68,6 +81,7 @@ class PartitionRecords:
         self.batch = batch
         self.rejection = rejection
         self.new: bytes | None = None  # what goes to the broker; None: the bytes that came
+        self._max_records = max_records
         self._records: Records | None = None
 
     @property
@@ -84,11 +98,11 @@ class PartitionRecords:
         """The records, inflated at the first call.
 
         Raises:
-            BatchTooLargeError: they are more than ``limit`` bytes.
+            BatchTooLargeError: they are more than ``limit`` bytes, or too many.
             CodecError: they cannot be read.
         """
         if self._records is None:
-            self._records = self.valid_batch.records(limit, as_sent=True)
+            self._records = self.valid_batch.records(limit, self._max_records, as_sent=True)
         return self._records
 
     @property
@@ -174,9 +188,12 @@ class Stage(Protocol):
 class ProduceExchanges:
     """Decides which Produce requests are looked into. The stages are those of D8, in their order."""
 
-    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._stages = stages
         self._name_of = name_of
+        self._limits = limits
 
     def exchange(self, version: int) -> Begin:
         """What looks into requests of this version."""
@@ -184,7 +201,9 @@ class ProduceExchanges:
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Look | Pass | None:
         """As `exchange.Begin`, for one version."""
-        named, end = glance_produce(data, at, size, version)
+        named, end = glance_produce(data, at, size, version, self._limits.max_partitions)
+        if len(named) > MAX_INLINE_TOPICS:
+            named = ()  # the exchange asks for one after the other
         topics = [(self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID) for key in named]
         stages = [stage for stage in self._stages if stage.applies(topics)]
         # Of several topics the records of the first would be part of the prefix.
@@ -196,7 +215,8 @@ class ProduceExchanges:
         return Look(head, start) if is_known else start()
 
     def _start(self, stages: Sequence[Stage], version: int, client: Client) -> ProduceExchange:
-        return ProduceExchange([stage.start(client, version) for stage in stages], self._name_of, version)
+        runs = [stage.start(client, version) for stage in stages]
+        return ProduceExchange(runs, self._name_of, version, self._limits)
 
 
 # Its index in the request, its partitions, what looks into them, and whether that may take time.
@@ -206,10 +226,21 @@ AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
 class ProduceExchange(Exchange):
     """One Produce request and its response."""
 
-    __slots__ = ("_by_id", "_flexible", "_name_of", "_old_format", "_rejected", "_rejections", "_runs", "_version")
+    __slots__ = (
+        "_by_id", "_flexible", "_limits", "_name_of", "_old_format", "_partitions", "_rejected", "_rejections", "_runs",
+        "_version",
+    )  # fmt: skip
 
-    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
+    def __init__(
+        self,
+        runs: Sequence[StageRun],
+        name_of: Callable[[bytes], str | None],
+        version: int,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self._runs = runs
+        self._limits = limits
+        self._partitions = 0
         self._name_of = name_of
         self._version = version
         self._flexible = version >= FIRST_FLEXIBLE
@@ -223,7 +254,9 @@ class ProduceExchange(Exchange):
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         opened = open_request(frame)
-        spans = scan_produce(frame, opened.body_at, self._version)
+        spans = scan_produce(frame, opened.body_at, self._version, self._limits.max_partitions)
+        if (twice := find_duplicate(spans)) is not None:
+            raise duplicate_partition(*twice)
         for run in self._runs:
             if (steps := run.open(opened, spans)) is not None and (rejection := (yield from steps)) is not None:
                 for at, topic in enumerate(spans.topics):
@@ -232,16 +265,18 @@ class ProduceExchange(Exchange):
         if self._by_id and (unknown := self._unknown_ids(spans)):
             yield TopicNames(unknown)
         edits: list[Edit] = []
-        yield from self._run_stages(self._admit(frame, spans), edits)
+        yield from self._run_stages((yield from self._admit(frame, spans)), edits)
         if spans.acks and not self._rejections:
             return Forward(splice(frame, edits) if edits else frame, self._mark_sent())
         return (yield from self._close(opened, spans, edits))
 
     def _run_stages(self, admitted: Sequence[AdmittedTopic], edits: list[Edit]) -> Steps[None]:
         """Take each batch through the stages; what changes in the frame is added to ``edits``."""
+        passed = 0
         for topic_at, partitions, runs, needs_records in admitted:
             for at, partition in enumerate(partitions):
-                if needs_records:
+                passed += 1
+                if needs_records or not passed % PARTITIONS_PER_TURN:
                     yield TURN
                 for run in runs:
                     if (steps := run.batch(partition)) is not None:
@@ -263,7 +298,8 @@ class ProduceExchange(Exchange):
 
     def response(self, frame: bytes) -> Steps[bytes]:
         try:
-            frame, results = merge_response(frame, self._version, self._rejected)
+            merge = partial(merge_response, frame, self._version, self._rejected)
+            frame, results = yield from offload(merge, self._partitions)
         except CodecError as error:
             if (work := self.lost(f"the response cannot be read: {error}")) is not None:
                 yield work
@@ -280,34 +316,43 @@ class ProduceExchange(Exchange):
         ids = (topic.key for topic in spans.topics if topic.partitions and isinstance(topic.key, bytes))
         return tuple(topic_id for topic_id in ids if self._name_of(topic_id) is None)
 
-    def _admit(self, frame: bytes, spans: ProduceSpans) -> list[AdmittedTopic]:
+    def _admit(self, frame: bytes, spans: ProduceSpans) -> Steps[list[AdmittedTopic]]:
         """The topics that some stage looks into, each batch cut."""
         admitted: list[AdmittedTopic] = []
-        view, old_format = memoryview(frame), self._old_format
-        for topic_at, topic in enumerate(spans.topics):
-            key = topic.key
-            name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
-            runs: list[TopicRun] = []
-            rejection: PartitionRejection | None = None
-            for found in [run.admit(name, topic_id, topic) for run in self._runs]:
-                if isinstance(found, PartitionRejection):
-                    rejection = rejection or found
-                elif found is not None:
-                    runs.append(found)
-            if rejection is not None:
-                self._reject(topic_at, topic, rejection)
-            if runs:
-                partitions = [
-                    PartitionRecords(
-                        key, span, cut_single_batch(view[span.records_start : span.records_end], old_format), rejection
-                    )
-                    for span in topic.partitions
-                ]
-                admitted.append((topic_at, partitions, runs, bool([run for run in runs if run.needs_records])))
+        view, old_format, max_records = memoryview(frame), self._old_format, self._limits.max_records
+        for at, topic in enumerate(spans.topics, 1):
+            if not at % PARTITIONS_PER_TURN:
+                yield TURN
+            self._partitions += len(topic.partitions)
+            runs, rejection = self._start_topic(at - 1, topic)
+            if not runs:
+                continue
+            partitions: list[PartitionRecords] = []
+            for span in topic.partitions:
+                batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
+                partitions.append(PartitionRecords(topic.key, span, batch, rejection, max_records))
+                if not len(partitions) % PARTITIONS_PER_TURN:
+                    yield TURN
+            admitted.append((at - 1, partitions, runs, bool([run for run in runs if run.needs_records])))
         for _, partitions, runs, _ in admitted:
             for topic_run in runs:
                 topic_run.expect(partitions)
         return admitted
+
+    def _start_topic(self, at: int, topic: TopicSpan) -> tuple[list[TopicRun], PartitionRejection | None]:
+        """What looks into the topic's batches, and why all of them are rejected, if they are."""
+        key = topic.key
+        name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
+        runs: list[TopicRun] = []
+        rejection: PartitionRejection | None = None
+        for found in [run.admit(name, topic_id, topic) for run in self._runs]:
+            if isinstance(found, PartitionRejection):
+                rejection = rejection or found
+            elif found is not None:
+                runs.append(found)
+        if rejection is not None:
+            self._reject(at, topic, rejection)
+        return runs, rejection
 
     def _reject(self, at: int, topic: TopicSpan, rejection: PartitionRejection) -> None:
         self._rejections |= {(at, index): rejection for index in range(len(topic.partitions))}
@@ -322,7 +367,8 @@ class ProduceExchange(Exchange):
         self._rejected = name_rejected(spans, self._rejections)
         if frame:
             return Forward(frame, wants_response)
-        response, results = build_response(self._rejected, self._version, opened.correlation_id)
+        build = partial(build_response, self._rejected, self._version, opened.correlation_id)
+        response, results = yield from offload(build, self._partitions)
         yield from self._answered(results)
         return Respond(response)
 

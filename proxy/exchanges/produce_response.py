@@ -49,6 +49,14 @@ def summarize(messages: Sequence[str]) -> str:
     )
 
 
+def without_errors(rejection: PartitionRejection) -> PartitionRejection:
+    """The same with the first of its record errors alone, and their number."""
+    at, first = rejection.record_errors[0]
+    count = len(rejection.record_errors)
+    message = f"One or more records have been rejected due to {count} record errors in total, the first is: {first}"
+    return PartitionRejection(rejection.error_code, message, ((at, first),))
+
+
 def name_rejected(spans: ProduceSpans, rejections: Mapping[tuple[int, int], PartitionRejection]) -> RejectedTopics:
     """All that is needed of a request to answer it, with what was rejected by index of topic and of partition."""
     return [

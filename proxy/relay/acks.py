@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.wire import read_uvarint, skip_tags
+from kafka_sidecar.codec.wire import MAX_STRING_BYTES, bad_length, read_uvarint, skip_tags
 
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TRANSACTIONAL_ID = 3
@@ -28,6 +28,8 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
         if version >= FIRST_FLEXIBLE:
             here = skip_tags(data, here) if data[here] else here + 1
             length, here = read_uvarint(data, here)  # the transactional id: length + 1, 0 for null
+            if length - 1 > MAX_STRING_BYTES:
+                raise bad_length("the transactional id of a Produce request", length - 1)
             here += length - 1 if length else 0
         elif version >= FIRST_WITH_TRANSACTIONAL_ID:
             here = _skip_string(data, here)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 
-from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.counted import Counted
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
@@ -214,6 +214,8 @@ class Session:
         return frames
 
     def _fail(self, error: CodecError, cause: str) -> None:
+        if isinstance(error, TooManyError):
+            error = RouteError("too_many_partitions", f"{error} (limits.max_partitions)")
         if self.closing is None:
             self.closing = Closing(error.cause if isinstance(error, RouteError) else cause, str(error))
 

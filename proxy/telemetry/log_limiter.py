@@ -10,6 +10,7 @@ from kafka_sidecar.plugins.violations import ContractError
 
 MAX_KINDS = 1000
 HIDDEN_TEXT = "(text hidden, it may quote a record: set log.level to debug)"
+MAX_LINES = 60  # of all kinds in one interval: clients choose the topics that make kinds
 
 
 class LogLimiter:
@@ -18,18 +19,33 @@ class LogLimiter:
     def __init__(self, every_s: float, clock: Callable[[], float]) -> None:
         self._every_s = every_s
         self._clock = clock  # seconds
-        self._logged: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._logged: dict[tuple[str, ...], tuple[float, int]] = {}  # the oldest first
+        self._interval_began = float("-inf")
+        self._lines = 0  # in this interval
+        self._others = 0  # suppressed lines of kinds that are not stored
 
     def due(self, kind: tuple[str, ...]) -> int | None:
-        """The number of lines of this kind suppressed since the last one; None: suppress this one too."""
+        """The number of lines of this kind suppressed since the last one; None: suppress this one too.
+
+        Kinds beyond `MAX_LINES` or `MAX_KINDS` are not stored; their number is that of the next line of any kind.
+        """
         now = self._clock()
         last, suppressed = self._logged.get(kind, (float("-inf"), 0))
+        if now - self._interval_began >= self._every_s:
+            self._interval_began, self._lines = now, 0
         if now - last < self._every_s:
             self._logged[kind] = (last, suppressed + 1)
             return None
+        if self._lines >= MAX_LINES:
+            self._others += 1
+            return None
+        self._lines += 1
+        self._logged.pop(kind, None)
         if len(self._logged) >= MAX_KINDS:
-            self._logged.clear()
+            _, forgotten = self._logged.pop(next(iter(self._logged)))
+            self._others += forgotten
         self._logged[kind] = (now, 0)
+        suppressed, self._others = suppressed + self._others, 0
         return suppressed
 
 

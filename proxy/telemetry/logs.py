@@ -62,6 +62,9 @@ KEYS = frozenset(
 )
 
 
+MAX_VALUE_CHARS = 1000  # clients choose some values, such as their client id
+
+
 class JsonLines(logging.Formatter):
     """One JSON object per record; keys passed in ``extra`` become keys of the object."""
 
@@ -72,10 +75,14 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update((key, value) for key, value in vars(record).items() if key in KEYS and value is not None)
+        line.update((key, _cut(value)) for key, value in vars(record).items() if key in KEYS and value is not None)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
+
+
+def _cut(value: object) -> object:
+    return value[:MAX_VALUE_CHARS] if isinstance(value, str) else value
 
 
 def timestamp(seconds: float) -> str:

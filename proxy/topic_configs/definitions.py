@@ -33,8 +33,6 @@ class OwnConfig:
 
     def reject(self, value: str) -> Rejection | None:
         """Why this value cannot be set; None where it is valid."""
-        if len(value.encode(errors="surrogateescape")) > MAX_VALUE_BYTES:
-            return invalid(f"The value of {self.name} is longer than {MAX_VALUE_BYTES} bytes.")
         try:
             self.check(value)
         except ValueError as error:

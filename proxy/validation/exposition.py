@@ -33,3 +33,8 @@ def collect(stats: ValidationStats) -> Iterator[Metric]:
         stats.batches,
     )
     yield CounterMetricFamily(PREFIX + "validated_records", "Records of these batches", value=stats.records)
+    yield CounterMetricFamily(
+        PREFIX + "omitted_record_errors",
+        "Record errors beyond limits.max_record_errors, of which a response has only the number",
+        value=stats.omitted_errors,
+    )

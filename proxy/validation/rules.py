@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import Plan
@@ -87,6 +88,8 @@ class Rules:
         text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
         key = (topic, text)
         if key not in self._found:
+            if not is_topic_name(topic):
+                return None  # brokers reject it
             if len(self._found) >= MAX_TOPICS:
                 self._found.clear()
             self._found[key] = self._find(topic, text)

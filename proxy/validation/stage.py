@@ -15,7 +15,7 @@ from kafka_sidecar.codec.records import BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.contract import MAX_REJECTIONS, WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import (
     NO_FAILED_KEYS,
     PolicyFailedError,
@@ -26,7 +26,13 @@ from kafka_sidecar.policies.plans import (
 )
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
-from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results, summarize
+from kafka_sidecar.proxy.exchanges.produce_response import (
+    PartitionKey,
+    PartitionRejection,
+    Results,
+    summarize,
+    without_errors,
+)
 from kafka_sidecar.proxy.relay.exchange import Need, Steps, TimeLimit, Work
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
@@ -70,18 +76,20 @@ class Report(Protocol):
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
 
-    def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None: ...
+    def misconfigured(self, topic: str, partitions: Sequence[int], message: str, enforced: bool) -> None: ...
 
     def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None: ...
 
     def timed_out(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
+
+    def omitted(self, record_errors: int) -> None: ...
 
 
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
     __slots__ = (
-        "_headers", "_id_of", "_inflated", "_limit", "_records", "_rules", "_time_limit", "_waits_for_configs",
+        "_headers", "_id_of", "_inflated", "_limit", "_records", "_room", "_rules", "_time_limit", "_waits_for_configs",
         "_whole_time_limit", "report", "request",
     )  # fmt: skip
 
@@ -95,12 +103,14 @@ class ValidationRun(StageRun):
         waits_for_configs: bool,
         id_of: Callable[[str], bytes],
         time_limit: TimeLimit = NO_TIME_LIMIT,
+        max_record_errors: int = MAX_REJECTIONS,
     ) -> None:
         self._rules = rules  # those that are current now, whatever is reloaded meanwhile
         self._limit = limit  # bytes that a batch may have when it is inflated
         self._waits_for_configs = waits_for_configs
         self._id_of = id_of
         self._time_limit = self._whole_time_limit = time_limit  # of one request
+        self._room = max_record_errors  # that the response may still have
         self._headers = self._inflated = self._records = 0  # what is validated
         self.report = report
         self.request: OpenRequest | None = None
@@ -119,8 +129,8 @@ class ValidationRun(StageRun):
         try:
             applied = self._rules.of(topic, topic_id)
         except MisconfiguredError as error:
-            for partition in span.partitions:
-                self.report.misconfigured(topic, partition.index, str(error), error.enforces)
+            partitions = [partition.index for partition in span.partitions]
+            self.report.misconfigured(topic, partitions, str(error), error.enforces)
             why = truncate_message(f"record.validation.policy of {topic}: {error}")
             return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why) if error.enforces else None
         if applied is None:
@@ -141,6 +151,16 @@ class ValidationRun(StageRun):
         else:
             self._headers += 1
         self._records += max(records, 0)  # what a header says, if its batch was not inflated
+
+    def explain(self, rejections: list[Rejection]) -> PartitionRejection:
+        """For the client: all record errors of the batch, or the first one if the response has no room for all."""
+        rejection = _of_policies(rejections)
+        errors = len(rejection.record_errors)
+        if errors > max(self._room, 1):
+            self.report.omitted(errors - 1)
+            rejection, errors = without_errors(rejection), 1
+        self._room -= errors
+        return rejection
 
     def sent(self) -> None:
         self.request = None  # it keeps the whole frame, and the broker may take its time
@@ -249,6 +269,7 @@ class TopicValidation(TopicRun):
             return
         report = run.report
         enforced = self._applied.enforces(batch.header.crc)
+        rejection: PartitionRejection | None = None
         if isinstance(verdict, InvalidBatch):
             rejection = _of_structure(verdict)
             report.unreadable(topic, verdict.message, enforced)
@@ -260,8 +281,9 @@ class TopicValidation(TopicRun):
             report.failed(topic, verdict, enforced)
             _bare(_bare(verdict).error)
         else:
-            fault = find_fault(batch)
-            rejection = _of_structure(fault) if fault is not None else _of_policies(verdict)
+            if enforced:
+                fault = find_fault(batch)
+                rejection = _of_structure(fault) if fault is not None else run.explain(verdict)
             request = run.request
             report.rejected(topic, verdict, enforced, request.client_id if request is not None else None)
         if enforced:

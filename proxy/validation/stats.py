@@ -6,9 +6,8 @@ Never a payload: neither keys nor values nor headers of a record are stored.
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
@@ -17,10 +16,10 @@ from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 
 log = logging.getLogger(__name__)
 
-MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER
+MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER. As many for reserved topics
 OTHER = "(other)"
 MAX_RECENT = 100  # rejected batches
-TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's Topic.validate; a client may send anything as a name
+MAX_CLIENT_ID_CHARS = 249
 LOG_INTERVAL_S = 10.0  # for one topic, policy, reason and mode
 
 
@@ -50,7 +49,10 @@ class ValidationStats:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
     batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
     records: int = 0
+    omitted_errors: int = 0  # record errors for which a response had no room
     recent: deque[RejectedBatch] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
+    # Whether a topic has series of its own whatever other names clients send.
+    is_reserved: Callable[[str], bool] = field(default=lambda topic: False)
     _lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,11 +71,11 @@ class ValidationStats:
     ) -> None:
         """Policies reject records of a batch."""
         mode, first = "enforce" if enforced else "shadow", rejections[0]
-        for rejection in rejections:
-            self._count(topic.topic, rejection.policy, mode, rejection.reason)
+        for (policy, reason), records in Counter((one.policy, one.reason) for one in rejections).items():
+            self._count(topic.topic, policy, mode, reason, records)
         batch = RejectedBatch(
             self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
-            len(rejections), client_id,
+            len(rejections), client_id[:MAX_CLIENT_ID_CHARS] if client_id is not None else None,
         )  # fmt: skip
         self.recent.append(batch)
         self._log(batch)
@@ -82,9 +84,16 @@ class ValidationStats:
         """Data is not a valid batch, or cannot be read."""
         self._without_policy(topic.topic, topic.partition, "(structure)", "unreadable", message, enforced)
 
-    def misconfigured(self, topic: str, partition: int, message: str, enforced: bool) -> None:
+    def misconfigured(self, topic: str, partitions: Sequence[int], message: str, enforced: bool) -> None:
         """The topic's policy string is invalid on this sidecar."""
-        self._without_policy(topic, partition, "(configuration)", "misconfigured", message, enforced)
+        if partitions:
+            self._without_policy(
+                topic, partitions[0], "(configuration)", "misconfigured", message, enforced, len(partitions)
+            )
+
+    def omitted(self, record_errors: int) -> None:
+        """Record errors for which a response had no room."""
+        self.omitted_errors += record_errors
 
     def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
         """A policy failed: it raised another error than a rejection."""
@@ -113,19 +122,20 @@ class ValidationStats:
             )
 
     def _without_policy(
-        self, topic: str, partition: int, policy: str, reason: str, message: str, enforced: bool
+        self, topic: str, partition: int, policy: str, reason: str, message: str, enforced: bool, count: int = 1
     ) -> None:
         mode = "enforce" if enforced else "shadow"
-        self._count(topic, policy, mode, reason)
+        self._count(topic, policy, mode, reason, count)
         batch = RejectedBatch(self.clock(), topic, partition, mode, policy, reason, message, WHOLE_BATCH, 0, None)
         self.recent.append(batch)
         self._log(batch)
 
-    def _count(self, topic: str, policy: str, mode: str, reason: str) -> None:
-        key = (topic if TOPIC_NAME.fullmatch(topic) else OTHER, policy, mode, reason)
+    def _count(self, topic: str, policy: str, mode: str, reason: str, count: int) -> None:
+        key = (topic, policy, mode, reason)
         if key not in self.rejections and len(self.rejections) >= MAX_SERIES:
-            key = (OTHER, policy, mode, OTHER)  # the reasons of a policy are not bounded
-        self.rejections[key] += 1
+            has_room = len(self.rejections) < 2 * MAX_SERIES and self.is_reserved(topic)
+            key = key if has_room else (OTHER, policy, mode, OTHER)  # the reasons of a policy are not bounded
+        self.rejections[key] += count
 
     def _log(self, batch: RejectedBatch) -> None:
         if (suppressed := self._lines.due((batch.topic, batch.policy, batch.reason, batch.mode))) is not None:

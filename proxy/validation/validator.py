@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.wire import NO_ID
@@ -65,6 +66,8 @@ class Validator(Stage):
             raise ConfigError(str(error)) from error
         self._limit = config.validation.max_batch
         self._time_limit = TimeLimit("validation", config.validation.timeout, config.threads.max_wait)
+        self._max_record_errors = config.limits.max_record_errors
+        self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
@@ -80,6 +83,10 @@ class Validator(Stage):
         return (
             None if kept is None else lambda topic, topic_id: kept.policy_of(topic, topic_id if any(topic_id) else None)
         )
+
+    def _is_configured(self, names: Collection[str], topic: str) -> bool:
+        """Whether the file names the topic, or a policy is set on it with Kafka's own tools."""
+        return topic in names or (self._topic_configs is not None and self._topic_configs.policy_of(topic) is not None)
 
     @property
     def _waits_for_configs(self) -> bool:
@@ -106,7 +113,13 @@ class Validator(Stage):
 
     def start(self, client: Client, version: int) -> ValidationRun:
         return ValidationRun(
-            self.rules, self.stats, self._limit, self._waits_for_configs, self._id_of, self._time_limit
+            self.rules,
+            self.stats,
+            self._limit,
+            self._waits_for_configs,
+            self._id_of,
+            self._time_limit,
+            self._max_record_errors,
         )
 
     async def _wait_for_configs(self) -> str | None:

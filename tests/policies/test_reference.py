@@ -98,7 +98,7 @@ def test_every_example_can_be_used(block: Block, tmp_path: Path) -> None:
             rules(config, lambda name, error: None, None)
     else:
         found = rules(config, lambda name, error: None, None)
-        assert [found.of(topic.name, bytes(16)) for topic in config.topics].count(None) == 0
+        assert [found.of(topic.name.replace("*", "x"), bytes(16)) for topic in config.topics].count(None) == 0
 
 
 def test_the_documented_example_policy_runs() -> None:

@@ -16,6 +16,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
 from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.interception.commit_stage import CommitStage
 from support import oracle
 from support.driven import Driven, Step
@@ -116,10 +117,10 @@ def _name_of(key: int, version: int, topic: Any) -> str:
     return topic.topic_id.bytes.lstrip(b"\1").decode()
 
 
-def begin_commit(intercepting: Intercepting, key: int, version: int) -> Driven:
+def begin_commit(intercepting: Intercepting, key: int, version: int, limits: Limits = DEFAULT_LIMITS) -> Driven:
     services = intercepting.services
     stages = [CommitStage(intercepting.catalog.committers)]
-    exchanges = CommitExchanges(stages, services.name_of, services.context, intercepting.stats.commits)
+    exchanges = CommitExchanges(stages, services.name_of, services.context, intercepting.stats.commits, limits)
     api = commit_api(key, version)
     assert api is not None
     return Driven(exchanges.begin(api, version, b"", 0, 0, intercepting.client))

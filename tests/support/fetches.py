@@ -11,6 +11,7 @@ from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange, FetchExchanges
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
 from support import oracle
 from support.client import FakeClient
@@ -94,9 +95,10 @@ def _name_of(version: int, topic: Any) -> str:
     return topic.topic_id.bytes.lstrip(b"\1").decode()
 
 
-def fetch_exchanges(intercepting: Intercepting) -> FetchExchanges:
+def fetch_exchanges(intercepting: Intercepting, limits: Limits = DEFAULT_LIMITS) -> FetchExchanges:
     catalog, services = intercepting.catalog, intercepting.services
-    return FetchExchanges([ConsumeStage(catalog.consumers, catalog.fail_closed, services)], services.name_of)
+    stage = ConsumeStage(catalog.consumers, catalog.fail_closed, services)
+    return FetchExchanges([stage], services.name_of, limits)
 
 
 def begin_fetch(

@@ -14,6 +14,7 @@ from kio.serial import entity_reader
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
+from kafka_sidecar.policies.contract import MAX_REJECTIONS
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, TopicNames, Work
@@ -135,6 +136,7 @@ class Validating:
         self.now = 1000.0
         self.limit = limit
         self.time_limit = time_limit
+        self.max_record_errors = MAX_REJECTIONS
         self.fetches = PolicyFetches()
         self.configs_are_known = True
         self.needs: list[Need] = []
@@ -147,7 +149,13 @@ class Validating:
 
     def run(self) -> ValidationRun:
         return ValidationRun(
-            self.rules, self.stats, self.limit, not self.configs_are_known, self.names.id_of, self.time_limit
+            self.rules,
+            self.stats,
+            self.limit,
+            not self.configs_are_known,
+            self.names.id_of,
+            self.time_limit,
+            self.max_record_errors,
         )
 
     def exchange(self, version: int) -> Driven:

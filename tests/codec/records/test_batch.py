@@ -77,6 +77,17 @@ def test_records_larger_than_the_limit_are_rejected() -> None:
         batch.records(size - 1)
 
 
+def test_more_records_than_the_limit_are_rejected_before_they_are_decompressed() -> None:
+    (batch,) = batches(build_batch([NewRecord(b"a")] * 5, codec=Codec.ZSTD))
+
+    assert len(batch.records(max_records=5)) == 5
+    with pytest.raises(BatchTooLargeError, match="the batch has 5 records, more than 4"):
+        batch.records(max_records=4)
+    damaged = patched(build_batch([NewRecord(b"a")] * 5, codec=Codec.ZSTD), 61, bytes(8))
+    with pytest.raises(BatchTooLargeError):
+        batches(damaged)[0].records(max_records=4)
+
+
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_compression_codec_is_rejected(codec: int) -> None:
     (batch,) = batches(patched(ONE, 22, bytes((codec,))))

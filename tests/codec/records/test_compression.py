@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from random import Random
@@ -19,6 +20,9 @@ from hypothesis import strategies as some
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.compression import (
+    MIN_PARTS,
+    MIN_ZSTD_BLOCKS,
+    PART_BYTES,
     XERIAL_HEADER,
     BatchTooLargeError,
     Codec,
@@ -221,3 +225,68 @@ def test_a_decompression_bomb_uses_no_more_memory_than_the_limit() -> None:
     grown_mb = {name: int(grown) for name, _, grown in map(str.split, done.stdout.splitlines())}
     assert set(grown_mb) == {codec.name for codec in COMPRESSED}
     assert max(grown_mb.values()) < 2 * 16 + 8, done.stdout
+
+
+MANY_PARTS = {  # so many members, blocks or frames of one byte
+    "gzip members": (Codec.GZIP, lambda parts: gzip.compress(b"a") * parts),
+    "snappy blocks": (Codec.SNAPPY, lambda parts: XERIAL_HEADER + snappy_blocks(b"a") * parts),
+    "zstd frames": (Codec.ZSTD, lambda parts: zstd(b"a") * parts),
+}
+
+
+@pytest.mark.parametrize(("codec", "many"), MANY_PARTS.values(), ids=MANY_PARTS)
+@pytest.mark.parametrize("limit", [LIMIT, 8 * LIMIT])
+def test_parts_of_a_batch_are_limited_in_proportion_to_its_bytes(
+    codec: Codec, many: Callable[[int], bytes], limit: int
+) -> None:
+    parts = MIN_PARTS + limit // PART_BYTES
+    assert inflated(codec, many(parts), limit) == b"a" * parts
+    with pytest.raises(BatchTooLargeError, match=f"more than {parts} compressed parts"):
+        inflated(codec, many(parts + 1), limit)
+
+
+@pytest.mark.parametrize(
+    ("codec", "empty"),
+    [
+        (Codec.GZIP, gzip.compress(b"")), (Codec.SNAPPY, snappy_blocks(b"")), (Codec.ZSTD, zstd(b"")),
+        (Codec.SNAPPY, b"\0\0\0\1\0"),
+    ],
+)  # fmt: skip
+def test_empty_parts_count(codec: Codec, empty: bytes) -> None:
+    start = XERIAL_HEADER if codec is Codec.SNAPPY else b""
+    with pytest.raises(BatchTooLargeError, match="compressed parts"):
+        inflated(codec, start + empty * (2 * MIN_PARTS))
+
+
+@given(
+    members=some.lists(some.integers(0, 70_000), min_size=1, max_size=5), seed=some.integers(0, 2**32), cut=some.data()
+)
+def test_gzip_members_of_any_size_are_read_one_after_the_other(
+    members: list[int], seed: int, cut: some.DataObject
+) -> None:
+    random = Random(seed)
+    data = [random.randbytes(size) for size in members]
+    whole, compressed = b"".join(data), b"".join(gzip.compress(one, random.choice([0, 1, 9])) for one in data)
+    assert inflated(Codec.GZIP, compressed, len(whole)) == whole
+    if whole:
+        with pytest.raises(BatchTooLargeError):
+            inflated(Codec.GZIP, compressed, len(whole) - 1)
+    at = cut.draw(some.integers(0, len(compressed) - 1))
+    with suppress(CodecError):
+        assert whole.startswith(inflated(Codec.GZIP, compressed[:at], len(whole)))
+
+
+def test_blocks_of_a_zstd_frame_are_limited() -> None:
+    def frame(blocks: int) -> bytes:
+        """One frame of this many empty blocks before the last one."""
+        return bytes.fromhex("28b52ffd0058") + bytes(3) * blocks + b"\1\0\0"
+
+    assert inflated(Codec.ZSTD, frame(1000)) == b""
+    with pytest.raises(BatchTooLargeError, match="zstd blocks"):
+        inflated(Codec.ZSTD, frame(MIN_ZSTD_BLOCKS + LIMIT // 512))
+
+
+def test_an_lz4_frame_of_many_tiny_blocks_is_decompressed() -> None:
+    raw = (1 | 1 << 31).to_bytes(4, "little") + b"a"
+    frame = bytes.fromhex("04224d18604082") + raw * 5000 + bytes(4)
+    assert inflated(Codec.LZ4, frame) == b"a" * 5000

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from support.dialogue import Dialogue, pieces, produce, produced, request, response
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.errors import TooManyError
+from kafka_sidecar.proxy.relay.exchange import Exchange, Outcome, Steps
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
 from kafka_sidecar.proxy.relay.session import MAX_QUEUED_LOCAL_BYTES
 
@@ -213,3 +215,19 @@ def test_no_response_body_breaks_a_session(key: int, version: int, body: bytes) 
     if served is not None and served[0] <= version <= served[1]:
         asked = produce(version, 1, 1) if key == ApiKey.PRODUCE else request(key, version, 1, bytes(40))
         Dialogue().client(asked).broker(*pieces(response(1, body), [30, 31]))
+
+
+class TooMany(Exchange):
+    """Raises what a request of very many partitions does."""
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()
+        raise TooManyError("300000 partitions, more than 10000")
+
+
+def test_a_request_of_too_many_partitions_ends_the_session_with_the_setting() -> None:
+    talk = Dialogue(exchange=lambda api, version: lambda data, at, size, client: TooMany())
+    talk.client(GOOD)
+    assert talk.cause == "too_many_partitions"
+    assert talk.session.closing is not None
+    assert talk.session.closing.detail == "300000 partitions, more than 10000 (limits.max_partitions)"

@@ -34,6 +34,27 @@ def test_the_number_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(limiter._logged) <= 10
 
 
+def test_lines_of_all_kinds_together_are_limited_and_the_next_line_has_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_limiter, "MAX_LINES", 10)
+    now = [0.0]
+    limiter = LogLimiter(60.0, lambda: now[0])
+    assert [limiter.due((str(number),)) for number in range(50)] == [0] * 10 + [None] * 40
+    assert len(limiter._logged) == 10
+    now[0] = 60.0
+    assert limiter.due(("new",)) == 40
+    assert limiter.due(("newer",)) == 0
+
+
+def test_the_suppressed_lines_of_a_kind_that_is_forgotten_are_counted_with_the_next_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_limiter, "MAX_KINDS", 2)
+    limiter = LogLimiter(60.0, lambda: 0.0)
+    assert [limiter.due((kind,)) for kind in "aaabc"] == [0, None, None, 0, 2]
+
+
 def test_an_error_is_logged_without_its_text_unless_at_debug() -> None:
     error = ValueError("a card number")
     log.setLevel(logging.INFO)

@@ -64,6 +64,11 @@ def test_every_extra_is_a_literal_that_the_test_above_can_read() -> None:
             assert isinstance(extra, ast.Dict) or ast.unparse(extra).startswith("connection.summary(")
 
 
+def test_a_long_value_is_cut() -> None:
+    record = logging.makeLogRecord({"msg": "connection ended", "client_id": "c" * 30_000})
+    assert json.loads(JsonLines().format(record))["client_id"] == "c" * 1000
+
+
 def test_a_line_has_timestamp_level_logger_and_message() -> None:
     record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "retried %s", ("twice",), None)
     record.created = 1_700_000_000.25

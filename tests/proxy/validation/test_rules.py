@@ -34,12 +34,19 @@ def test_of_several_entries_the_first_that_fits_counts() -> None:
     ("pattern", "topic", "fits"),
     [
         ("orders", "orders", True), ("orders", "Orders", False), ("orders", "orders-2", False),
-        ("o*s", "orders", True), ("order?", "orders", True), ("order?", "order", False), ("*", "", True),
+        ("o*s", "orders", True), ("order?", "orders", True), ("order?", "order", False), ("*", "-", True),
         ("a.b", "a-b", False),
     ],
 )  # fmt: skip
 def test_patterns_are_those_of_a_shell_and_know_upper_case(pattern: str, topic: str, fits: bool) -> None:
     assert (rules(rule(pattern))[0].of(topic, NO_ID) is not None) is fits
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "\udcff", "o" * 250, "o" * (1 << 15)])
+def test_a_name_that_no_topic_can_have_has_no_policy_and_is_not_stored(name: str) -> None:
+    made, _ = rules(rule("*"))
+    assert made.of(name, NO_ID) is None
+    assert not made._found
 
 
 def test_a_topic_without_an_entry_without_a_policy_or_off_is_not_looked_at() -> None:

@@ -181,6 +181,30 @@ def test_nothing_is_refused_at_0_percent(bad: bytes) -> None:
     assert exchange.request(frame) is frame
 
 
+def test_beyond_the_budget_of_a_response_only_the_first_record_error_of_a_batch_is_in_it() -> None:
+    validation = validating()
+    validation.max_record_errors = 3
+    bad = batch("bad one", "good", "bad two")
+    _, step = validation.validated(9, {"orders": {0: bad, 1: bad, 2: bad, 3: batch("bad one")}})
+    assert isinstance(step, Respond)
+    partitions = read(9, step.frame).responses[0].partition_responses
+    assert [[one.batch_index for one in partition.record_errors] for partition in partitions] == [[0, 2], [0], [0], [0]]
+    assert partitions[1].error_message == (
+        "One or more records have been rejected due to 2 record errors in total, the first is: "
+        + partitions[1].record_errors[0].batch_index_error_message
+    )
+    assert {partition.error_code for partition in partitions} == {INVALID_RECORD}
+    assert validation.stats.omitted_errors == 2
+    assert validation.stats.rejections["orders", "stub", "enforce", "bad"] == 7
+
+
+def test_record_errors_that_are_not_in_the_response_take_no_room() -> None:
+    validation = validating(TopicRule("orders", "stub", "shadow", 100))
+    validation.max_record_errors = 1
+    validation.validated(9, {"orders": {0: batch("bad one", "bad two")}})
+    assert validation.stats.omitted_errors == 0
+
+
 def test_a_policy_that_fails_refuses_the_batch_with_a_server_error() -> None:
     validation = validating()
     _, step = validation.validated(9, {"orders": {0: batch("good", "bug"), 1: GOOD}})
@@ -213,7 +237,7 @@ def test_an_invalid_string_rejects_only_its_topic_and_is_reported_once_for_each_
 
 @pytest.mark.parametrize("version", VERSIONS[: VERSIONS.index(FIRST_WITH_IDS)])
 def test_the_error_of_such_a_string_fits_into_every_response_version(version: int) -> None:
-    name = "n" * 32_760
+    name = "n" * 249
     validation = Validating(TopicRule("*", "stub:nonsense", "enforce", 100), names=[name])
     _, step = validation.validated(version, {name: {0: GOOD}})
     assert isinstance(step, Respond)

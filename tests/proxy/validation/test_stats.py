@@ -63,11 +63,24 @@ def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatc
     assert seen.rejections[OTHER, "json", "enforce", OTHER] == 90
 
 
-@pytest.mark.parametrize("name", ["\udcff", "a b", "x" * 250, ""])
-def test_a_name_that_no_topic_can_have_is_no_label(name: str) -> None:
+def test_configured_topics_have_series_of_their_own_when_clients_have_filled_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stats_module, "MAX_SERIES", 10)
+    seen = ValidationStats(Clock(), is_reserved=lambda topic: topic.startswith("payments"))
+    for number in range(50):
+        seen.rejected(topic(f"t{number}"), [refusal()], True, None)
+    seen.rejected(topic("payments"), [refusal()] * 3, True, None)
+    assert seen.rejections["payments", "json", "enforce", "no_json"] == 3
+    for number in range(50):
+        seen.rejected(topic(f"payments-{number}"), [refusal()], True, None)
+    assert len(seen.rejections) == 20
+
+
+def test_a_long_client_id_is_cut_where_rejected_batches_are_kept() -> None:
     seen = ValidationStats(Clock())
-    seen.rejected(topic(name), [refusal()], True, None)
-    assert list(seen.rejections) == [(OTHER, "json", "enforce", "no_json")]
+    seen.rejected(ORDERS, [refusal()], True, "c" * 30_000)
+    assert seen.recent[0].client_id == "c" * 249
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -125,10 +138,11 @@ def test_the_text_of_a_failure_may_quote_a_record_and_is_logged_at_debug_only(
 def test_invalid_batches_are_counted_without_a_policy() -> None:
     seen = ValidationStats(Clock())
     seen.unreadable(ORDERS, "not a record batch", True)
-    seen.misconfigured("orders", 1, "there is no policy", False)
+    seen.misconfigured("orders", [1, 4], "there is no policy", False)
+    seen.misconfigured("orders", [], "there is no policy", False)
     assert seen.rejections == {
         ("orders", "(structure)", "enforce", "unreadable"): 1,
-        ("orders", "(configuration)", "shadow", "misconfigured"): 1,
+        ("orders", "(configuration)", "shadow", "misconfigured"): 2,
     }
     assert [(one.partition, one.index, one.message) for one in seen.recent] == [
         (3, -1, "not a record batch"), (1, -1, "there is no policy"),

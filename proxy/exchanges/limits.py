@@ -1,0 +1,35 @@
+"""Limits of the requests that exchanges look into, and how the work on many partitions lets others have a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kafka_sidecar.proxy.relay.exchange import RouteError, Steps, Work
+
+T = TypeVar("T")
+PARTITIONS_PER_TURN = 64
+MAX_INLINE_PARTITIONS = 1000  # of a message, to be decoded and encoded while others wait
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Beyond what any honest client sends."""
+
+    max_partitions: int = 10_000  # of a request; as many topics
+    max_records: int = 1_000_000  # of a batch that is inflated
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def offload(work: Callable[[], T], partitions: int) -> Steps[T]:
+    """The result of work on so many partitions, which is done in a thread if it takes long."""
+    return (yield Work(work)) if partitions > MAX_INLINE_PARTITIONS else work()
+
+
+def duplicate_partition(topic: str | bytes, partition: int) -> RouteError:
+    """A Produce that names a partition twice: a broker writes the last one alone, and its response is for both."""
+    name = topic if isinstance(topic, str) else topic.hex()
+    return RouteError("duplicate_partition", f"partition {partition} of topic {name[:249]} is twice in one request")
