@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import oracle
 from support.client import FakeClient
 from support.dialogue import Dialogue, pieces
 from support.features import (
@@ -20,9 +21,7 @@ from support.features import (
     with_sessions,
 )
 from support.interception import fetch_response
-from support.produce_requests import (
-    batch,
-)
+from support.produce_requests import batch, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
@@ -38,6 +37,14 @@ def test_no_exchange_begins_for_a_fetch_of_topics_without_an_interceptor(version
             for _ in range(2):
                 found = begun(made, ApiKey.FETCH, version, fetching(version, *names), client)
                 assert (kind(found) is FetchExchange) is wanted
+
+
+@each_fetch
+def test_an_exchange_begins_for_a_fetch_of_a_client_that_says_it_is_a_replica(version: int) -> None:
+    topics = [{"topic": "orders", "topic_id": topic_id("orders"), "partitions": [{"partition": 0}]}]
+    of_replica = {"replica_id": 1, "replica_state": {"replica_id": 1, "replica_epoch": 7}}
+    entity = oracle.request(ApiKey.FETCH, version, session_epoch=-1, topics=topics, **of_replica)
+    assert begun(started(), ApiKey.FETCH, version, oracle.request_frame(entity, 7)) is not None
 
 
 @pytest.mark.parametrize("version", range(13, 19))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from support import old_requests
 from support.client import FakeClient, exchange_of
 from support.driven import Driven
 from support.produce_requests import (
@@ -90,6 +91,19 @@ def test_records_for_other_topics_of_the_request_are_written(exchanges: ProduceE
     to_client = exchange.response(produce_response(version, {"orders": {0: 5}}))
     assert isinstance(to_client, bytes)
     assert results(version, to_client) == [("orders", 0, 0, 5), (DENIED, 0, AUTHORIZATION_FAILED, -1)]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_records_for_a_denied_topic_are_not_written_in_versions_that_kafka_4_dropped(
+    exchanges: ProduceExchanges, version: int
+) -> None:
+    frame = produce_request(version, {"orders": {0: GOOD}, DENIED: {0: GOOD}})
+    exchange = started(exchanges, version, frame)
+    assert exchange.request(frame) == produce_request(version, {"orders": {0: GOOD}})
+    to_client = exchange.response(old_requests.produce_response(version, {"orders": {0: (0, 5)}}))
+    assert isinstance(to_client, bytes)
+    found = old_requests.produce_results(version, to_client)
+    assert found == [("orders", 0, 0, 5), (DENIED, 0, AUTHORIZATION_FAILED, -1)]
 
 
 @each_version
