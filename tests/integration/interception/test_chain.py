@@ -149,8 +149,8 @@ def test_each_failure_is_counted_and_each_kind_is_logged_once_a_minute(at_random
 
 
 def kind_of(traceback: str) -> str:
-    """The name of the exception, which stands where its text would be."""
-    return traceback.rstrip().rpartition(": ")[2]
+    """The name of the exception: its text is hidden."""
+    return traceback.rstrip().splitlines()[-1].partition(": ")[0].rpartition(".")[2]
 
 
 def kind_of_raised(of: str, kind: str, hook: str) -> str:
