@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.session import Closing, Session
 from kafka_sidecar.proxy.runtime.activity import Activity
+from kafka_sidecar.proxy.runtime.peer import has_closed
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
 
@@ -253,6 +254,11 @@ class Connection:
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
+
+    @property
+    def works_for_nobody(self) -> bool:
+        """Whether the client has gone while something is done for it: it is not read then, so its end is not seen."""
+        return bool(self._performing) and has_closed(self.client.transport)
 
     def do_agenda(self) -> None:
         """Do what the session asks for; what takes time pauses the peer that sent the frame, and no other."""

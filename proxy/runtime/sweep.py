@@ -47,6 +47,8 @@ class Sweep:
     def overdue(self, connection: Connection, now: float) -> Closing | None:
         """Why the connection must end now, if it must."""
         quiet_s = connection.activity.quiet_s(connection, now)
+        if connection.works_for_nobody:
+            return CLIENT_CLOSED
         if quiet_s < INTERVAL_S:
             return None
         session, limit = connection.session, self._frame_timeout_s

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Limits, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.records import ProducerRecord
@@ -250,6 +251,15 @@ def test_exceptions_slow_calls_and_invalid_results_per_record_count_as_failures(
     assert report.slow_calls == [("it", "on_send")]
     assert works.calls.call(0.0) is None
     assert works.asked == 3
+
+
+def test_a_call_that_is_stopped_is_not_a_failure_of_the_interceptor(report: Any) -> None:
+    works = CallsForRecords(report)
+    for call in (works.fails, works.calls.call):
+        with pytest.raises(StoppedError):
+            call(StoppedError())
+    assert works.guard.failures == {}
+    assert report.failures == []
 
 
 def test_a_fast_success_resets_the_consecutive_failures(report: Any) -> None:

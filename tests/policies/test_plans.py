@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import (
@@ -244,6 +245,12 @@ def test_with_fail_open_a_failure_is_reported_and_the_other_rules_run(
 def test_a_codec_error_is_not_a_failure_of_the_policy(batch: Batches, orders: TopicMetadata) -> None:
     for policy in (Asked(fail(CodecError("varint"))), AskedByBatch(error=CodecError("varint"))):
         with pytest.raises(CodecError):
+            Plan((rule(policy, fail_open=True),)).validate(orders, batch({}), LIMIT)
+
+
+def test_a_validation_that_is_stopped_is_not_a_failure_of_the_policy(batch: Batches, orders: TopicMetadata) -> None:
+    for policy in (Asked(fail(StoppedError())), AskedByBatch(error=StoppedError())):
+        with pytest.raises(StoppedError):
             Plan((rule(policy, fail_open=True),)).validate(orders, batch({}), LIMIT)
 
 

@@ -15,6 +15,7 @@ from support.policies import Stub
 from support.produce_requests import GOOD, batch, produce_request, results, stores
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.runtime import sweep
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.server import Server
 
@@ -129,16 +130,18 @@ async def test_other_connections_go_on_while_one_waits() -> None:
             assert results(VERSION, await other.frame(), 9) == [("orders", 0, 0, 0)]
 
 
-@pytest.mark.parametrize("who", ["client", "broker", "sidecar"])
-async def test_a_connection_that_ends_while_it_waits_leaves_no_task(who: str) -> None:
+@pytest.mark.parametrize("who", ["client", "client with unread bytes", "broker", "sidecar"])
+async def test_a_connection_that_ends_while_it_waits_leaves_no_task(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "INTERVAL_S", 0.01)
     async with guarded() as (broker, server, client, policy):
         client.send(HELD)
         await until(lambda: policy.asked and waiting())
         connection = only(server)
-        if who == "client":
+        if who == "client":  # its connection is not read
             client.abort()
-            await asyncio.sleep(0.02)
-            policy.gate.set()  # a peer that is not read is not heard either: the wait's own end is what shows it
+        elif who == "client with unread bytes":
+            client.send(HEARTBEAT)
+            client.close()
         elif who == "broker":
             broker.drop()
         else:
