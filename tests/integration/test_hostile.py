@@ -1,0 +1,86 @@
+"""The attacks of `make hostile`, each for a moment: nothing grows without bound, and others are served meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from harness.cluster import Cluster
+from harness.sidecar import Sidecar
+from harness.versions import NEWEST
+from hostile.attacks import ATTACKS, Attack
+from hostile.run import CONFIG, create_topics, place_of
+from hostile.watch import Watch
+
+pytestmark = pytest.mark.integration
+
+ATTACKED_S = 1.5
+HONEST_RECORDS = 20
+PATIENCE_S = 60.0
+# connections.max_buffered and one frame more; or two threads, each with a batch of validation.max_batch, a changed one
+# and the pages of the one before. And the process itself.
+MAX_PEAK_MB = 700.0
+MAX_LOG_KB = 1000.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(NEWEST) as cluster:
+        create_topics(cluster)
+        yield cluster
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
+def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, cluster: Cluster, tmp_path: Path) -> None:
+    config, log = tmp_path / "sidecar.yaml", tmp_path / "sidecar.log"
+    config.write_text(CONFIG)
+    run = attack.prepare()
+    with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
+        at = end_of(sidecar)
+        with Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S).admin) as watch, ThreadPoolExecutor(1) as pool:
+            attacking = pool.submit(run, place_of(sidecar, ATTACKED_S))
+            produce(sidecar)
+            attacking.result(PATIENCE_S)
+        produce(sidecar)
+        assert read(sidecar, at) == 2 * HONEST_RECORDS
+        assert watch.peak_mb() < MAX_PEAK_MB
+        assert log.stat().st_size / 1e3 < MAX_LOG_KB
+        assert sidecar.stop() == 0
+
+
+def produce(sidecar: Sidecar) -> None:
+    failures: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": sidecar.bootstrap})
+    for number in range(HONEST_RECORDS):
+        producer.produce(
+            "honest", b"%d" % number, on_delivery=lambda error, _: failures.append(error) if error else None
+        )
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+
+
+def reader(sidecar: Sidecar) -> Consumer:
+    return Consumer({"bootstrap.servers": sidecar.bootstrap, "group.id": "honest", "enable.auto.commit": False})
+
+
+def end_of(sidecar: Sidecar) -> int:
+    consumer = reader(sidecar)
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition("honest", 0), PATIENCE_S)[1])
+    finally:
+        consumer.close()
+
+
+def read(sidecar: Sidecar, at: int) -> int:
+    """How many records follow there."""
+    consumer = reader(sidecar)
+    try:
+        consumer.assign([TopicPartition("honest", 0, at)])
+        found = consumer.consume(2 * HONEST_RECORDS, PATIENCE_S)
+        assert [message.error() for message in found] == [None] * len(found)
+        return len(found)
+    finally:
+        consumer.close()
