@@ -64,7 +64,8 @@ def _exact_ms(value: object) -> Fraction:
     return sum((Fraction(number) * _MILLISECONDS[unit] for number, unit in parts), Fraction())
 
 
-_TEXT = WithJsonSchema({"type": "string"})
-Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": ["string", "integer"]})]  # bytes
+_TEXT = WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"})
+_SIZES = {"type": ["string", "integer"], "minimum": 0, "pattern": rf"^{_SIZE.pattern}$"}
+Size = Annotated[int, BeforeValidator(size), WithJsonSchema(_SIZES)]  # bytes
 Duration = Annotated[float, BeforeValidator(seconds), _TEXT]  # seconds
 Milliseconds = Annotated[int, BeforeValidator(milliseconds), _TEXT]

@@ -114,7 +114,9 @@ def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check
 @config_app.command("schema")
 def schema() -> None:
     """Print the JSON Schema of the configuration file."""
-    typer.echo(json.dumps(Config.model_json_schema(by_alias=False), indent=2))
+    from kafka_sidecar.proxy.cli.schema import build_schema
+
+    typer.echo(json.dumps(build_schema(), indent=2))
 
 
 @app.command()

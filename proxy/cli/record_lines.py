@@ -25,16 +25,19 @@ class BadExampleError(ValueError):
 
 def read_examples(file: str) -> Iterator[tuple[int, Example]]:
     """The line number and record of each line of a file, or of standard input (-); exits with code 2 at a bad one."""
-    number = 0
+    number, found = 0, False
     try:
         with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
+                    found = True
                     yield number, parse_example(line)
     except OSError as error:
         exit_with_error(f"{file}: cannot be read: {error.strerror}")
     except BadExampleError as error:
         exit_with_error(f"{file}:{number}: {error}")
+    if not found:
+        exit_with_error(f"{file}: has no records: write one JSON object a line")
 
 
 def format_record(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> str:

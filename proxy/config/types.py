@@ -65,6 +65,11 @@ def _check_replicas(value: int) -> int:
     return value
 
 
+def _matches(pattern: str) -> dict[str, str]:
+    """The schema of text all of which matches."""
+    return {"type": "string", "pattern": f"^{pattern}$"}
+
+
 def _check_topic_name(value: str) -> str:
     if not topic_names.is_topic_name(value):
         raise ValueError("write the name of a topic: up to 249 letters, digits, '.', '_' and '-'")
@@ -77,16 +82,33 @@ def _resolve_class_path(value: str, info: ValidationInfo) -> str:
     return os.pathsep.join(entry and str(folder / entry) for entry in value.split(os.pathsep))
 
 
-_TEXT = WithJsonSchema({"type": "string"})
-Address = Annotated[str, BeforeValidator(_check_address), _TEXT]
-BindableAddress = Annotated[str, BeforeValidator(_check_bindable), _TEXT]  # port 0: any free port
+# As `host_port` reads them.
+_LABEL = r"[\w:%-]{1,63}"
+_HOSTS = rf"\[?{_LABEL}(\.{_LABEL})*\.?\]?"
+_PORTS = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_ADDRESS = rf"{_HOSTS}:{_PORTS}"
+Address = Annotated[str, BeforeValidator(_check_address), WithJsonSchema(_matches(_ADDRESS))]
+BindableAddress = Annotated[  # port 0: any free port
+    str, BeforeValidator(_check_bindable), WithJsonSchema(_matches(rf"{_HOSTS}:(0+|{_PORTS})"))
+]
 Addresses = Annotated[
     list[str],
     BeforeValidator(_parse_addresses),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _matches(rf"\s*{_ADDRESS}\s*(,\s*{_ADDRESS}\s*)*"),
+                {"type": "array", "minItems": 1, "items": _matches(rf"\s*{_ADDRESS}\s*")},
+            ]
+        }
+    ),
 ]
 ClassPath = Annotated[str, AfterValidator(_resolve_class_path)]
-Replicas = Annotated[int, AfterValidator(_check_replicas)]
+Replicas = Annotated[
+    int,
+    AfterValidator(_check_replicas),
+    WithJsonSchema({"type": "integer", "anyOf": [{"const": -1}, {"minimum": 1}]}),
+]
 TopicName = Annotated[
     str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": f"^{topic_names.PATTERN}$"})
 ]

@@ -117,6 +117,7 @@ def test_what_a_policy_needs_is_fetched(config: str) -> None:
         (["-"], "", "no policies to test: give --policy TEXT, or --config FILE and --topic NAME"),
         (["-", "--policy", "nope"], "{}", "kafka-sidecar: --policy: unknown policy 'nope'"),
         (["-", "--policy", "key"], "{}\n{", "-:2: is not JSON"),
+        (["-", "--policy", "key"], "\n \n", "-: has no records: write one JSON object a line"),
         (["/no/such/file", "--policy", "key"], "", "/no/such/file: cannot be read: No such file or directory"),
         (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: topics: open* in "),
         (["-", "--config", "/no/such/file", "--topic", "a"], "{}", "/no/such/file: cannot be read"),

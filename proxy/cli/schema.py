@@ -1,0 +1,149 @@
+"""The JSON Schema of the configuration file: of its sections, and of the settings of built-in plug-ins.
+
+It accepts what the program accepts, as far as that can be seen without the network, other files and code: aliases, keys
+without a value, `off` (which YAML 1.1 reads as false), sizes and durations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from annotated_types import Ge, Gt
+from pydantic import BaseModel
+
+from kafka_sidecar.interceptors.registry import INTERCEPTORS
+from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.policies.registry import POLICIES
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
+
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+CLASS = r"^\w+(\.\w+)*[:.]\w+$"
+TOPIC_POLICY = "record.validation.policy"  # KIP-940
+
+
+def build_schema() -> Schema:
+    """The schema of the whole file."""
+    schema = Config.model_json_schema(by_alias=False)
+    definitions: Schema = schema["$defs"]
+    for section in _sections(Config):
+        _add_bounds(section, schema if section is Config else definitions[section.__name__])
+        _allow_empty_keys(schema if section is Config else definitions[section.__name__])
+    for kind, entry in ((POLICIES, "Policy"), (INTERCEPTORS, "Interceptor")):
+        _add_settings(kind, definitions[entry], definitions)
+    policies = schema["properties"]["policies"]
+    policies["properties"] = {name: _own_name(definitions["Policy"], name) for name in POLICIES.built_in}
+    _add_kafka_names(schema)
+    topic = definitions["Topic"]
+    topic["properties"][TOPIC_POLICY] = topic["properties"]["policy"]
+    topic["not"] = {"required": ["policy", TOPIC_POLICY]}
+    topic["properties"]["mode"]["enum"].append(False)
+    topic["properties"]["mode"].pop("type", None)
+    return {"$schema": DIALECT, **schema, "title": "Configuration of kafka-sidecar"}
+
+
+def _sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A model and those that its fields have."""
+    yield model
+    for field in model.model_fields.values():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from _sections(kind)
+
+
+def _allow_empty_keys(section: Schema) -> None:
+    """A key without a value has its default; a section without keys has all of them."""
+    for name, about in section.get("properties", {}).items():
+        if name not in section.get("required", ()):
+            section["properties"][name] = _or_null(about)
+    if "required" not in section:
+        section["type"] = ["object", "null"]
+
+
+def _or_null(about: Schema) -> Schema:
+    texts: Schema = {key: about.pop(key) for key in ("default", "description", "title") if key in about}
+    if any(choice.get("type") == "null" for choice in about.get("anyOf", ())):
+        return {**about, **texts}
+    if "enum" in about:
+        return {**about, "enum": [*about["enum"], None], "type": [about["type"], "null"], **texts}
+    return {"anyOf": [about, {"type": "null"}], **texts}
+
+
+def _add_settings(kind: Kind[Any], entry: Schema, definitions: Schema) -> None:
+    """An entry whose type is a built-in has that one's settings, and no others."""
+    own = list(entry["properties"])
+    entry["allOf"] = []
+    for name in kind.built_in:
+        settings = getattr(kind.by_name(name), "settings", None)
+        assert isinstance(settings, Settings)
+        schema = type(settings).model_json_schema()
+        definitions |= schema.pop("$defs", {})
+        fields = schema["properties"]
+        definitions[f"{kind.noun} {name}"] = {
+            "properties": fields, "propertyNames": {"enum": [*own, *fields]}, "required": schema.get("required", []),
+        }  # fmt: skip
+        entry["allOf"].append(_if_type(name, {"$ref": f"#/$defs/{kind.noun} {name}"}))
+    entry["properties"]["type"] = {
+        **entry["properties"]["type"],
+        "anyOf": [{"enum": sorted(kind.known())}, {"type": "string", "pattern": CLASS}]
+        + ([] if "type" in entry.get("required", ()) else [{"type": "null"}]),
+    }
+    entry["properties"]["type"].pop("type", None)
+
+
+def _if_type(name: str, then: Schema) -> Schema:
+    return {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": then}
+
+
+def _own_name(entry: Schema, name: str) -> Schema:
+    """An entry without a type is of the type that its own name is."""
+    untyped = {"not": {"properties": {"type": {"type": "string"}}, "required": ["type"]}}
+    return {"$ref": "#/$defs/Policy", "if": untyped, "then": {"$ref": f"#/$defs/policy {name}"}}
+
+
+def _add_kafka_names(schema: Schema) -> None:
+    """Kafka's names, each in place of ours."""
+    schema["allOf"] = []
+    for kafka_name, location in KAFKA_NAMES.items():
+        *sections, last = map(str, location)
+        where = schema["$defs"][sections[0].capitalize()] if sections else schema
+        schema["properties"][kafka_name] = where["properties"][last]
+        ours: Schema = {"required": [last]}
+        if sections:
+            ours = {"properties": {sections[0]: {"type": "object", **ours}}, "required": sections}
+        schema["allOf"].append({"not": {"allOf": [{"required": [kafka_name]}, ours]}})
+    schema["required"].remove("bootstrap_servers")
+    schema["anyOf"] = [{"required": ["bootstrap_servers"]}, {"required": ["bootstrap.servers"]}]
+
+
+def _add_bounds(model: type[BaseModel], section: Schema) -> None:
+    """Bounds of sizes and durations, which may be text."""
+    for name, field in model.model_fields.items():
+        about = section["properties"][name]
+        least = next((bound.ge for bound in field.metadata if isinstance(bound, Ge)), 0)
+        if about.get("type") == ["string", "integer"]:
+            about |= {"minimum": least, "pattern": size_pattern(int(str(least)))}
+        elif about.get("type") == "string" and any(isinstance(bound, Gt) for bound in field.metadata):
+            about["allOf"] = [{"pattern": "[1-9]"}]
+
+
+def size_pattern(least: int) -> str:
+    """A regular expression for sizes of at least this many bytes."""
+    units = {"(B)?": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    parts = [rf"({_at_least(math.ceil(least / factor))})\s*{unit}" for unit, factor in units.items()]
+    return f"^({'|'.join(parts)})$"
+
+
+def _at_least(least: int) -> str:
+    """A regular expression for decimal numbers of at least ``least``."""
+    digits = str(least)
+    more = [
+        f"{digits[:at]}[{int(digit) + 1}-9][0-9]{{{len(digits) - at - 1}}}"
+        for at, digit in enumerate(digits)
+        if digit != "9"
+    ]
+    return "0*(" + "|".join([digits, *more, f"[1-9][0-9]{{{len(digits)},}}"]) + ")"
