@@ -224,6 +224,9 @@ class TooMany(Exchange):
         yield from ()
         raise TooManyError("300000 partitions, more than 10000")
 
+    def response(self, frame: bytes) -> Steps[bytes]:
+        raise AssertionError("the request was rejected")
+
 
 def test_a_request_of_too_many_partitions_ends_the_session_with_the_setting() -> None:
     talk = Dialogue(exchange=lambda api, version: lambda data, at, size, client: TooMany())
