@@ -52,6 +52,12 @@ def test_no_help_text_is_cut_in_a_narrow_terminal(group: list[str]) -> None:
     assert "..." not in listed
 
 
+def test_the_version_is_a_command_and_an_option() -> None:
+    of_command, of_option = (CliRunner().invoke(app, [word]) for word in ("version", "--version"))
+    assert of_command.output == of_option.output
+    assert of_command.output.startswith("kafka-sidecar ")
+
+
 def alerts() -> list[Any]:
     rules = next(block.text for block in page("docs/reference/metrics.md").blocks if block.mark == "prometheus")
     return list(yaml.safe_load(rules)["groups"][0]["rules"])
