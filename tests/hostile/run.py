@@ -96,10 +96,9 @@ class Row:
         yield from (f"{each:.0f}" for each in sidecar.resident_mb)
         yield str(sidecar.descriptors)
         yield f"{sidecar.log_kb:.0f}"
-        attacked_until = max(sidecar.ended, sidecar.began + MIN_WINDOW_S)
         for kind in ("ack", "read", "large"):
             alone = self.waits.worst(kind, sidecar.began - ALONE_S, sidecar.began)
-            yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, attacked_until):.0f}"
+            yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, sidecar.ended):.0f}"
 
 
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
@@ -123,7 +122,8 @@ def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffer
     with Watch(sidecar.program.pid, place.admin) as watch:
         before, began = watch.resident_mb(), time.time()
         run(place)
-        ended = time.time()
+        ended = max(time.time(), began + MIN_WINDOW_S)
+        time.sleep(max(0.0, ended - time.time()))
     time.sleep(SETTLE_S)
     resident_mb = (before, watch.peak_mb(), watch.resident_mb())
     log_kb = (log.stat().st_size - logged) / 1e3
