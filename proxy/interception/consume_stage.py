@@ -104,7 +104,7 @@ class ConsumeRun(StageRun):
         reading = PartitionReading(
             chain, self._context, topic, partition.index, services.stats, records,
             committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
-            hides_unreadable=services.hides_unreadable,
+            hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(min(services.limit, MAX_INLINE_BYTES)):
             self._settle(partition, self._consume(partition, reading))

@@ -22,6 +22,7 @@ from kafka_sidecar.codec.records import (
 from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.interception.services import Report
 from kafka_sidecar.proxy.interception.visibility import MAGIC, SHOWN, Visibility, all_visible
 
@@ -49,8 +50,8 @@ class PartitionReading:
     where the loop gives up and a thread begins again."""
 
     __slots__ = (
-        "_api", "_batches", "_chain", "_context", "_hides", "_hides_unreadable", "_index", "_inflated", "_records",
-        "_stats", "_topic", "_visibilities",
+        "_api", "_batches", "_chain", "_context", "_hides", "_hides_unreadable", "_index", "_inflated",
+        "_max_records", "_records", "_stats", "_topic", "_visibilities",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class PartitionReading:
         *,
         api: str = "Fetch",
         hides_unreadable: bool = True,
+        max_records: int = DEFAULT_LIMITS.max_records,
     ) -> None:
         """
         Args:
@@ -72,10 +74,12 @@ class PartitionReading:
             api: the label value of metrics.
             hides_unreadable: whether a batch that cannot be looked into is dropped where something is hidden, or
                 withheld with all that follows.
+            max_records: that a batch may have to be intercepted.
         """
         self._chain = chain
         self._hides = chain.fail_closed
         self._hides_unreadable = hides_unreadable
+        self._max_records = max_records
         self._context = context
         self._topic = topic
         self._index = index
@@ -103,7 +107,7 @@ class PartitionReading:
         for at, (batch, visibility) in enumerate(found):
             if visibility is SHOWN:
                 try:
-                    self._inflated[at] = records = batch.records(max(room, 1))
+                    self._inflated[at] = records = batch.records(max(room, 1), self._max_records)
                 except BatchTooLargeError:
                     return False
                 except CodecError:
@@ -170,7 +174,7 @@ class PartitionReading:
         try:
             if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
                 raise CodecError("a wrong checksum")
-            records = self._inflated.pop(at, None) or batch.records(limit)
+            records = self._inflated.pop(at, None) or batch.records(limit, self._max_records)
         except CodecError as error:
             why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
             return self._skip(why)

@@ -52,6 +52,7 @@ class Interception:
         self._services = replace(
             self._services,
             limit=config.validation.max_batch,
+            max_records=config.limits.max_records,
             message_max_bytes=config.interception.message_max_bytes,
             time_limit=TimeLimit("interception", config.interception.timeout, config.threads.max_wait),
             hold_for=tuple(config.interception.hold_for),

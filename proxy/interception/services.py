@@ -10,6 +10,7 @@ from math import inf
 from typing import Protocol
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
@@ -38,6 +39,7 @@ class Services:
     message_max_bytes: int  # that a batch may grow to
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
     hides_unreadable: bool = True  # batches that cannot be intercepted are dropped, where something is hidden
+    max_records: int = DEFAULT_LIMITS.max_records  # that a fetched batch may have to be intercepted
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("interception", inf, inf))  # of a request
 

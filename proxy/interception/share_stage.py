@@ -56,6 +56,7 @@ class ShareRun(StageRun):
         reading = PartitionReading(
             chain, self._context, partition.topic, partition.index, services.stats, records,
             acquired_only(partition.acquired), api=API, hides_unreadable=services.hides_unreadable,
+            max_records=services.max_records,
         )  # fmt: skip
         consume = partial(reading.consume, services.limit)
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(min(services.limit, MAX_INLINE_BYTES)):

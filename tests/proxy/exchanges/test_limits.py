@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.client import FAKE_CLIENT
 from support.commit_requests import (
@@ -16,7 +18,7 @@ from support.commit_requests import (
     without,
 )
 from support.driven import Driven, Step
-from support.fetches import fetch_exchanges, fetch_request
+from support.fetches import begin_fetch, fetch_exchanges, fetch_request
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import GOOD, Validating, produce_request, results
 
@@ -119,6 +121,18 @@ def test_a_fetch_of_too_many_partitions_or_a_response_of_them_is_not_looked_into
     assert exchange.request(few) is few
     with pytest.raises(TooManyError, match="4 partitions, more than 3"):
         exchange.response(fetch_response(12, {"orders": dict.fromkeys(range(4))}))
+
+
+def test_a_fetched_batch_of_too_many_records_is_not_intercepted() -> None:
+    intercepting = Intercepting("Reads")
+    intercepting.services = replace(intercepting.services, max_records=3)
+    for records, result in ((3, "changed"), (4, "too_large")):
+        exchange = begin_fetch(intercepting)
+        exchange.request(fetch_request(12, {"orders": {0: 0}}))
+        fetched = fetch_response(12, {"orders": {0: build_batch([NewRecord(b"edit")] * records)}})
+        step, _ = finished(exchange, exchange.response(fetched))
+        assert (step == fetched) is (result == "too_large")
+        assert intercepting.stats.batches["Fetch", result] == 1
 
 
 def test_a_commit_of_too_many_partitions_is_not_decoded() -> None:

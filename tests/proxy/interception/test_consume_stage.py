@@ -55,8 +55,8 @@ class CountedBatch:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.batch, name)
 
-    def records(self, limit: int) -> Records:
-        records = self.batch.records(limit)
+    def records(self, limit: int, max_records: int) -> Records:
+        records = self.batch.records(limit, max_records)
         self.inflated[self.batch.header.base_offset] += 1
         return records
 
