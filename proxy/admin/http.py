@@ -1,131 +1,108 @@
-"""/metrics, /rejections, /livez and /readyz over HTTP, for Kubernetes and Prometheus.
+"""HTTP of the admin port: one request at a time and in a turn of the event loop, whatever clients pipeline.
 
-h11 parses HTTP; this module is one table of paths.
+h11 parses; the pages are in pages.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+import time
+from typing import cast
 
 import h11
 
-from kafka_sidecar.proxy.server import Server
-from kafka_sidecar.proxy.telemetry.logs import timestamp
+from kafka_sidecar.proxy.admin.pages import Admin, json_page
 
-JSON = "application/json"
 MAX_REQUEST_BYTES = 16 << 10
+MAX_CONNECTIONS = 64
+TIME_LIMIT_S = 60.0  # for a request, from the start of the connection or the last response, and for its response
+END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    status: int
-    content_type: str
-    body: bytes
+class AdminServer:
+    """Makes the protocols of the admin port's connections; counts them."""
 
+    def __init__(self, admin: Admin) -> None:
+        self.admin = admin
+        self.open = 0
 
-class Admin:
-    """The pages of one sidecar."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._pages: dict[str, Callable[[], Page]] = {
-            "/livez": self._livez,
-            "/readyz": self._readyz,
-            "/metrics": self._metrics,
-            "/rejections": self._rejections,
-        }
-
-    def page(self, target: str) -> Page:
-        """The page of a request target; the query is ignored."""
-        make = self._pages.get(target.partition("?")[0])
-        if make is None:
-            return _json(404, {"error": "no such page", "pages": sorted(self._pages)})
-        return make()
-
-    def _livez(self) -> Page:
-        """Responds if the event loop runs. Does not depend on Kafka."""
-        return _json(200, {"live": True})
-
-    def _readyz(self) -> Page:
-        server = self._server
-        own = [f"{host}:{port}" for host, port in sorted(server.own.addresses)]
-        configs = server.features.topic_configs
-        configs_trouble = configs.unready if configs is not None else None
-        ready = server.listening and server.metrics.cluster_reached and configs_trouble is None and not own
-        nodes = {
-            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
-            for node in server.addresses.nodes.values()
-        }
-        state = {
-            "ready": ready,
-            "listening": server.listening,
-            "cluster_reached": server.metrics.cluster_reached,
-            "connects_to_itself": own,
-            "listen": server.config.listen,
-            "nodes": nodes,
-            "connections": len(server.connections),
-            "topics_known": len(server.topics),
-            "topic_configs": "disabled" if configs is None else configs_trouble or "ready",
-        }
-        return _json(200 if ready else 503, state)
-
-    def _rejections(self) -> Page:
-        """The last rejected batches, newest first."""
-        validator = self._server.features.validator
-        recent = reversed(validator.stats.recent) if validator is not None else ()
-        return _json(200, {"rejections": [_with_timestamp(asdict(batch)) for batch in recent]})
-
-    def _metrics(self) -> Page:
-        from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, render
-
-        return Page(200, CONTENT_TYPE, render(self._server.metrics))
-
-
-def _with_timestamp(batch: dict[str, Any]) -> dict[str, Any]:
-    """The time in the form that log lines have."""
-    return {"timestamp": timestamp(batch.pop("at")), **batch}
-
-
-def _json(status: int, value: object) -> Page:
-    return Page(status, JSON, json.dumps(value).encode() + b"\n")
+    def protocol(self) -> AdminProtocol:
+        return AdminProtocol(self)
 
 
 class AdminProtocol(asyncio.Protocol):
     """One HTTP connection."""
 
-    def __init__(self, admin: Admin) -> None:
-        self._admin = admin
+    def __init__(self, server: AdminServer) -> None:
+        self._server = server
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
         self._request: h11.Request | None = None
+        self._asked_at = 0.0
+        self._is_busy = False  # with a request
+        self._limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(0)
+        self._server.open += 1
+        if self._server.open > MAX_CONNECTIONS:
+            self._transport.close()
+        self._restart_limit()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.open -= 1
+        self._transport = None
+        if self._limit is not None:
+            self._limit.cancel()
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         try:
             self._http.receive_data(data)
-            while (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
+        except h11.RemoteProtocolError:
+            self._close()
+        else:
+            self._advance()
+
+    def resume_writing(self) -> None:
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _advance(self) -> None:
+        """Go on to the end of the next request, and no further."""
+        if self._is_busy or self._transport is None:
+            return
+        try:
+            while not self._is_busy and (event := self._http.next_event()) not in END:
                 if isinstance(event, h11.Request):
                     self._request = event
                 elif isinstance(event, h11.EndOfMessage) and self._request is not None:
-                    self._respond(self._request)
+                    self._begin(self._request)
                 elif isinstance(event, h11.ConnectionClosed):
-                    self._transport.close()
+                    self._close()
                     return
         except h11.RemoteProtocolError:
-            self._transport.close()
+            self._close()
+
+    def _begin(self, request: h11.Request) -> None:
+        assert self._transport is not None
+        self._is_busy = True
+        self._transport.pause_reading()
+        self._asked_at = time.monotonic()
+        wait_s = self._server.admin.wait_s(request.target.decode("ascii"))
+        if wait_s:
+            asyncio.get_running_loop().call_later(wait_s, self._respond, request)
+        else:
+            self._respond(request)
 
     def _respond(self, request: h11.Request) -> None:
-        assert self._transport is not None
-        page = self._admin.page(request.target.decode("ascii"))
-        if request.method not in (b"GET", b"HEAD"):
-            page = _json(405, {"error": "only GET and HEAD are supported"})
+        if self._transport is None:
+            return
+        host = dict(request.headers).get(b"host")
+        if request.method in (b"GET", b"HEAD"):
+            target = request.target.decode("ascii")
+            page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
+        else:
+            page = json_page(405, {"error": "only GET and HEAD are supported"})
         headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
         out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""
         out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""
@@ -133,5 +110,31 @@ class AdminProtocol(asyncio.Protocol):
         self._transport.write(out)
         if self._http.our_state is h11.MUST_CLOSE:
             self._transport.close()
-        else:
-            self._http.start_next_cycle()
+            return
+        self._http.start_next_cycle()
+        self._restart_limit()
+        if not self._transport.get_write_buffer_size():
+            self.resume_writing()
+
+    def _next(self) -> None:
+        """The response has left."""
+        if not self._is_busy or self._transport is None or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size():
+            return  # of a later response than the one that has left
+        self._is_busy = False
+        self._transport.resume_reading()
+        self._advance()
+
+    def _restart_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = asyncio.get_running_loop().call_later(TIME_LIMIT_S, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

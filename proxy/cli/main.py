@@ -199,7 +199,8 @@ def _record_reload(metrics: Metrics, successful: bool) -> None:
 
 
 async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
-    from kafka_sidecar.proxy.admin.http import Admin, AdminProtocol
+    from kafka_sidecar.proxy.admin.http import AdminServer
+    from kafka_sidecar.proxy.admin.pages import Admin
     from kafka_sidecar.proxy.server import bind_socket
 
     configured = server.config.admin.listen
@@ -213,9 +214,9 @@ async def _start_admin(server: Server) -> tuple[asyncio.Server, str]:
             ) from error
         bound = bind_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
-    admin = Admin(server)
+    admin = AdminServer(Admin(server))
     address = f"{host}:{bound.getsockname()[1]}"
-    return await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), sock=bound), address
+    return await asyncio.get_running_loop().create_server(admin.protocol, sock=bound), address
 
 
 def main() -> None:

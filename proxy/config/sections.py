@@ -83,6 +83,8 @@ class Cluster(Section):
 class Admin(Section):
     listen: BindableAddress | None = None
     """Address of /metrics, /rejections, /livez and /readyz. Default: 127.0.0.1:9190, or a free port if it is in use."""
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Further names by which they may be requested, with `*` and `?`."""
 
 
 class Log(Section):

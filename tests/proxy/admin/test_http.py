@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,15 +20,22 @@ from support.produce_requests import batch, produce_request
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, Admin, AdminProtocol
+from kafka_sidecar.proxy.admin import exposition
+from kafka_sidecar.proxy.admin import http as http_module
+from kafka_sidecar.proxy.admin import pages as pages_module
+from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, AdminServer
+from kafka_sidecar.proxy.admin.pages import Admin, Page
 from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+protocols: list[AdminServer] = []
 
 
 @asynccontextmanager
 async def admin_of(server: Server) -> AsyncIterator[int]:
     """The port of a sidecar's admin pages."""
-    admin = Admin(server)
-    listener = await asyncio.get_running_loop().create_server(lambda: AdminProtocol(admin), "127.0.0.1", 0)
+    protocols.append(AdminServer(Admin(server)))
+    listener = await asyncio.get_running_loop().create_server(protocols[-1].protocol, "127.0.0.1", 0)
     try:
         yield listener.sockets[0].getsockname()[1]
     finally:
@@ -50,7 +58,7 @@ async def ask(port: int, raw: bytes) -> bytes:
 
 async def get(port: int, target: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body."""
-    raw = await ask(port, f"{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    raw = await ask(port, f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     head, _, body = raw.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
@@ -177,7 +185,10 @@ async def test_head_gets_the_headers_without_the_body() -> None:
 
 
 async def test_one_connection_serves_many_requests_in_one_chunk_or_byte_by_byte() -> None:
-    raw = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 3 + b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    raw = (
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3
+        + b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
     async with pages("127.0.0.1:1") as (_, port):
         whole = await ask(port, raw)
         assert whole.count(b"HTTP/1.1 200") == 4
@@ -190,8 +201,8 @@ async def test_one_connection_serves_many_requests_in_one_chunk_or_byte_by_byte(
 
 async def test_a_request_body_is_skipped() -> None:
     raw = (
-        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
-        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )
     async with pages("127.0.0.1:1") as (_, port):
         answers = (await ask(port, raw)).split(b"HTTP/1.1 ")[1:]
@@ -203,6 +214,100 @@ async def test_http_1_0_gets_a_response_and_a_close() -> None:
         assert b"200" in await ask(port, b"GET /livez HTTP/1.0\r\n\r\n")
 
 
+async def test_pipelined_requests_are_served_one_in_a_turn_of_the_event_loop() -> None:
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        turns, served, waiting = 0, 0, True
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            if waiting:
+                asyncio.get_running_loop().call_soon(turn)
+
+        client.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        turn()
+        while served < 100:
+            served += (await client.some()).count(b"HTTP/1.1 200")
+        waiting = False
+        assert turns >= 100
+
+
+async def test_a_client_that_reads_no_response_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pages("127.0.0.1:1") as (server, port), connected(port) as client:
+        rendered: list[bytes] = []
+        pad = b"#" * (1 << 20)
+
+        def page(*_: object) -> Page:
+            rendered.append(pad)
+            return Page(200, "text/plain", pad)
+
+        monkeypatch.setattr(protocols[-1].admin, "page", page)
+        client.pause()
+        client.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+        await until(lambda: rendered)
+        await asyncio.sleep(0.05)
+        before = len(rendered)
+        assert before < 20
+        client.resume()
+        await until(lambda: len(rendered) > before)
+        assert server.listening
+
+
+async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages_module, "RENDER_INTERVAL_S", 0.05)
+    times: list[float] = []
+
+    def render(metrics: Metrics) -> bytes:
+        times.append(time.monotonic())
+        return b"%d" % len(times)
+
+    monkeypatch.setattr(exposition, "render", render)
+    async with pages("127.0.0.1:1") as (_, port):
+        bodies = [(await get(port, "/metrics"))[2] for _ in range(2)]
+        bodies += [body for *_, body in await asyncio.gather(*(get(port, "/metrics") for _ in range(10)))]
+    assert bodies[:2] == [b"1", b"2"]
+    assert len(times) <= 4
+    assert min(later - sooner for sooner, later in pairwise(times)) >= 0.05
+
+
+async def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
+    async with pages("127.0.0.1:1") as (_, port), connected(port), connected(port) as two:
+        async with connected(port) as three:
+            assert await three.rest() == b""
+        two.close()
+        await until(lambda: protocols[-1].open == 1)
+        assert (await get(port, "/livez"))[0] == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+async def test_a_connection_without_a_further_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "TIME_LIMIT_S", 0.05)
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        client.send(sent)
+        assert (b"200" in await client.rest()) == (sent[-4:] == b"\r\n\r\n")
+
+
+HOSTS = {
+    "localhost": 200, "LOCALHOST:9190": 200, "127.0.0.1:9190": 200, "[::1]:9190": 200, "[::1]": 200, "10.1.2.3": 200,
+    "sidecar.example.com:9190": 200, "metrics.prod.svc:80": 200, "attacker.example.com:9190": 403, "": 403,
+    "localhost.attacker.example.com": 403, "127.0.0.1.attacker.example.com": 403, "metrics.test.svc": 403,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_page_is_shown_to_those_who_name_this_host_only(host: str) -> None:
+    """A web page whose name was made to resolve to 127.0.0.1 could read it otherwise."""
+    settings: dict[str, Any] = {
+        "nodes": {"advertised_host": "sidecar.example.com"}, "admin": {"allowed_hosts": ["*.prod.svc"]},
+    }  # fmt: skip
+    async with pages("127.0.0.1:1", **settings) as (_, port):
+        raw = await ask(port, f"GET /livez HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        assert int(raw.split()[1]) == HOSTS[host]
+
+
 NOT_HTTP = {
     "Kafka": request(ApiKey.API_VERSIONS, 3, 1, bytes(40)),
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
@@ -210,7 +315,7 @@ NOT_HTTP = {
     "empty lines": b"\r\n" * 20_000,
     "an endless header": b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_REQUEST_BYTES),
     "no host": b"GET / HTTP/1.1\r\n\r\n",
-    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nmore",
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\nmore",
 }
 
 
