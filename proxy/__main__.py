@@ -1,6 +1,6 @@
 """`python -m kafka_sidecar.proxy`: the command line."""
 
-from kafka_sidecar.proxy.cli.main import main
+from kafka_sidecar.proxy.cli.entry import main
 
 if __name__ == "__main__":
     main()

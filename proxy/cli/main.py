@@ -178,20 +178,18 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
 
 def _watch(server: Server, path: Path | None, read_config: Callable[[], Config]) -> asyncio.Task[None]:
     """Reload the file when it changes. SIGHUP, which by default would kill, reloads it and recovers topic configs."""
-    loop = asyncio.get_running_loop()
     _record_reload(server.metrics, True)
-    if path is None:
-        loop.add_signal_handler(signal.SIGHUP, server.features.recover)
-        return spawn(asyncio.sleep(0), "watch no configuration file")
     report = partial(_record_reload, server.metrics)
-    reload = Reload(path, server.config, read_config, server.apply, report)
+    reload = Reload(path, server.config, read_config, server.apply, report) if path is not None else None
 
     def hang_up() -> None:
         server.features.recover()
-        reload.request()
+        if reload is not None:
+            reload.request()
 
-    loop.add_signal_handler(signal.SIGHUP, hang_up)
-    return spawn(reload.watch(), "watch the configuration")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see entry.py
+    return spawn(reload.watch() if reload is not None else asyncio.sleep(0), "watch the configuration")
 
 
 def _record_reload(metrics: Metrics, successful: bool) -> None:
