@@ -269,7 +269,7 @@ async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their
         bodies += [body for *_, body in await asyncio.gather(*(get(port, "/metrics") for _ in range(10)))]
     assert bodies[:2] == [b"1", b"2"]
     assert len(times) <= 4
-    assert min(later - sooner for sooner, later in pairwise(times)) >= 0.05
+    assert min(later - sooner for sooner, later in pairwise(times)) >= 0.045  # timers are exact to a millisecond
 
 
 async def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
