@@ -227,7 +227,7 @@ def run(options: argparse.Namespace, folder: Path, core: int | None) -> None:
         figures = asyncio.run(measure(sidecar, address, options))
     finally:
         sidecar.stop()
-        broker.terminate()
+        broker.kill()
     report.publish(options, figures.rows())
 
 

@@ -1,4 +1,4 @@
-"""Looks at all connections once a second: ends those that are idle or stuck, and returns memory to the system.
+"""Looks at all connections every two seconds: ends those that are idle or stuck, and returns memory to the system.
 
 Connections count bytes; whatever takes longer than the counts stay the same is found here, at no cost to a read.
 """
@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.relay.session import Closing
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 
-INTERVAL_S = 1.0
+INTERVAL_S = 2.0
 PER_TURN = 500  # connections, before others have a turn of the event loop
 FINISH_S = 10.0  # how long a client that sends no more may wait for responses
 RELEASED_BYTES = 16 << 20  # that were buffered and no longer are, before unused memory is returned

@@ -1,4 +1,4 @@
-"""What is found by looking at all connections once a second: idle ones, stuck ones, memory that is not used."""
+"""What is found by looking at all connections every two seconds: idle ones, stuck ones, memory that is not used."""
 
 from __future__ import annotations
 
