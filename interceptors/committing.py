@@ -86,7 +86,7 @@ def _overriding(guards: tuple[Guard, ...], hook: str) -> tuple[Guard, ...]:
     )
 
 
-def _only_one(offsets: Offsets) -> Place:
+def _only_one(offsets: Offsets) -> Place | None:
     """The partition of a commit; None if it is for several."""
     return next(iter(offsets)) if len(offsets) == 1 else None
 

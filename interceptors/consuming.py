@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 
 from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edit_records
-from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch, TopicPartition
+from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch
 from kafka_sidecar.interceptors.guard import Guard, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
@@ -45,13 +45,12 @@ class Consumers:
         Raises:
             FailClosedError: the records must not reach the consumer.
         """
-        place = TopicPartition(topic, partition)
         for group in self._groups:
             if not len(records):
                 break
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
-                result = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records), place=place)
+                result = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records), place=batch)
                 _check_fail_closed(guard, result)
                 records = records if result is None else result
             if not group.by_batch:
@@ -73,12 +72,11 @@ def _edit_as_lists(
     """The changed and dropped (None) records, after `on_consume` for lists of at most `MAX_RECORDS_PER_CALL`."""
     journal: Journal = info.journal if info.journal is not None else []
     reading = iter(records)
-    place = TopicPartition(info.topic, info.partition)
     calls = [(guard, partial(_call_on_consume, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
     while some := list(islice(reading, MAX_RECORDS_PER_CALL)):
         left = ConsumerRecords([record_of(ConsumerRecord, info, record) for record in some], info.context)
         for guard, call in calls:
-            result = guard.call(ON_CONSUME, call, left, records=len(left), place=place)
+            result = guard.call(ON_CONSUME, call, left, records=len(left), place=info)
             _check_fail_closed(guard, result)
             if result is None:
                 undo(journal)

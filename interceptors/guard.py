@@ -14,20 +14,29 @@ from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.checkpoint import StoppedError
-from kafka_sidecar.interceptors.contract import Hints, Interceptor, TopicPartition
+from kafka_sidecar.interceptors.contract import Hints, Interceptor
 from kafka_sidecar.interceptors.metrics import Histogram
 
 T = TypeVar("T")
-Place = TopicPartition | None  # of the records that a hook was called for; None: it was called for others
+
+
+class Place(Protocol):
+    """The partition of the records that a hook is called for, whatever else the object is."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
 
 
 class Report(Protocol):
     """Where failures of interceptors are reported to."""
 
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
         """A hook raised, or returned something invalid."""
 
-    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None:
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
         """A call took longer than its budget."""
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
@@ -75,7 +84,7 @@ class Guard:
         return bool(self.disabled_until) and self.clock() < self.disabled_until
 
     def call(
-        self, hook: str, function: Callable[..., T], *args: Any, records: int = 1, place: Place = None
+        self, hook: str, function: Callable[..., T], *args: Any, records: int = 1, place: Place | None = None
     ) -> T | None:
         """The result of ``function``; None if it failed or the interceptor is disabled.
 
@@ -95,7 +104,7 @@ class Guard:
         self.succeeded(hook, clock() - began, records, place)
         return result
 
-    def succeeded(self, hook: str, took_s: float, records: int = 1, place: Place = None) -> None:
+    def succeeded(self, hook: str, took_s: float, records: int = 1, place: Place | None = None) -> None:
         """Count a call that returned after ``took_s``."""
         self.histogram(hook).add(int(took_s * 1e6))
         budget_s = self.limits.budget_s
@@ -113,7 +122,7 @@ class Guard:
             calls = self.calls[hook] = Histogram()
         return calls
 
-    def failed(self, hook: str, error: BaseException, place: Place = None) -> None:
+    def failed(self, hook: str, error: BaseException, place: Place | None = None) -> None:
         """Count a call that raised, or returned something invalid."""
         self.failures[hook] += 1
         self.report.failed(self.name, hook, error, place)
@@ -135,7 +144,7 @@ class RecordCalls:
     __slots__ = ("_check", "_clock", "_function", "_guard", "_hook", "_place", "_quick", "_quick_s")
 
     def __init__(
-        self, guard: Guard, hook: str, function: Callable[[T], T], check: Callable[[T, T], None], place: Place
+        self, guard: Guard, hook: str, function: Callable[[T], T], check: Callable[[T, T], None], place: Place | None
     ) -> None:
         self._guard = guard
         self._hook = hook

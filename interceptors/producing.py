@@ -19,7 +19,6 @@ from kafka_sidecar.interceptors.contract import (
     RecordBatch,
     RecordMetadata,
     SendError,
-    TopicPartition,
 )
 from kafka_sidecar.interceptors.guard import Guard, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
@@ -66,11 +65,10 @@ class Producers:
 
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
         """The records after `on_send` of all interceptors; the same object if none of them changes anything."""
-        place = TopicPartition(topic, partition)
         for group in self._send_groups:
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
-                after = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records), place=place)
+                after = guard.call(ON_SEND, call_batch_hook, hook, batch, records=len(records), place=batch)
                 records = records if after is None else after
             if not group.by_batch:
                 info = BatchInfo(topic, partition, context, [])
@@ -86,10 +84,9 @@ class Producers:
 
     def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
         """Call `on_acknowledgement` for a batch; ``details`` is what `collect_details` returned when it was sent."""
-        place = TopicPartition(batch.topic, batch.partition)
         for group in self._ack_groups:
             for guard, hook in group.batch_hooks:
-                guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count, place=place)
+                guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count, place=batch)
             if not group.by_batch:
                 _acknowledge_records(group.guards, batch, details, error)
 
@@ -98,8 +95,7 @@ def _edit_one_by_one(guards: Sequence[Guard], info: BatchInfo, records: Records)
     """The changed records, after `on_send` for each record."""
     journal: Journal = info.journal if info.journal is not None else []
     closed = info._replace(journal=None)
-    place = TopicPartition(info.topic, info.partition)
-    calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent, place) for guard in guards]  # type: ignore[attr-defined]
+    calls = [RecordCalls(guard, ON_SEND, guard.interceptor.on_send, _check_sent, info) for guard in guards]  # type: ignore[attr-defined]
     try:
         for record in records:
             sent = record_of(ProducerRecord, info, record)
@@ -142,13 +138,12 @@ def _acknowledge_records(
     guards: Sequence[Guard], batch: AcknowledgedBatch, details: Details | None, error: Exception | None
 ) -> None:
     hooks = [(guard, getattr(guard.interceptor, WITH_HEADERS)) for guard in guards]
-    place = TopicPartition(batch.topic, batch.partition)
     records = zip(_metadata(batch, None if error else details), _headers(batch, details), strict=True)
     for index, (metadata, sent) in enumerate(records):
         headers = Headers.of(sent, None)
         record_error = error.of(index) if isinstance(error, SendError) else error
         for guard, hook in hooks:
-            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, record_error, headers, place=place)
+            guard.call(ON_ACKNOWLEDGEMENT, hook, metadata, record_error, headers, place=batch)
 
 
 def _headers(batch: AcknowledgedBatch, details: Details | None) -> Iterable[tuple[Header, ...]]:

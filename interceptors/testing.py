@@ -79,10 +79,10 @@ def consume_through(chain: Consumers, records: Sequence[ConsumerRecord]) -> list
 class _Raise:
     """Reports failures by raising them."""
 
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
         raise error
 
-    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None: ...
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None: ...
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
 

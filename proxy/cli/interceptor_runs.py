@@ -30,11 +30,11 @@ class Failures:
     count: int = 0
     lines: list[str] = field(default_factory=list)
 
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
         self.count += 1
         self.lines.append(f"{hook}: {interceptor} failed: {type(error).__name__}: {error}{_where(error)}")
 
-    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None:
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
         self.lines.append(f"{hook}: {interceptor} took {seconds:.3f} s, which is over its budget")
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:

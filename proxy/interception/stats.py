@@ -29,8 +29,7 @@ class InterceptionStats(Report):
     def __post_init__(self) -> None:
         self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
 
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place = None) -> None:
-        topic, partition = place or (None, None)
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
         if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
@@ -38,22 +37,21 @@ class InterceptionStats(Report):
                 extra={
                     "interceptor": interceptor,
                     "hook": hook,
-                    "topic": topic,
-                    "partition": partition,
+                    "topic": place.topic if place else None,
+                    "partition": place.partition if place else None,
                     "suppressed": suppressed,
                 },
             )
 
-    def slow(self, interceptor: str, hook: str, seconds: float, place: Place = None) -> None:
-        topic, partition = place or (None, None)
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
         if (suppressed := self._lines.due((interceptor, hook, "(slow)"))) is not None:
             log.warning(
                 "interceptor over budget",
                 extra={
                     "interceptor": interceptor,
                     "hook": hook,
-                    "topic": topic,
-                    "partition": partition,
+                    "topic": place.topic if place else None,
+                    "partition": place.partition if place else None,
                     "duration_s": round(seconds, 3),
                     "suppressed": suppressed,
                 },

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
 from kafka_sidecar.interceptors.contract import Context, Interceptor, RecordBatch, TopicPartition
-from kafka_sidecar.interceptors.guard import Guard, Limits
+from kafka_sidecar.interceptors.guard import Guard, Limits, Place
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 
@@ -26,12 +26,12 @@ class RecordedReport:
         self.slow_calls: list[tuple[str, str]] = []
         self.out: list[tuple[str, int]] = []  # interceptor, failures in a row
 
-    def failed(self, interceptor: str, hook: str, error: BaseException, place: TopicPartition | None = None) -> None:
-        self.places.append(place)
+    def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
+        self.places.append(TopicPartition(place.topic, place.partition) if place else None)
         self.failures.append((interceptor, hook, f"{type(error).__name__}: {error}"))
 
-    def slow(self, interceptor: str, hook: str, seconds: float, place: TopicPartition | None = None) -> None:
-        self.places.append(place)
+    def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
+        self.places.append(TopicPartition(place.topic, place.partition) if place else None)
         self.slow_calls.append((interceptor, hook))
 
     def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:

@@ -25,6 +25,7 @@ from support.features import (
 )
 from support.in_process import config, connected, port_of, serving
 from support.interception import Opened, fetch_response
+from support.policies import Stub
 from support.produce_requests import (
     GOOD,
     VERSIONS,
@@ -33,9 +34,11 @@ from support.produce_requests import (
     produce_response,
     results,
     stores,
+    topic_id,
 )
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitExchange
 from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
@@ -134,6 +137,15 @@ def test_each_request_is_run_through_the_stages_that_its_topics_have_in_the_orde
         assert exchange is not None
         assert [type(run) for run in exchange.exchange._runs] == stages  # type: ignore[attr-defined]
     assert begun(made, ApiKey.PRODUCE, 9, produce_request(9, {"free": {0: GOOD}})) is None
+
+
+def test_policies_are_shown_the_topic_ids_that_metadata_responses_had() -> None:
+    made = started(topics=[{"name": "orders", "policy": "stub"}], policies={"stub": {"type": "support.policies:Stub"}})
+    policy = Stub.opened[-1]
+    exchange = begun(made, ApiKey.PRODUCE, 9, frame := produce_request(9, {"orders": {0: GOOD}}))
+    assert exchange is not None
+    exchange.request(frame)
+    assert policy.topics == {TopicMetadata("orders", 0, topic_id("orders"), "")}
 
 
 def test_the_topic_that_stores_topic_configs_is_denied_to_clients_before_all_else_looks_into_a_request() -> None:
