@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kio.index import load_request_schema
 from kio.serial import entity_reader
@@ -22,6 +22,8 @@ from support import oracle
 from support.driven import Driven, Step
 from support.interception import Commits, Given, Intercepting
 from support.produce_requests import topic_id
+
+T = TypeVar("T")
 
 PLAIN, IN_TRANSACTION = ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT
 FIRST_WITH_IDS: dict[int, int] = {PLAIN: 10, IN_TRANSACTION: 6}
@@ -72,16 +74,25 @@ def commit_request(key: int, version: int, topics: OffsetsByTopic, epoch: int = 
 
 def offsets_in(key: int, version: int, frame: Step) -> dict[str, dict[int, Offset]]:
     """What a request commits."""
+    return _partitions_in(key, version, frame, lambda one: (one.committed_offset, one.committed_metadata))
+
+
+def epochs_in(key: int, version: int, frame: Step) -> dict[str, dict[int, int]]:
+    """The leader epochs that a request commits."""
+    return _partitions_in(key, version, frame, lambda one: int(one.committed_leader_epoch))
+
+
+def _partitions_in(key: int, version: int, frame: Step, part: Callable[[Any], T]) -> dict[str, dict[int, T]]:
     assert isinstance(frame, bytes)
     kind = load_request_schema(key, version)
     _, size = entity_reader(kind.__header_schema__)(frame[4:], 0)
     reader: Any = entity_reader(kind)
     request, end = reader(frame[4 + size :], 0)
     assert 4 + size + end == len(frame)
-    found: dict[str, dict[int, Offset]] = {}
+    found: dict[str, dict[int, T]] = {}
     for topic in request.topics:
         into = found.setdefault(_name_of(key, version, topic), {})
-        into |= {one.partition_index: (one.committed_offset, one.committed_metadata) for one in topic.partitions}
+        into |= {one.partition_index: part(one) for one in topic.partitions}
     return found
 
 

@@ -55,6 +55,13 @@ def test_the_checksum_fails_if_a_byte_that_it_covers_is_changed() -> None:
         assert batch.crc_is_right() == (at < 17), at
 
 
+def test_the_checksum_fails_if_a_bit_of_it_is_changed() -> None:
+    for bit in range(32):
+        wrong = int.from_bytes(ONE[17:21]) ^ 1 << bit
+        (batch,) = batches(patched(ONE, 17, wrong.to_bytes(4)))
+        assert not batch.crc_is_right(), bit
+
+
 def test_records_and_header_of_an_older_format_cannot_be_read() -> None:
     message = bytes.fromhex("0000000000000000000000101fecd70a0000000000016b0000000176")
 

@@ -45,6 +45,11 @@ FAULTS = {
     "no records": (batch(), ErrorCode.INVALID_RECORD, "0 records announced"),
     "control": (batch("a", attributes=CONTROL), ErrorCode.INVALID_RECORD, "control"),
     "no sequence": (batch("a", producer_id=3, producer_epoch=0), ErrorCode.INVALID_RECORD, "sequence"),
+    "no sequence of the first producer id": (
+        batch("a", producer_id=0, producer_epoch=0),
+        ErrorCode.INVALID_RECORD,
+        "sequence",
+    ),
 }
 
 

@@ -30,6 +30,11 @@ def test_an_optional_key_can_be_null_but_must_match_the_pattern(refusals: Refusa
     assert [index for index, *_ in refusals("key", settings, {}, {"key": b"1"})] == [1]
 
 
+def test_an_empty_key_must_match_the_pattern_too(refusals: Refusals) -> None:
+    assert [reason for _, reason, _ in refusals("key", {"pattern": "[a-z]+"}, {"key": b""})] == ["key_pattern"]
+    assert refusals("key", {"pattern": "[a-z]*"}, {"key": b""}) == []
+
+
 def test_missing_and_mismatched_keys_are_reported_in_record_order(refusals: Refusals) -> None:
     found = refusals("key", {"pattern": "a"}, {"key": b"b"}, {}, {"key": b"b"})
     assert [(index, reason) for index, reason, _ in found] == [(0, "key_pattern"), (1, "no_key"), (2, "key_pattern")]

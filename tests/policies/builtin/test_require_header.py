@@ -29,6 +29,12 @@ def test_records_without_the_header_are_rejected_with_the_message_of_the_kip(
     assert found == [Rejection(index, text, "require_header", "no_header") for index in (1, 2)]
 
 
+def test_a_header_with_other_capitals_is_another_header(batch: Batches, orders: TopicMetadata) -> None:
+    contents = batch({"headers": [("Trace-Id", b"1")]}, {"headers": [("trace-id", b"1")]})
+    found = PolicyCatalog({}).plan("require_header:Trace-Id").validate(orders, contents, LIMIT)
+    assert [one.index for one in found] == [1]
+
+
 def test_the_required_header_can_be_configured(batch: Batches, orders: TopicMetadata) -> None:
     catalog = PolicyCatalog({"traced": PolicySettings("require_header", settings={"key": "trace-id"})})
     (found,) = catalog.plan("traced").validate(orders, batch({}), LIMIT)

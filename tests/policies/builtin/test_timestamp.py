@@ -48,6 +48,11 @@ def test_a_record_without_a_timestamp_is_accepted_unless_one_is_required(reasons
     assert reasons({"required": True}, NOW, -1) == [(1, "no_timestamp", text)]
 
 
+def test_a_negative_timestamp_other_than_minus_one_is_a_timestamp(reasons: Callable[..., Any]) -> None:
+    assert [(index, why) for index, why, _ in reasons({"before_max": "1s"}, -2, -1)] == [(0, "timestamp_too_old")]
+    assert reasons({"required": True}, -2) == []
+
+
 def test_the_system_clock_is_the_default(batch: Callable[..., Any], orders: TopicMetadata) -> None:
     plan = PolicyCatalog({"recent": PolicySettings("timestamp", settings={"before_max": "1d"})}).plan("recent")
     assert [one.reason for one in plan.validate(orders, batch({"timestamp": NOW}), 1 << 20)] == ["timestamp_too_old"]

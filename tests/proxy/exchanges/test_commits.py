@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from support.commit_requests import (
     codes_in,
     commit_request,
     commit_response,
+    epochs_in,
     intercept,
     more,
     offsets_in,
@@ -84,6 +86,26 @@ def test_a_changed_offset_is_sent_and_all_others_stay_as_they_were(key: int, ver
     assert exchange.response(answer) is answer
     assert interceptor.committed[0][place("orders", 0)].offset == 9
     assert intercepting.stats.commits == {"changed": 1, "unchanged": 2}
+
+
+@pytest.mark.parametrize(("key", "version"), [pair for pair in VERSIONS if pair[1] >= FIRST_WITH_EPOCHS[pair[0]]])
+def test_a_changed_leader_epoch_is_sent(key: int, version: int) -> None:
+    def change(offsets: Offsets) -> Given:
+        return {at: replace(offset, leader_epoch=17) if at.partition else offset for at, offset in offsets.items()}
+
+    intercepting, _ = intercept(change)
+    out = begin_commit(intercepting, key, version).request(commit_request(key, version, THREE))
+    assert epochs_in(key, version, out) == {"orders": {0: 4, 1: 17}, "free": {3: 17}}
+
+
+@each_version
+def test_a_partition_that_the_coordinator_does_not_name_is_no_success(key: int, version: int) -> None:
+    intercepting, interceptor = intercept(without(("free", 3)))
+    exchange = begin_commit(intercepting, key, version)
+    exchange.request(commit_request(key, version, THREE))
+    to_client = exchange.response(commit_response(key, version, {"orders": {0: 0}}))
+    assert codes_in(key, version, to_client) == [("orders", 0, 0), ("orders", 1, -1), ("free", 3, 0)]
+    assert [*interceptor.committed[0]] == [place("orders", 0)]
 
 
 @each_version

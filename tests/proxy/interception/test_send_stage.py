@@ -195,6 +195,15 @@ def test_a_batch_that_would_become_too_large_is_written_as_it_was_sent(limit: in
     assert sizes == [6000 if fits else 6]
 
 
+def test_a_batch_of_exactly_the_limit_is_written() -> None:
+    frame = produce_request(9, {"orders": {0: batch("larger")}})
+    changed = Intercepting("Adds", message_max_bytes=1 << 20).produce().request(frame)
+    assert isinstance(changed, bytes)
+    size = len(requested(9, changed)["orders"][0])
+    for limit, expected in ((size, changed), (size - 1, frame)):
+        assert Intercepting("Adds", message_max_bytes=limit).produce().request(frame) == expected
+
+
 @pytest.mark.parametrize(("word", "left_alone"), [("smaller", False), ("grows", True)])
 def test_a_batch_that_is_too_large_already_may_be_changed_where_it_does_not_grow(word: str, left_alone: bool) -> None:
     interception = Intercepting("Adds", message_max_bytes=10)
