@@ -106,7 +106,7 @@ def test_interceptors_are_notified_before_the_application(chain: Transcripts) ->
             assert whose == [*CHAIN, "application"]
 
 
-def test_a_sent_records_headers_are_read_only(chain: Transcripts) -> None:
+def test_the_applications_own_record_is_read_only_after_send_in_both_runs(chain: Transcripts) -> None:
     java, ours = chain.each("headers_after_send")
     assert java == ours
     assert ours[0]["read_only"]

@@ -316,6 +316,7 @@ def test_batches_of_an_older_format_stay_as_they_are_among_others(magic: int) ->
     assert consume(intercepting, OLD[magic]) == Remaining(None)
     left = consume(intercepting, records("drop") + OLD[magic] + records("edit", base=5))
     assert left.records == OLD[magic] + records("edited", base=5)
+    assert intercepting.stats.batches["Fetch", "old_format"] == 2
 
 
 def test_a_damaged_batch_does_not_get_a_valid_checksum() -> None:
