@@ -144,8 +144,7 @@ class Frames:
     def hold(self, size: int) -> None:
         """Look at nothing after this frame of ``size`` bytes until `release`."""
         self._is_held = True
-        if not self._buffered:  # it came in one piece
-            self._buffer(size)
+        self._buffer(size - self._buffered)  # the piece that came last
 
     def stop(self, error: CodecError) -> None:
         """Read nothing after this frame."""

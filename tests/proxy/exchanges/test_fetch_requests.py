@@ -132,3 +132,13 @@ def test_first_versions_are_those_of_the_declaration() -> None:
     assert declaration.flexible is not None
     assert declaration.versions.low == fetch_requests.OLDEST
     assert declaration.flexible.low == fetch_requests.FIRST_FLEXIBLE
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= fetch_requests.FIRST_FLEXIBLE])
+def test_tagged_fields_of_the_header_are_skipped(version: int) -> None:
+    frame = fetch_request(version, ["orders"], 3, isolation_level=1)
+    at = 4 + 8 + 2 + len(b"app")
+    assert frame[at : at + 1] == b"\0"
+    tagged = frame[:at] + b"\2\5\3abc\6\0" + frame[at + 1 :]
+    plain, found = read_start(version, frame, 0), read_start(version, tagged, 0)
+    assert found == plain._replace(topics_at=plain.topics_at + 7)

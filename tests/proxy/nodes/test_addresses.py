@@ -128,3 +128,18 @@ def test_a_broker_that_comes_back_gets_its_port_again() -> None:
     ports.now = 100.0
     ports.used -= {node.local_port for node in addresses.expire(older_than=60)}
     assert addresses.local_address(1, "broker-1.internal", 9092) == ("sidecar", 20001)
+
+
+def test_a_broker_that_has_another_port_is_found_there() -> None:
+    addresses = Ports().addresses()
+    addresses.local_address(1, "broker-1.internal", 9092)
+    addresses.local_address(1, "broker-1.internal", 9093)
+    assert addresses.nodes[1].port == 9093
+
+
+def test_a_broker_seen_exactly_at_the_time_limit_is_kept() -> None:
+    ports = Ports()
+    addresses = ports.addresses()
+    addresses.update(brokers(1))
+    ports.now = 60.0
+    assert addresses.expire(older_than=60) == []

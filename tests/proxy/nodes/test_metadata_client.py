@@ -220,3 +220,15 @@ def test_failures_of_other_addresses_are_not_recorded() -> None:
     servers = BootstrapServers([("a", 1)])
     servers.record_attempt(("z", 9), reachable=False)
     assert servers.next_order() == [("a", 1)]
+
+
+async def test_a_request_for_topics_creates_none() -> None:
+    async with FakeBroker() as broker:
+        client = Requester(address(broker)).client
+        await client.topic_ids(["orders"])
+        await client.topic_names([TOPIC_ID])
+        client.close()
+    asked = [one for one in broker.requests if one.key == ApiKey.METADATA]
+    for request, topic in zip(asked, ({"name": "orders"}, {"topic_id": TOPIC_ID}), strict=True):
+        wanted = oracle.request(ApiKey.METADATA, 12, topics=[topic], allow_auto_topic_creation=False)
+        assert request.frame[8 + 4 :] == oracle.request_frame(wanted, 0, client_id="kafka-sidecar")[8 + 4 :]

@@ -11,9 +11,10 @@ from support import oracle
 from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.wire import write_tags
 from kafka_sidecar.proxy.nodes.addresses import NoPortError
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites
 
 Pair = tuple[ApiKey, int]
 UNKNOWN = write_tags([(60, b"unknown"), (300, b"tagged fields")])
@@ -153,3 +154,17 @@ def test_an_error_response_is_forwarded_unchanged() -> None:
     pair = (ApiKey.METADATA, 13)
     frame = oracle.response_frame(oracle.response(3, 13, error_code=ErrorCode.rebootstrap_required), 1)
     assert relayed(pair, frame).to_client == frame
+
+
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.FETCH])
+def test_a_response_without_addresses_need_not_be_edited(key: int) -> None:
+    version = APIS[key].max_version
+    rewrite = Rewrites(no_address, lambda *_: None).response(key, version)
+    assert rewrite is not None
+    assert rewrite.wanted is not None
+    frame = oracle.response_frame(oracle.response(key, version), 1)
+    assert not rewrite.wanted(frame, 0, len(frame))
+
+
+def no_address(node_id: int, host: str, port: int) -> tuple[str, int]:
+    raise AssertionError("no address is needed")

@@ -43,6 +43,11 @@ class Reader:
             self.frames.insert(frame(9, b"before"))
         return int(length) + 4
 
+    def hold(self, whole: bytes) -> bytes:
+        """An edit about whose frame nothing is decided yet."""
+        self.frames.hold(len(whole))
+        return b""
+
 
 def chunks_of(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
@@ -113,3 +118,53 @@ def test_frames_before_an_unreadable_one_still_leave() -> None:
     good = frame(0, b"good")
     assert reader.frames.feed(good + frame(-1, b"bad") + good) == good
     assert str(reader.frames.error) == "kind -1"
+
+
+def test_a_frame_that_is_held_is_buffered_once_however_it_came() -> None:
+    whole = frame(1, b"a" * 90)
+    for cuts in ([], [40]):
+        reader = Reader()
+        reader.edit = reader.hold
+        for chunk in chunks_of(whole, cuts):
+            reader.frames.feed(chunk)
+        assert reader.buffered.bytes == len(whole)
+        assert reader.frames.release(b"decided") == b"decided"
+        assert reader.buffered.bytes == 0
+
+
+def test_nothing_is_read_after_the_frame_that_stops() -> None:
+    reader = Reader()
+    reader.edit = reader.hold
+    assert reader.frames.feed(frame(1, b"last") + frame(0, b"more")) == b""
+    reader.frames.stop(CodecError("it is the last one"))
+    assert reader.frames.release(b"decided") == b"decided"
+    assert reader.seen == [1]
+
+
+class Skips:
+    """An edit that need not see the frame's bytes after the first piece."""
+
+    buffers = False
+
+    def __init__(self) -> None:
+        self.skip = 0
+        self.lasts: list[bool] = []
+
+    def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
+        self.lasts.append(last)
+        self.skip = 1000
+        return None
+
+
+def test_an_edit_that_skips_sees_the_end_of_its_frame() -> None:
+    edit, whole = Skips(), frame(0, b"x" * 92)
+
+    def begin(data: bytes, at: int) -> int:
+        direction.edit(edit)
+        return len(whole)
+
+    direction = Frames(begin, HEADER, Account(MemoryBudget(1 << 20, Buffered())))
+    for piece in chunks_of(whole, [20, 50]):
+        assert direction.feed(piece) == piece
+    assert edit.lasts == [False, True]
+    assert direction.between_frames

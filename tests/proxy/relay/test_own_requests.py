@@ -139,3 +139,28 @@ def test_a_response_may_read_back_while_those_of_later_requests_keep_their_place
 def test_answers_out_of_order_end_the_connection_while_a_response_waits(came: bytes) -> None:
     talk = dialogue(ReadsBack()).client(produced(1) + relayed(2)).broker(response(1), came)
     assert talk.cause == "unreadable_response"
+
+
+class Marks(Exchange):
+    """Marks its response."""
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        return Forward(frame, wants_response=True)
+        yield
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        return response(int.from_bytes(frame[4:8], "big"), b"marked " + frame[8:])
+        yield
+
+
+@given(ANY_CUTS)
+def test_a_response_for_another_exchange_is_no_answer_to_a_request_of_our_own(cuts: list[int]) -> None:
+    exchanges = iter([ReadsBack(), Marks()])
+    talk = Dialogue(exchange=lambda key, version: (lambda *_: next(exchanges)) if key == PRODUCE_LIKE else None).client(
+        produced(1), produced(2)
+    )
+    talk.broker(response(1, b"begin "))
+    came = response(2, b"two") + response(OWN, b"middle ") + response(OWN + 1, b"end")
+    talk.broker(*pieces(came, cuts))
+    assert talk.to_client == response(1, b"begin middle end") + response(2, b"marked two")
+    assert (talk.cause, talk.session.in_flight) == (None, 0)

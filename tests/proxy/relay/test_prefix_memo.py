@@ -9,6 +9,9 @@ from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond, Steps
+from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
+from kafka_sidecar.proxy.relay.routes import Routes
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten
 
@@ -67,3 +70,41 @@ def test_requests_that_begin_like_a_known_one_are_not_asked_about_until_routes_a
     talk.routes.forget()
     talk.client(request(ApiKey.FETCH, 9, 6, b"else"))
     assert len(asked) == 4
+
+
+CONTINUED = Pass(b"head", epoch=True, tail=b"no topics")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "after", "is_known"),
+    [
+        (1, b"no topics", True),
+        (2**31 - 1, b"no topics", True),
+        (0, b"no topics", False),  # another session begins
+        (-1, b"no topics", False),  # it ends
+        (1, b"one topic", False),
+        (1, b"no top", False),  # not all has come
+    ],
+)
+def test_a_continued_fetch_session_is_known_by_its_epoch_and_that_it_names_no_topics(
+    epoch: int, after: bytes, is_known: bool
+) -> None:
+    memo, route = PrefixMemo(), Routes(Metrics(), lambda *_: None, lambda *_: None).add(ApiKey.FETCH << 16 | 12)
+    memo.note(route, 1, CONTINUED)
+    frame = b"." * 12 + b"head" + epoch.to_bytes(4, "big", signed=True) + after
+    assert (memo.find(route, 1, frame, 0) is CONTINUED) is is_known
+
+
+def test_a_request_that_is_looked_into_ends_what_is_known_of_a_fetch_session() -> None:
+    """It may begin another session, for which the same beginning of a request means something else."""
+    asked: list[bytes] = []
+
+    def begin(data: bytes, at: int, size: int, client: Client) -> Exchange | Pass:
+        body = data[at + 17 : at + size]
+        asked.append(body)
+        return Answers(here=False) if body == b"begins" else Pass(data[at + 12 : at + size])
+
+    talk = Dialogue(exchange=lambda key, version: begin if key == ApiKey.FETCH else None)
+    for number, body in enumerate([b"continued", b"continued", b"begins", b"continued"]):
+        talk.client(request(ApiKey.FETCH, 9, number, body))
+    assert asked == [b"continued", b"begins", b"continued"]

@@ -11,6 +11,7 @@ from support.dialogue import Dialogue, pieces, produce, produced, request, respo
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import TooManyError
+from kafka_sidecar.proxy.relay import session
 from kafka_sidecar.proxy.relay.exchange import Exchange, Outcome, Steps
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
 from kafka_sidecar.proxy.relay.session import MAX_QUEUED_LOCAL_BYTES
@@ -234,3 +235,18 @@ def test_a_request_of_too_many_partitions_ends_the_session_with_the_setting() ->
     assert talk.cause == "too_many_partitions"
     assert talk.session.closing is not None
     assert talk.session.closing.detail == "300000 partitions, more than 10000 (limits.max_partitions)"
+
+
+@pytest.mark.parametrize(("size", "cause"), [(1000, None), (1001, "unreadable_response")])
+def test_a_response_that_is_buffered_may_have_exactly_the_maximum(size: int, cause: str | None) -> None:
+    talk = Dialogue(max_frame=1000).client(request(ApiKey.METADATA, 0, 1))
+    talk.broker(response(1, bytes(size - 8))[:20])
+    assert talk.cause == cause
+
+
+def test_local_responses_are_queued_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, unsupported = Dialogue(), request(ApiKey.API_VERSIONS, 5, 2)
+    monkeypatch.setattr(session, "MAX_QUEUED_LOCAL_BYTES", 2 * len(Dialogue().client(unsupported).to_client))
+    talk.client(request(ApiKey.HEARTBEAT, 3, 1), unsupported, unsupported)
+    assert talk.cause is None
+    assert talk.client(unsupported).cause == "too_many_requests"
