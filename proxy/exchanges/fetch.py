@@ -150,7 +150,9 @@ class FetchExchanges:
 
     def exchange(self, version: int) -> Begin:
         """What looks into requests of this version."""
-        return partial(self.begin, version) if version >= OLDEST else old_fetch.exchange(version, self._hides)
+        if version < OLDEST:
+            return old_fetch.exchange(version, self._hides, self._limits.max_partitions)
+        return partial(self.begin, version)
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Pass | None:
         """As `exchange.Begin`, for one version."""

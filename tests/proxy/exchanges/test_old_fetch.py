@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from support.client import FakeClient
 from support.dialogue import Dialogue, pieces, response
 from support.driven import Driven
 from support.features import started
 from support.old_requests import CORRELATION_ID, fetch_request
 
-from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.exchanges.old_fetch import OldFetchExchange
+from kafka_sidecar.codec.errors import CodecError, TooManyError
+from kafka_sidecar.proxy.exchanges.old_fetch import OldFetchExchange, begin
 
 HIDES = {"type": "support.interception:Hides", "topics": ["orders"]}
 READS = {"type": "support.interception:Reads", "topics": ["*"]}
@@ -40,4 +41,13 @@ def test_a_fetch_of_a_topic_of_which_something_is_hidden_ends_the_connection(ver
 def test_a_request_that_ends_before_its_topics_raises() -> None:
     frame = fetch_request(2, {("free", 0): 5})[:30]
     with pytest.raises(CodecError, match="cannot be read"):
-        Driven(OldFetchExchange(2, lambda topic: True)).request(frame)
+        Driven(OldFetchExchange(2, lambda topic: True, 10)).request(frame)
+
+
+@each_version
+def test_a_request_with_too_many_partitions_is_not_relayed(version: int) -> None:
+    frame = fetch_request(version, {("free", at): 0 for at in range(11)})
+    exchange = begin(version, lambda topic: False, 10, frame, 0, len(frame), FakeClient())
+    assert isinstance(exchange, OldFetchExchange)
+    with pytest.raises(TooManyError):
+        Driven(exchange).request(frame)
