@@ -94,6 +94,8 @@ class RecordValidationPolicy:
     records_at_once = 1000
     """A batch of more records is validated in a thread, which costs about 0.1 ms but does not delay other connections.
     Not part of the KIP."""
+    bytes_at_once = 1 << 20
+    """The same for the bytes of a batch when it is decompressed. Not part of the KIP."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Take the settings from the configuration file.

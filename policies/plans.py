@@ -133,7 +133,10 @@ class BatchOnce(Protocol):
 class Plan:
     """The rules of a topic, in order. Immutable."""
 
-    __slots__ = ("_header_rules", "_record_rules", "hints", "needs_records", "records_at_once", "report", "rules")
+    __slots__ = (
+        "_header_rules", "_record_rules", "bytes_at_once", "hints", "needs_records", "records_at_once", "report",
+        "rules",
+    )  # fmt: skip
 
     def __init__(self, rules: tuple[Rule, ...], report: OnFailure = ignore_failure) -> None:
         self.rules = rules
@@ -142,7 +145,8 @@ class Plan:
         self._header_rules = tuple(rule for rule in rules if rule.validate_header or not rule.hints.access_contents)
         self._record_rules = tuple(rule for rule in rules if rule.hints.access_contents)
         self.needs_records = bool(self._record_rules)  # whether a batch has to be decompressed
-        # A batch of more records is validated in a thread.
+        # A batch of more records, or more bytes when it is decompressed, is validated in a thread.
+        self.bytes_at_once = min((rule.policy.bytes_at_once for rule in self._record_rules), default=sys.maxsize)
         self.records_at_once = min((rule.policy.records_at_once for rule in self._record_rules), default=sys.maxsize)
 
     def validate(

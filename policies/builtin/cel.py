@@ -132,6 +132,7 @@ class Cel(RecordValidationPolicy):
 
     settings = CelSettings()
     records_at_once = 20  # a condition with loops can take a millisecond per record
+    bytes_at_once = 128 << 10  # JSON becomes objects, at up to 150 ns for a byte
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = read_settings(CelSettings, configs)

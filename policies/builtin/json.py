@@ -24,6 +24,8 @@ NUMBER = "Topic %s requires record %ss to be JSON: a number that a double cannot
 Part = Literal["value", "key"]
 PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "both": ("key", "value")}
 
+MAX_PARSED_BYTES = 128 << 10  # of a batch, at once: JSON that becomes objects takes up to 160 ns for a byte
+
 
 class WellFormedJsonSettings(Settings):
     part: Literal["value", "key", "both"] = "value"
@@ -46,6 +48,8 @@ class WellFormedJson(RecordValidationPolicy):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = read_settings(WellFormedJsonSettings, configs)
+        if self.settings.unique_keys or self.settings.exact_numbers:
+            self.bytes_at_once = MAX_PARSED_BYTES
 
     def hints(self) -> Hints:
         parts = PARTS[self.settings.part]

@@ -188,7 +188,7 @@ class TopicValidation(TopicRun):
         self._applied = applied
         self._plan = applied.plan
         self._limit = limit
-        self._inline_limit = limit if limit < MAX_INLINE_BYTES else MAX_INLINE_BYTES
+        self._inline_limit = min(limit, MAX_INLINE_BYTES, applied.plan.bytes_at_once)
         self.needs_records: bool = applied.plan.needs_records
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
@@ -253,10 +253,10 @@ class TopicValidation(TopicRun):
             return _bare(error)
         except CodecError as error:
             too_large = isinstance(_bare(error), BatchTooLargeError)
-            if too_large:
-                release_unused_memory()
             if too_large and limit != self._limit:
                 return None
+            if too_large:
+                release_unused_memory()
             batch = partition.valid_batch
             return find_fault(batch) or explain_unreadable(batch, error)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.policies.builtin.json import WellFormedJson
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints
 from kafka_sidecar.policies.testing import check
@@ -124,3 +125,10 @@ def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -
 def test_an_argument_is_rejected() -> None:
     with pytest.raises(ValueError, match="takes no argument, got 'key'"):
         PolicyCatalog({}).plan("json:key")
+
+
+@pytest.mark.parametrize("settings", [{}, {"unique_keys": True}, {"exact_numbers": True}])
+def test_json_that_becomes_objects_is_validated_at_once_only_in_small_batches(settings: dict[str, Any]) -> None:
+    policy = WellFormedJson()
+    policy.configure(settings)
+    assert policy.bytes_at_once == (128 << 10 if settings else 1 << 20)

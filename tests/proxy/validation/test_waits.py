@@ -8,6 +8,7 @@ from base64 import b64encode
 from random import Random
 
 import pytest
+from support.policies import Stub
 from support.produce_requests import (
     BAD,
     FIRST_WITH_IDS,
@@ -143,6 +144,15 @@ async def test_a_small_batch_that_inflates_to_much_is_validated_in_a_thread() ->
     assert len(validation.needs) == 1
     assert step == produce_request(9, {"orders": {0: batch("x" * MAX_INLINE_BYTES, codec=4)}})
     assert validation.stats.batches == {"contents": 3}
+
+
+async def test_a_policy_says_how_many_bytes_it_validates_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stub, "bytes_at_once", 1000)
+    validation = validating()
+    for size, waits in ((900, 0), (1000, 1)):
+        _, step = await validation.finished(9, {"orders": {0: batch("x" * size)}})
+        assert isinstance(step, bytes)
+        assert len(validation.needs) == waits
 
 
 @pytest.mark.parametrize(("records", "waits"), [(1000, 0), (1001, 1)])
