@@ -192,8 +192,10 @@ def _partition(cursor: Cursor) -> PartitionSpan:
 
 def find_duplicate(spans: ProduceSpans) -> tuple[str | bytes, int] | None:
     """A partition that the request names twice: the topic's name or id, and its index."""
-    if len(spans.topics) == 1 and len(spans.topics[0].partitions) == 1:
-        return None
+    if len(spans.topics) == 1:
+        indexes = [partition.index for partition in spans.topics[0].partitions]
+        if len(indexes) == 1 or len(set(indexes)) == len(indexes):
+            return None
     seen = set()
     for topic in spans.topics:
         for partition in topic.partitions:

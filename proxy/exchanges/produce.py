@@ -25,6 +25,7 @@ from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, fin
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.limits import (
     DEFAULT_LIMITS,
+    MAX_INLINE_PARTITIONS,
     PARTITIONS_PER_TURN,
     Limits,
     duplicate_partition,
@@ -299,7 +300,7 @@ class ProduceExchange(Exchange):
     def response(self, frame: bytes) -> Steps[bytes]:
         try:
             merge = partial(merge_response, frame, self._version, self._rejected)
-            frame, results = yield from offload(merge, self._partitions)
+            frame, results = merge() if self._partitions <= MAX_INLINE_PARTITIONS else (yield Work(merge))
         except CodecError as error:
             if (work := self.lost(f"the response cannot be read: {error}")) is not None:
                 yield work
@@ -328,11 +329,19 @@ class ProduceExchange(Exchange):
             if not runs:
                 continue
             partitions: list[PartitionRecords] = []
-            for span in topic.partitions:
-                batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
-                partitions.append(PartitionRecords(topic.key, span, batch, rejection, max_records))
-                if not len(partitions) % PARTITIONS_PER_TURN:
+            for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
+                if first:
                     yield TURN
+                partitions += [
+                    PartitionRecords(
+                        topic.key,
+                        span,
+                        cut_single_batch(view[span.records_start : span.records_end], old_format),
+                        rejection,
+                        max_records,
+                    )
+                    for span in topic.partitions[first : first + PARTITIONS_PER_TURN]
+                ]
             admitted.append((at - 1, partitions, runs, bool([run for run in runs if run.needs_records])))
         for _, partitions, runs, _ in admitted:
             for topic_run in runs:
