@@ -163,6 +163,11 @@ class Frames:
             self._account.release(self._buffered)
             self._buffered = 0
 
+    def drop(self) -> None:
+        """The connection has ended: what is buffered goes at once, not when the garbage of the session is collected."""
+        self.forget()
+        self._edit, self._carry = None, b""
+
     def _buffer(self, size: int) -> None:
         self._buffered += size
         self._account.add(size)

@@ -1,6 +1,7 @@
 """A limit on what all connections together buffer of frames that must be whole (``connections.max_buffered``).
 
 When it is spent, all connections that buffer are paused but the one that began first: it can always finish its frame.
+Those that buffer little go on until a reserve is spent too, so that a few large frames do not stop all small ones.
 As bytes are released, they are resumed in the order in which they began.
 """
 
@@ -11,6 +12,8 @@ from typing import Protocol
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 ROOM_BYTES = 256 << 10  # one read: a connection is resumed if that much fits
+SMALL_PART = 256  # of the limit: so much is little for one connection
+RESERVE_PART = 4  # of the limit: the reserve for such connections
 
 
 class Owner(Protocol):
@@ -26,6 +29,8 @@ class MemoryBudget:
 
     def __init__(self, limit: int, buffered: Buffered) -> None:
         self._limit = limit
+        self._all = limit + limit // RESERVE_PART  # with the reserve
+        self._level = 0  # 1: the limit is spent; 2: the reserve too
         self._buffered = buffered
         self._accounts: dict[Account, None] = {}  # those with bytes; the one that began first is the first
         self._paused = 0  # of these
@@ -41,27 +46,31 @@ class MemoryBudget:
         account.bytes += size
         self._buffered.bytes += size
         self.peak = max(self.peak, self.spent)
-        if self.spent > self._limit and len(self._accounts) - self._paused > 1:
-            self._pause_newer()
+        level = (self.spent > self._limit) + (self.spent > self._all)
+        if level:
+            for one in reversed(self._accounts) if level > self._level else (account,):
+                self._pause(one, 0 if level > 1 else self._limit // SMALL_PART)
+        self._level = level
 
     def release(self, account: Account, size: int) -> None:
         account.bytes -= size
         self._buffered.bytes -= size
+        self._level = (self.spent > self._limit) + (self.spent > self._all)
         if not account.bytes:
             del self._accounts[account]
             self._resume(account)
         if self._paused:
             self._resume_oldest()
 
-    def _pause_newer(self) -> None:
-        oldest = next(iter(self._accounts))
-        for account in reversed(self._accounts):
-            if account is not oldest and not account.is_paused:
-                account.is_paused = True
-                self._paused += 1
-                self._buffered.pauses += 1
-                if account.owner is not None:
-                    account.owner.pause_for_memory()
+    def _pause(self, account: Account, allowed: int) -> None:
+        """Pause a connection that buffers more than is allowed, unless all others began later."""
+        if account.is_paused or account.bytes <= allowed or account is next(iter(self._accounts)):
+            return
+        account.is_paused = True
+        self._paused += 1
+        self._buffered.pauses += 1
+        if account.owner is not None:
+            account.owner.pause_for_memory()
 
     def _resume_oldest(self) -> None:
         room = self._limit - self.spent

@@ -189,8 +189,8 @@ class Session:
         if self._is_lost:
             return []
         self._is_lost = True
-        self._client_frames.forget()
-        self._broker_frames.forget()
+        self._client_frames.drop()
+        self._broker_frames.drop()
         waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
         # In the order in which the requests came.
         work = [self._response_driver.lost(why), *(one.lost(why) for one in waiting), self._request_driver.lost(why)]

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.proxy.relay.memory_budget import ROOM_BYTES, Account, MemoryBudget
+from kafka_sidecar.proxy.relay.memory_budget import RESERVE_PART, ROOM_BYTES, SMALL_PART, Account, MemoryBudget
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 LIMIT = 4 * ROOM_BYTES
+LITTLE = LIMIT // SMALL_PART
+WITH_RESERVE = LIMIT + LIMIT // RESERVE_PART
 
 
 class Connection:
@@ -55,13 +57,15 @@ def test_below_the_limit_nobody_is_paused() -> None:
     assert (crowd.read, crowd.buffered.pauses) == ([True, True], 0)
 
 
-def test_over_the_limit_all_are_paused_but_the_one_that_began_first() -> None:
-    crowd = Crowd(4)
+@pytest.mark.parametrize(("size", "are_read"), [(LIMIT, True), (WITH_RESERVE, False)])
+def test_over_the_limit_those_with_little_go_on_until_the_reserve_is_spent(size: int, are_read: bool) -> None:
+    crowd = Crowd(5)
     crowd.add(2, 1)
-    crowd.add(0, 1)
-    crowd.add(1, LIMIT)
-    assert crowd.read == [False, False, True, True]  # the last one buffers nothing
-    assert crowd.buffered.pauses == 2
+    crowd.add(0, LITTLE)
+    crowd.add(3, LITTLE + 1)
+    crowd.add(1, size)
+    assert crowd.read == [are_read, False, True, False, True]  # 2 began first, 4 buffers nothing
+    assert crowd.buffered.pauses == (2 if are_read else 3)
 
 
 def test_one_connection_alone_may_exceed_the_limit() -> None:
@@ -73,6 +77,8 @@ def test_one_connection_alone_may_exceed_the_limit() -> None:
 def test_a_connection_that_begins_while_the_limit_is_exceeded_is_paused() -> None:
     crowd = Crowd(2)
     crowd.add(0, LIMIT + 1)
+    crowd.add(1, LITTLE)
+    assert crowd.read == [True, True]
     crowd.add(1, 1)
     assert crowd.read == [True, False]
 
@@ -109,7 +115,7 @@ def test_a_connection_that_ends_while_it_is_paused_leaves_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3 * ROOM_BYTES)), max_size=40))
-def test_one_connection_that_buffers_is_always_read_and_over_the_limit_no_other(
+def test_one_connection_that_buffers_is_always_read_and_over_the_limit_no_other_with_much(
     steps: list[tuple[int, int]],
 ) -> None:
     crowd = Crowd(4)
@@ -123,6 +129,8 @@ def test_one_connection_that_buffers_is_always_read_and_over_the_limit_no_other(
         assert not holders or any(one.is_read for one in holders)
         assert all(one.is_read for one in crowd.connections if not one.account.bytes)
         if crowd.buffered.bytes > LIMIT:
+            assert sum(one.is_read for one in holders if one.account.bytes > LITTLE) <= 1
+        if crowd.buffered.bytes > WITH_RESERVE:
             assert sum(one.is_read for one in holders) == 1
     for number in range(4):
         crowd.release(number)

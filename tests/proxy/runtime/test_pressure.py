@@ -130,7 +130,8 @@ async def test_clients_that_disconnect_before_the_broker_is_connected_leak_nothi
         dead.bind(("127.0.0.1", 0))
         dead.listen(0)
         fillers = [socket.create_connection(dead.getsockname(), 1) for _ in range(1)]
-        async with serving("{}:{}".format(*dead.getsockname()), connections={"connect_timeout": "200ms"}) as server:
+        limits = {"connect_timeout": "200ms", "broker_wait": "200ms"}
+        async with serving("{}:{}".format(*dead.getsockname()), connections=limits) as server:
             clients = [await Client.connect(port_of(server)) for _ in range(30)]
             for number, client in enumerate(clients):
                 if number % 2:
