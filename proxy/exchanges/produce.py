@@ -248,9 +248,8 @@ class ProduceExchange(Exchange):
         self._by_id = version >= FIRST_WITH_IDS
         is_old = version < FIRST_OF_FORMAT_2_ONLY
         self._old_format = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if is_old else ErrorCode.INVALID_RECORD
-        self._rejections: dict[
-            tuple[int, int], PartitionRejection
-        ] = {}  # by index of topic and of partition in the request
+        # By index of topic and of partition in the request.
+        self._rejections: dict[tuple[int, int], PartitionRejection] = {}
         self._rejected: RejectedTopics = ()
 
     def request(self, frame: bytes) -> Steps[Outcome]:
@@ -332,16 +331,9 @@ class ProduceExchange(Exchange):
             for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
                 if first:
                     yield TURN
-                partitions += [
-                    PartitionRecords(
-                        topic.key,
-                        span,
-                        cut_single_batch(view[span.records_start : span.records_end], old_format),
-                        rejection,
-                        max_records,
-                    )
-                    for span in topic.partitions[first : first + PARTITIONS_PER_TURN]
-                ]
+                for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
+                    batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
+                    partitions.append(PartitionRecords(topic.key, span, batch, rejection, max_records))
             admitted.append((at - 1, partitions, runs, bool([run for run in runs if run.needs_records])))
         for _, partitions, runs, _ in admitted:
             for topic_run in runs:
