@@ -152,6 +152,14 @@ def test_late_timers_are_counted_and_early_ones_have_no_delay() -> None:
     assert [buckets[min(le for le in buckets if le > 0.25)], buckets[float("inf")]] == [3, 4]
 
 
+def test_a_reload_that_fails_keeps_the_time_of_the_last_good_one() -> None:
+    metrics = Metrics()
+    metrics.record_reload(True, 1000.0)
+    assert (metrics.config_is_current, metrics.config_applied_at) == (True, 1000.0)
+    metrics.record_reload(False, 2000.0)
+    assert (metrics.config_is_current, metrics.config_applied_at) == (False, 1000.0)
+
+
 def test_the_build_and_the_process_have_metrics() -> None:
     text = render(Metrics()).decode()
     assert 'kafka_sidecar_build_info{python="' in text

@@ -214,6 +214,14 @@ async def test_http_1_0_gets_a_response_and_a_close() -> None:
         assert b"200" in await ask(port, b"GET /livez HTTP/1.0\r\n\r\n")
 
 
+@pytest.mark.parametrize(
+    "raw", [b"\x00\x01\r\n\r\n", b"GET /livez HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a" + bytes(70_000)]
+)
+async def test_what_is_no_http_request_ends_the_connection_without_a_response(raw: bytes) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert await ask(port, raw) == b""
+
+
 async def test_pipelined_requests_are_served_one_in_a_turn_of_the_event_loop() -> None:
     async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
         turns, served, waiting = 0, 0, True

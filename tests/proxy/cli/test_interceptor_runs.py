@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from kafka_sidecar.proxy.cli.interceptor_runs import Failures
 from kafka_sidecar.proxy.cli.main import app
 
 CONFIG = """
@@ -102,3 +103,14 @@ def test_an_invalid_line_is_named(line: str, remedy: str, config: Path) -> None:
     result = run(config, f"{{}}\n{line}\n", "--topic", "orders")
     assert result.exit_code == 2
     assert f"kafka-sidecar: -:2: {remedy}" in result.output
+
+
+def test_a_slow_and_a_disabled_interceptor_are_lines_of_the_output() -> None:
+    failures = Failures()
+    failures.slow("mine", "on_send", 0.25)
+    failures.disabled("mine", 3, 60.0)
+    assert failures.take() == [
+        "on_send: mine took 0.250 s, which is over its budget",
+        "mine is disabled for 60 s after 3 failures in a row",
+    ]
+    assert failures.count == 0
