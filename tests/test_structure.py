@@ -17,7 +17,7 @@ from support.structure import (
     with_import,
 )
 
-HOUSE, CODEC, PLUGINS, PROXY, RELAY, STAGES = contracts()
+HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, RELAY, STAGES = contracts()
 # An import that must not be, and the contract that forbids it.
 FORBIDDEN = [
     ("codec.wire", "plugins.settings", HOUSE),
@@ -26,6 +26,11 @@ FORBIDDEN = [
     ("codec.wire", "time", CODEC),
     ("policies.contract", "logging", PLUGINS),
     ("interceptors.guard", "asyncio", PLUGINS),
+    ("audit", "policies.plans", HOUSE),
+    ("proxy.server", "pipeline", HOUSE),
+    ("proxy.server", "pipeline", SPARK),
+    ("policies.plans", "numpy", SPARK),
+    ("audit", "asyncio", AUDIT),
     ("proxy.telemetry.metrics", "proxy.validation.stats", PROXY),
     ("proxy.admin.exposition", "proxy.cli.main", PROXY),
     ("proxy.server", "proxy.admin.http", PROXY),

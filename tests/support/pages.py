@@ -77,7 +77,7 @@ def all_pages() -> list[Page]:
     return [Page(path) for path in [*top, *sorted((ROOT / "docs").rglob("*.md"))]]
 
 
-PACKAGES = ("codec", "plugins", "policies", "interceptors", "proxy")
+PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "proxy", "pipeline")
 
 
 def modules(*folders: str) -> list[Path]:
