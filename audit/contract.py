@@ -1,0 +1,198 @@
+"""The contract of auditors: li-apache-kafka-clients' own, and the calls that the proxy makes, one for each batch.
+
+An auditor counts; it cannot fail or change a request. It is called on the event loop for every batch that passes, so
+each call must be fast, about a microsecond, and must never wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+NO_TIMESTAMP = -1  # of a batch, as in Kafka
+NO_OFFSET = -1  # where the response does not name it
+
+
+class AuditType(str):
+    """What happened to the records. Auditors may define further types: ``AuditType("EXPIRED")``."""
+
+    __slots__ = ()
+    ATTEMPT: ClassVar[AuditType]
+    """A client sent them."""
+    SUCCESS: ClassVar[AuditType]
+    """A broker acknowledged them, or a client got them."""
+    FAILURE: ClassVar[AuditType]
+    """They were rejected."""
+
+
+AuditType.ATTEMPT = AuditType("ATTEMPT")
+AuditType.SUCCESS = AuditType("SUCCESS")
+AuditType.FAILURE = AuditType("FAILURE")
+
+
+class Result(Enum):
+    """How sending a batch ended, as the client sees it."""
+
+    ACKED = "acked"
+    UNCONFIRMED = "unconfirmed"  # acks=0: forwarded, there is no response
+    REJECTED = "rejected"  # by the sidecar
+    FAILED = "failed"  # the broker responded with an error
+    UNKNOWN = "unknown"  # the connection ended before the response
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedClient:
+    """Who sends or reads. The proxy creates one for a connection, and another if client id or principal change."""
+
+    client_id: str | None
+    principal: str | None
+    host: str | None
+    key: str = field(init=False, repr=False, compare=False)
+    """Client id and principal as one text: its hash is computed once, so it is a fast key of dicts."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.client_id!r} {self.principal!r}")
+
+
+class Auditor:
+    """li's `Auditor`: a call for each record, or for several of one topic and timestamp. Thread-safe."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Take the settings: those of the section ``audit`` that begin with ``auditor.`` or ``enable.``, and its own.
+
+        Raises:
+            ValueError: a setting is invalid; the text names it and the remedy.
+        """
+
+    def start(self) -> None:
+        """Begin. Called once, before the first record; a second call does nothing."""
+
+    def audit_token(self, key: bytes | None, value: bytes | None) -> object | None:
+        """What `record` needs of a key and a value. The proxy sees neither: it calls this with None for both."""
+        return None
+
+    def record(
+        self,
+        token: object | None,
+        topic: str,
+        timestamp: int | None,
+        message_count: int,
+        bytes_count: int,
+        audit_type: AuditType,
+    ) -> None:
+        """Count.
+
+        Args:
+            token: what `audit_token` returned.
+            topic: of the records.
+            timestamp: event time, ms since 1970; None if there is none.
+            message_count: number of records.
+            bytes_count: their size; from the proxy the size of their batch on the wire.
+            audit_type: what happened to them.
+        """
+
+    def close(self, timeout: float | None = None) -> None:
+        """Report what is counted and end, within ``timeout`` seconds if given. A second call does nothing."""
+
+
+class BatchAuditor(Auditor):
+    """What the proxy calls, with positional arguments. These defaults make li's calls of them."""
+
+    def produced(
+        self,
+        client: AuditedClient,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        result: Result,
+        base_offset: int,
+        latency_s: float,
+    ) -> None:
+        """A client sent a batch, and this is how it ended.
+
+        Args:
+            client: who sent it.
+            topic: by name.
+            partition: number.
+            timestamp: the batch's greatest, ms since 1970, or `NO_TIMESTAMP`. Where the broker sets the time
+                (LogAppendTime), that of the response.
+            count: number of records.
+            size: bytes of the batch on the wire.
+            result: how it ended.
+            base_offset: of the response, or `NO_OFFSET`.
+            latency_s: from the request to its response; without meaning where there is none.
+        """
+        token, event_time = self.audit_token(None, None), _event_time(timestamp)
+        self.record(token, topic, event_time, count, size, AuditType.ATTEMPT)
+        audit_type = TYPE_OF_RESULT[result]
+        if audit_type is not None:
+            self.record(token, topic, event_time, count, size, audit_type)
+
+    def delivered(
+        self,
+        client: AuditedClient,
+        group: str | None,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        latency_s: float,
+        hidden: int,
+        aborted: int,
+    ) -> None:
+        """A client was sent a batch that it fetched.
+
+        Args:
+            client: who fetched it.
+            group: its consumer group, None if it is not known.
+            topic: by name.
+            partition: number.
+            timestamp: the batch's greatest, ms since 1970, or `NO_TIMESTAMP`.
+            count: number of records that the client gets to see: hidden and aborted ones are not among them.
+            size: bytes of the batch on the wire.
+            first_offset: of the batch, or the offset that the client fetches from if the batch begins before it.
+            last_offset: of the batch, inclusive.
+            latency_s: from the event time to the delivery; without meaning where there is no timestamp.
+            hidden: records that an interceptor does not show.
+            aborted: records of aborted transactions, for a client that reads committed ones only.
+        """
+        self.record(self.audit_token(None, None), topic, _event_time(timestamp), count, size, AuditType.SUCCESS)
+
+    def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
+        """A group committed an offset, and the broker accepted it. li does not audit commits: nothing by default."""
+
+
+TYPE_OF_RESULT: Mapping[Result, AuditType | None] = {
+    Result.ACKED: AuditType.SUCCESS,
+    Result.UNCONFIRMED: AuditType.SUCCESS,
+    Result.REJECTED: AuditType.FAILURE,
+    Result.FAILED: AuditType.FAILURE,
+    Result.UNKNOWN: None,
+}
+"""li's type of each result; None: it stays an ATTEMPT without a result."""
+
+
+class RecordCalls(BatchAuditor):
+    """Makes li's calls to an auditor that does not take batches."""
+
+    def __init__(self, auditor: Auditor) -> None:
+        self._auditor = auditor
+        self.audit_token = auditor.audit_token  # type: ignore[method-assign]
+        self.record = auditor.record  # type: ignore[method-assign]
+
+    def start(self) -> None:
+        self._auditor.start()
+
+    def close(self, timeout: float | None = None) -> None:
+        self._auditor.close(timeout)
+
+
+def _event_time(timestamp: int) -> int | None:
+    return None if timestamp == NO_TIMESTAMP else timestamp
