@@ -3,6 +3,8 @@
 When it is spent, all connections that buffer are paused but the one that began first: it can always finish its frame.
 Those that buffer little go on until a reserve is spent too, so that a few large frames do not stop all small ones.
 As bytes are released, they are resumed in the order in which they began.
+
+What is read of such frames in one turn of the event loop is limited too: copying it is what takes the time of others.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from kafka_sidecar.proxy.telemetry.metrics import Buffered
 ROOM_BYTES = 256 << 10  # one read: a connection is resumed if that much fits
 SMALL_PART = 256  # of the limit: so much is little for one connection
 RESERVE_PART = 4  # of the limit: the reserve for such connections
+# Buffered in one turn of the event loop: the loop reads up to 8 MB of a socket that is always full, and a copy takes
+# half a millisecond a megabyte. Beyond, each connection is paused after its read.
+MAX_TURN_BYTES = 8 << 20
 
 
 class Owner(Protocol):
@@ -22,6 +27,9 @@ class Owner(Protocol):
     def pause_for_memory(self) -> None: ...
 
     def resume_after_memory(self) -> None: ...
+
+    def pause_for_turn(self) -> None:
+        """Read nothing more in this turn of the event loop; call `MemoryBudget.renew_turn` in the next one."""
 
 
 class MemoryBudget:
@@ -34,6 +42,7 @@ class MemoryBudget:
         self._buffered = buffered
         self._accounts: dict[Account, None] = {}  # those with bytes; the one that began first is the first
         self._paused = 0  # of these
+        self._in_turn = 0  # bytes that were added in this turn of the event loop
         self.peak = 0  # the most that was spent since it was last set
 
     @property
@@ -51,6 +60,13 @@ class MemoryBudget:
             for one in reversed(self._accounts) if level > self._level else (account,):
                 self._pause(one, 0 if level > 1 else self._limit // SMALL_PART)
         self._level = level
+        self._in_turn += size
+        if self._in_turn >= MAX_TURN_BYTES and account.owner is not None:
+            account.owner.pause_for_turn()
+
+    def renew_turn(self) -> None:
+        """Others have had their turn."""
+        self._in_turn = 0
 
     def release(self, account: Account, size: int) -> None:
         account.bytes -= size
@@ -104,3 +120,6 @@ class Account:
 
     def release(self, size: int) -> None:
         self._budget.release(self, size)
+
+    def renew_turn(self) -> None:
+        self._budget.renew_turn()

@@ -332,6 +332,16 @@ class Connection:
         self.client.resume("connections.max_buffered")
         self._resume_broker("connections.max_buffered")
 
+    def pause_for_turn(self) -> None:
+        self.client.pause("others have a turn")
+        self._pause_broker("others have a turn")
+        asyncio.get_running_loop().call_soon(self._resume_after_turn)
+
+    def _resume_after_turn(self) -> None:
+        self.session.account.renew_turn()
+        self.client.resume("others have a turn")
+        self._resume_broker("others have a turn")
+
     def _pause_broker(self, reason: str) -> None:
         if self.broker is not None:
             self.broker.pause(reason)

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.proxy.relay.memory_budget import RESERVE_PART, ROOM_BYTES, SMALL_PART, Account, MemoryBudget
+from kafka_sidecar.proxy.relay.memory_budget import (
+    MAX_TURN_BYTES,
+    RESERVE_PART,
+    ROOM_BYTES,
+    SMALL_PART,
+    Account,
+    MemoryBudget,
+)
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 LIMIT = 4 * ROOM_BYTES
@@ -21,6 +28,10 @@ class Connection:
         self.account = Account(budget)
         self.account.owner = self
         self.is_read = True
+        self.turns = 0  # that it has let others have
+
+    def pause_for_turn(self) -> None:
+        self.turns += 1
 
     def pause_for_memory(self) -> None:
         assert self.is_read
@@ -66,6 +77,18 @@ def test_over_the_limit_those_with_little_go_on_until_the_reserve_is_spent(size:
     crowd.add(1, size)
     assert crowd.read == [are_read, False, True, False, True]  # 2 began first, 4 buffers nothing
     assert crowd.buffered.pauses == (2 if are_read else 3)
+
+
+def test_after_some_megabytes_in_one_turn_each_connection_lets_others_have_theirs() -> None:
+    crowd = Crowd(3, limit=10 * MAX_TURN_BYTES)
+    crowd.add(0, MAX_TURN_BYTES - 1)
+    assert [one.turns for one in crowd.connections] == [0, 0, 0]
+    crowd.add(1, 1)
+    crowd.add(2, 1)
+    assert [one.turns for one in crowd.connections] == [0, 1, 1]
+    crowd.connections[1].account.renew_turn()
+    crowd.add(2, 1)
+    assert [one.turns for one in crowd.connections] == [0, 1, 1]
 
 
 def test_one_connection_alone_may_exceed_the_limit() -> None:

@@ -61,6 +61,19 @@ async def test_for_a_client_that_does_not_read_one_window_and_one_read_are_buffe
         assert await client.frame() == LARGE[:4] + b"\0\0\0\7" + LARGE[8:]
 
 
+async def test_a_connection_that_has_let_others_have_a_turn_is_read_again_in_the_next_one() -> None:
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        await client.ask(HEARTBEAT)
+        connection = only(server)
+        connection.pause_for_turn()
+        assert connection.client_is_paused
+        assert connection.broker_is_paused
+        await asyncio.sleep(0)
+        assert not connection.client_is_paused
+        assert not connection.broker_is_paused
+        assert (await client.ask(HEARTBEAT))[8:] == b"node 1"
+
+
 async def test_a_slow_client_gets_every_byte() -> None:
     response = oracle.response_frame(
         oracle.response(1, 17, responses=[{"partitions": [{"records": bytes(range(250)) * 8000}]}]), 7
