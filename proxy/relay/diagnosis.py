@@ -33,7 +33,9 @@ def diagnose(data: bytes) -> str | None:
     >>> diagnose(bytes.fromhex("00000012001200040000")) is None
     True
     """
+    if len(data) < 2:
+        return None
     for opening, sentence in _OPENINGS:
-        if data[: len(opening)] == opening[: len(data)] and len(data) >= 2:
+        if data[: len(opening)] == opening[: len(data)]:
             return f"not Kafka: {sentence}"
     return None
