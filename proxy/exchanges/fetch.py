@@ -98,7 +98,7 @@ class StageRun(Protocol):
 
     wants_empty: bool  # whether `partition` is to be called for partitions without records, too
 
-    def open(self, frame: bytes, start: FetchStart) -> bytes:
+    def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         """The request has come whole. What goes to the broker: the same object where nothing is changed."""
         ...
 
@@ -216,11 +216,10 @@ class FetchExchange(Exchange):
         self._version = version
 
     def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
         check_fetch_partitions(frame, self._version, self._max_partitions)
         start = read_start(self._version, frame, 0)
         for run in reversed(self._runs):  # from the client's side to the broker's
-            frame = run.open(frame, start)
+            frame = yield from run.open(frame, start)
         return Forward(frame, wants_response=True)
 
     def response(self, frame: bytes) -> Steps[bytes]:

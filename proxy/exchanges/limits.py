@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafka_sidecar.proxy.relay.exchange import RouteError, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, RouteError, Steps, Work
 
 T = TypeVar("T")
 PARTITIONS_PER_TURN = 64
@@ -26,7 +26,12 @@ DEFAULT_LIMITS = Limits()
 
 def offload(work: Callable[[], T], partitions: int) -> Steps[T]:
     """The result of work on so many partitions, which is done in a thread if it takes long."""
-    return (yield Work(work)) if partitions > MAX_INLINE_PARTITIONS else work()
+    if partitions > MAX_INLINE_PARTITIONS:
+        result: T = yield Work(work)
+        return result
+    if partitions > PARTITIONS_PER_TURN:
+        yield TURN
+    return work()
 
 
 def duplicate_partition(topic: str | bytes, partition: int) -> RouteError:

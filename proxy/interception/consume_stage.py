@@ -78,7 +78,7 @@ class ConsumeRun(StageRun):
         self._time_limit: TimeLimit | None = None  # what is left of it
         self.wants_empty = False
 
-    def open(self, frame: bytes, start: FetchStart) -> bytes:
+    def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         services, client, version = self._services, self._client, self._version
         self._isolation_level = start.isolation_level
         self._context = services.context(client, version)
@@ -87,7 +87,7 @@ class ConsumeRun(StageRun):
             return frame
         self._held = HeldFetch(client, version, start.isolation_level, services)
         self.wants_empty = True
-        return self._held.skip_hidden(frame)
+        return (yield from self._held.skip_hidden(frame))
 
     def wants(self, topic: str) -> bool:
         return self._chains(topic) is not None

@@ -6,15 +6,18 @@ broker is then asked for the records that follow (`hidden_offsets`).
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request
-from kafka_sidecar.codec.message import replace_fields
-from kafka_sidecar.codec.messages.fetch import FetchRequest
+from kafka_sidecar.codec.envelope import decode_request, open_request
+from kafka_sidecar.codec.message import counter, replace_fields
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
+from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, offload
 from kafka_sidecar.proxy.interception.hidden_offsets import FetchPosition
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TopicIds
 
 NO_TOPIC_ID = b""  # in a cluster without topic ids (KIP-516) a name is all that is known of a topic
 
@@ -44,29 +47,34 @@ class HeldFetch:
         # Partitions of topics that may have been created again since: of those nothing is known to be hidden.
         self._unconfirmed: dict[str, list[FetchedPartition]] = {}
 
-    def skip_hidden(self, frame: bytes) -> bytes:
+    def skip_hidden(self, frame: bytes) -> Steps[bytes]:
         """The request, for offsets after records that are known to be hidden."""
-        _, body = decode_request(FetchRequest, frame)
+        count = counter(FetchRequest, "partitions", self._version)(frame, open_request(frame).body_at, len(frame))
+        _, body = yield from offload(partial(decode_request, FetchRequest, frame), count)
         topics = []
         for topic in body.message.topics:
             name = (self._name_of(topic.topic_id) if self._version >= FIRST_WITH_IDS else topic.topic) or ""
-            partitions = []
-            for one in topic.partitions:
-                position = FetchPosition(
-                    self._client.client_id,
-                    self._client.principal,
-                    self._isolation_level,
-                    name,
-                    one.partition,
-                    one.fetch_offset,
-                )
-                self._positions[name, one.partition] = position
-                following = self._hidden.next(position)
-                if following != one.fetch_offset:
-                    self._moved.add((name, one.partition))
-                partitions.append(replace_fields(one, fetch_offset=following))
+            partitions: list[FetchPartition] = []
+            for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
+                yield TURN
+                some = topic.partitions[first : first + PARTITIONS_PER_TURN]
+                partitions += [self._skip_in(name, one) for one in some]
             topics.append(replace_fields(topic, partitions=tuple(partitions)))
-        return body.with_message(replace_fields(body.message, topics=tuple(topics))) if self._moved else frame
+        if not self._moved:
+            return frame
+        message = replace_fields(body.message, topics=tuple(topics))
+        return (yield from offload(partial(body.with_message, message), count))
+
+    def _skip_in(self, name: str, one: FetchPartition) -> FetchPartition:
+        position = FetchPosition(
+            self._client.client_id, self._client.principal, self._isolation_level, name, one.partition, one.fetch_offset
+        )
+        self._positions[name, one.partition] = position
+        following = self._hidden.next(position)
+        if following == one.fetch_offset:
+            return one
+        self._moved.add((name, one.partition))
+        return replace_fields(one, fetch_offset=following)
 
     def offset_of(self, partition: FetchedPartition) -> int:
         """The offset that the client has asked for; 0 if it has not asked for this partition."""

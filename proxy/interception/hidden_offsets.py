@@ -29,6 +29,7 @@ class HiddenOffsets:
 
     def __init__(self) -> None:
         self._next: OrderedDict[FetchPosition, int] = OrderedDict()
+        self._positions: dict[str, set[FetchPosition]] = {}  # of these, by topic
         self._ids: OrderedDict[str, bytes] = OrderedDict()  # of the topics for which something is known
 
     def next(self, position: FetchPosition) -> int:
@@ -42,19 +43,25 @@ class HiddenOffsets:
     def hide(self, position: FetchPosition, following: int) -> None:
         """All records from the position up to ``following``, exclusive, are hidden."""
         self._next[position] = max(following, self._next.pop(position, 0))
+        self._positions.setdefault(position.topic, set()).add(position)
         if len(self._next) > MAX_KEPT:
-            self._next.popitem(last=False)
+            self.forget(next(iter(self._next)))
 
     def forget(self, position: FetchPosition) -> None:
         """The broker has nothing there: the log has changed."""
-        self._next.pop(position, None)
+        if self._next.pop(position, None) is None:
+            return
+        of_topic = self._positions[position.topic]
+        of_topic.discard(position)
+        if not of_topic:
+            del self._positions[position.topic]
 
     def is_current(self, topic: str, topic_id: bytes) -> bool:
         """Whether what is known of a topic holds for the one with this id; if not, it is forgotten."""
         if self._ids.get(topic) == topic_id:
             return True
-        for position in [position for position in list(self._next) if position.topic == topic]:
-            self.forget(position)
+        for position in self._positions.pop(topic, ()):
+            del self._next[position]
         self._ids.pop(topic, None)
         self._ids[topic] = topic_id
         if len(self._ids) > MAX_KEPT:

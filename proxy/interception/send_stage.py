@@ -24,11 +24,12 @@ from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, Stage
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.interception.acknowledgements import SentBatch, count_records
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TimeLimit, Work
 
 API = "Produce"
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be intercepted while others wait
 MAX_INLINE_ACKNOWLEDGEMENTS = 2000  # records: with some interceptors each takes about 10 us
+ACKNOWLEDGEMENTS_PER_TURN = 200  # beyond, others have a turn first
 NOT_NAMED = SendError("the response does not name the partition")
 
 
@@ -106,39 +107,42 @@ class SendRun(StageRun):
     def lost(self, why: str) -> Work | None:
         if self._is_reporting:
             return None
-        fail = partial(self._fail, SendError(why))
-        if self._reports_inline:
+        fail, count = partial(self._fail, SendError(why)), self._count
+        if self._reports_inline(count):
             fail()
             return None
         self._client.reports_running += 1
-        return Work(fail, must_run=True, is_light=self._is_light)
+        return Work(fail, must_run=True, is_light=count <= MAX_LIGHT_RECORDS)
 
     @property
     def _count(self) -> int:
-        return sum(sent.count for sent in self.waiting.values())
+        """Of records that interceptors are not notified of yet; a batch of none counts too."""
+        return sum([sent.count or 1 for sent in self.waiting.values()])
 
-    @property
-    def _is_light(self) -> bool:
-        return self._count <= MAX_LIGHT_RECORDS
-
-    @property
-    def _reports_inline(self) -> bool:
+    def _reports_inline(self, count: int) -> bool:
         """Whether to notify the interceptors here: not where that would keep all others waiting, nor where a thread
         still notifies them of earlier requests of this connection (KIP-42: one call at a time, in order).
         """
-        return not self._client.reports_running and self._count <= MAX_INLINE_ACKNOWLEDGEMENTS
+        return not self._client.reports_running and count <= MAX_INLINE_ACKNOWLEDGEMENTS
 
     def _report(self, notify: Callable[[], None]) -> Steps[None] | None:
-        if not self._reports_inline:
-            return self._report_in_thread(notify)
+        count = self._count
+        if not self._reports_inline(count):
+            return self._report_in_thread(notify, count)
+        if count > ACKNOWLEDGEMENTS_PER_TURN:
+            return self._report_in_turn(notify)
         notify()
         return None
 
-    def _report_in_thread(self, notify: Callable[[], None]) -> Steps[None]:
+    def _report_in_turn(self, notify: Callable[[], None]) -> Steps[None]:
+        yield TURN
+        notify()
+
+    def _report_in_thread(self, notify: Callable[[], None], count: int) -> Steps[None]:
         self._is_reporting = True
         self._client.reports_running += 1
         try:
-            yield Work(notify, must_run=True, is_light=self._is_light, limit=self.time_limit())
+            yield Work(notify, must_run=True, is_light=count <= MAX_LIGHT_RECORDS, limit=self.time_limit())
         except TimeoutError:
             return  # the thread still notifies them; the client must not wait for that
         self._client.reports_running -= 1

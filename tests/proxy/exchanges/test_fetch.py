@@ -216,8 +216,9 @@ class Appending(StageRun):
         self.opened: list[bytes] = []
         self.records: list[bytes] = []
 
-    def open(self, frame: bytes, start: FetchStart) -> bytes:
+    def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         self.opened.append(frame)
+        yield from ()
         return frame + self.value.encode()
 
     def wants(self, topic: str) -> bool:

@@ -156,6 +156,22 @@ def test_a_commit_of_very_many_partitions_and_its_response_are_intercepted_in_a_
     assert codes_in(PLAIN, 8, answered) == [("orders", at, 0) for at in partitions]
 
 
+def test_others_have_a_turn_before_a_commit_of_many_partitions_and_its_response_are_looked_into() -> None:
+    for partitions, turns in ((PARTITIONS_PER_TURN, 0), (PARTITIONS_PER_TURN + 1, 3)):
+        offsets = {"orders": dict.fromkeys(range(partitions), (5, "mine"))}
+        intercepting, _ = intercept()
+        exchange = begin_commit(intercepting, PLAIN, 8)
+        exchange.turns = True
+        step, needs = exchange.request(commit_request(PLAIN, 8, offsets)), 0
+        while step is TURN:
+            step, needs = exchange.answer(), needs + 1
+        assert (needs, offsets_in(PLAIN, 8, step)) == (turns, offsets)
+        response = commit_response(PLAIN, 8, {"orders": dict.fromkeys(range(partitions), 0)})
+        step = exchange.response(response)
+        assert (exchange.answer() if turns else step) is response
+        assert (step is TURN) is bool(turns)
+
+
 def test_offsets_of_a_name_that_no_topic_can_have_are_not_shown_to_interceptors() -> None:
     intercepting, commits = intercept()
     frame = commit_request(PLAIN, 8, {"o" * 250: {0: (5, "mine")}, "orders": {1: (6, "")}})

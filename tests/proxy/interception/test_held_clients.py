@@ -13,9 +13,10 @@ from support.fetches import KAFKA_GO, VERSIONS, begin_fetch, fetch_request, offs
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch, topic_id
 
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_PARTITIONS, PARTITIONS_PER_TURN
 from kafka_sidecar.proxy.interception.held_clients import NO_TOPIC_ID
 from kafka_sidecar.proxy.interception.hidden_offsets import FetchPosition
-from kafka_sidecar.proxy.relay.exchange import TopicIds
+from kafka_sidecar.proxy.relay.exchange import TURN, Need, TopicIds, Work
 
 OUT_OF_RANGE = 1
 POSITION = FetchPosition("go", None, 0, "orders", 0, 5)
@@ -66,6 +67,19 @@ def test_hidden_records_at_the_end_are_removed_and_the_next_request_is_for_the_f
 
     third = begin_fetch(intercepting, version, KAFKA_GO).request(frame)
     assert offsets_in(version, third)["orders"][0] == 9
+
+
+def test_hidden_records_of_many_partitions_are_skipped_in_turns_and_in_threads() -> None:
+    partitions = range(MAX_INLINE_PARTITIONS + 1)
+    exchange = begin_fetch(intercept(hidden_to=8), 10, KAFKA_GO)
+    exchange.turns = True
+    step, needs = exchange.request(fetch_request(10, {"orders": dict.fromkeys(partitions, 5)})), list[Need]()
+    while isinstance(step, Need):
+        needs.append(step)
+        step = exchange.answer(step.run() if isinstance(step, Work) else None)
+    assert needs.count(TURN) == len(partitions) // PARTITIONS_PER_TURN + 1
+    assert [type(need) for need in needs if need is not TURN] == [Work, Work]
+    assert step == fetch_request(10, {"orders": {0: 8, **dict.fromkeys(partitions[1:], 5)}})
 
 
 def test_visible_records_after_hidden_ones_have_their_own_offsets() -> None:

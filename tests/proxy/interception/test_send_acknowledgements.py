@@ -305,6 +305,36 @@ async def test_few_acknowledgements_run_at_once(monkeypatch: pytest.MonkeyPatch)
     assert offsets(adds.acknowledged) == [5, 6, 7]
 
 
+def test_others_have_a_turn_before_some_acknowledgements_and_lost_ones_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(send_stage, "ACKNOWLEDGEMENTS_PER_TURN", 3)
+    for is_lost in (False, True):
+        interception = Intercepting("Adds")
+        (adds,) = interception.interceptors
+        exchange = interception.produce()
+        exchange.request(produce_request(9, {"orders": {0: batch(*"abcd")}}))
+        exchange.turns = True
+        frame = produce_response(9, {"orders": {0: 5}})
+        assert exchange.response(frame) is TURN
+        assert adds.acknowledged == []
+        if is_lost:
+            exchange.lost("closed")
+            assert [error is None for _, error in adds.acknowledged] == [False] * 4
+        else:
+            assert exchange.answer() is frame
+            assert offsets(adds.acknowledged) == [5, 6, 7, 8]
+
+
+def test_many_partitions_without_records_are_reported_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_stage, "MAX_INLINE_ACKNOWLEDGEMENTS", 3)
+    interception = Intercepting("Adds")
+    empty = build_batch([])
+    exchange = interception.produce()
+    exchange.request(produce_request(9, {"orders": dict.fromkeys(range(4), empty)}))
+    assert isinstance(exchange.response(produce_response(9, {"orders": dict.fromkeys(range(4), 5)})), Work)
+
+
 def test_a_connection_that_is_lost_while_policies_wait_is_reported() -> None:
     interception, validation = Intercepting("Adds"), Validating(*GUARDED, names=("orders",))
     exchange = interception.produce(validating=validation)
