@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,6 +118,16 @@ def schema() -> None:
     from kafka_sidecar.proxy.cli.schema import build_schema
 
     typer.echo(json.dumps(build_schema(), indent=2))
+
+
+# All that follows is the pipeline's, --help too.
+@app.command(
+    "pipeline", add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def run_pipeline(context: typer.Context) -> None:
+    """Run a Spark job: reconcile, replay-policy, report."""
+    pipeline = import_module("kafka_sidecar.pipeline.cli")  # by name: the proxy does not import it
+    pipeline.app(context.args, prog_name="kafka-sidecar pipeline")
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain
+from kafka_sidecar.proxy.config.pipeline import Pipeline
 from kafka_sidecar.proxy.config.sections import (
     Admin,
     Cluster,
@@ -56,6 +57,7 @@ class Config(Section):
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     limits: Limits = Field(default_factory=Limits)
     interception: Interception = Field(default_factory=Interception)
+    pipeline: Pipeline = Field(default_factory=Pipeline)
 
     _origins: Origins = PrivateAttr(default=Origins(""))
 

@@ -1,0 +1,49 @@
+"""The Spark session of a command: local by default, and nothing of its own under spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from kafka_sidecar.pipeline.jars import find_jars
+from kafka_sidecar.proxy.config.pipeline import Pipeline
+
+# What the jobs rely on, wherever they run.
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # An overwritten partition leaves the others as they are.
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # The column hour stays text when it is read.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+# One machine, nobody else on its ports.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+}
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started this process: then master, jars and memory are set there."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def start_session(settings: Pipeline, name: str, uses_kafka: bool) -> SparkSession:
+    """The session. Raises JarError if the job reads from Kafka and the connector is missing."""
+    # Else workers start the first python3 of PATH, which has not what is installed here.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = dict(SETTINGS)
+    if not is_submitted():
+        options |= {"spark.master": settings.master or "local[*]"} | LOCAL
+        if uses_kafka:
+            options["spark.jars"] = ",".join(map(str, find_jars(settings.jars)))
+    builder = SparkSession.builder.appName(f"kafka-sidecar {name}")
+    for key, value in (options | settings.spark).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

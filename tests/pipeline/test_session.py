@@ -1,0 +1,36 @@
+"""The Spark session: what the jobs rely on, and what is left to spark-submit."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_sidecar.pipeline import session
+from kafka_sidecar.pipeline.session import SETTINGS
+
+
+def test_the_session_has_the_settings_that_jobs_rely_on(spark: SparkSession) -> None:
+    assert {key: spark.conf.get(key) for key in SETTINGS} == SETTINGS
+
+
+def test_the_file_overrides_the_settings_of_the_jobs(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # LOCAL of conftest.py has it
+
+
+def test_workers_run_the_same_python(spark: SparkSession) -> None:
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_the_connector_is_there(spark: SparkSession) -> None:
+    assert spark.read.format("kafka") is not None
+    assert len(spark.conf.get("spark.jars").split(",")) == 5
+
+
+@pytest.mark.parametrize(("port", "submitted"), [(None, False), ("12345", True)])
+def test_spark_submit_is_recognised(port: str | None, submitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    if port is not None:
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", port)
+    assert session.is_submitted() is submitted
