@@ -15,7 +15,7 @@ MAX_BYTES = 1 << 20  # that a compiled loop reads between two checkpoints
 
 
 class StoppedError(BaseException):
-    """Nobody waits for the result any more. Not an Exception: plug-ins must not catch it by accident."""
+    """The result is no longer needed. Not an Exception: plug-ins must not catch it by accident."""
 
 
 class Stop:

@@ -89,7 +89,7 @@ class Features:
             await self.topic_configs.start()
 
     async def stop(self) -> None:
-        """Nothing is relayed any more."""
+        """Called once nothing is relayed."""
         if self.topic_configs is not None:
             await self.topic_configs.stop()
         await self._performer.threads.drain(MAX_DRAIN_S)

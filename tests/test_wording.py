@@ -15,6 +15,7 @@ from support.pages import PACKAGES, ROOT
 
 USE_INSTEAD = {
     "anew": "again, new",
+    "any more": "no longer",
     "behind": "after",
     "come along": "built-in",
     "comes along": "built-in",
@@ -26,7 +27,7 @@ USE_INSTEAD = {
     "judges": "validates; in tests: reference implementations",
     "left out": "omitted, suppressed, removed",
     "lets pass": "allows, forwards",
-    "nobody wants": "no policy or interceptor applies",
+    "nobody": "no client, no policy, no other test",
     "put in front of": "deploy",
     "seldom": "rate-limited",
     "somebody": "a client, an operator, another program",

@@ -1,4 +1,4 @@
-"""The stage of a Produce that lets no records into denied topics. It comes first: nobody looks into such records."""
+"""The stage of a Produce that lets no records into denied topics. It comes first."""
 
 from __future__ import annotations
 

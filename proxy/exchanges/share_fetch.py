@@ -1,6 +1,6 @@
 """A ShareFetch request and its response (KIP-932), taken through the stages of design D8.
 
-    client <-- encoded again <-- each partition with records: every stage <-- topics named <-- decoded <-- response
+    client <-- encoded <-- each partition with records: every stage <-- topics named <-- decoded <-- response
 
 The request passes as it is: the topics of a share session are known to the broker alone, so every response is looked
 into while interceptors see consumed records.
@@ -41,7 +41,7 @@ class AcquiredPartition:
 
     def release_from(self, offset: int) -> None:
         """The member does not get what it has acquired from this offset on: it cannot acknowledge that, and the broker
-        gives it out again when the acquisition lock has timed out."""
+        delivers it again when the acquisition lock has timed out."""
         self.acquired = tuple(
             one if one.last_offset < offset else replace_fields(one, last_offset=offset - 1)
             for one in self.acquired

@@ -62,7 +62,7 @@ class Interception:
         )
 
     def close(self) -> None:
-        """Close the interceptors in their order: nothing is relayed any more."""
+        """Close the interceptors in their order, once nothing is relayed."""
         for guard in self.catalog.guards:
             guard.close()
 

@@ -2,7 +2,7 @@
 
 Records that are acquired and not in the response are gaps to a share consumer: it acknowledges them as such, and the
 group goes on (docs/decisions/0015). What is withheld must not look like a gap: it is not among the acquired records, so
-nobody acknowledges it, and the broker gives it out again.
+no member acknowledges it, and the broker delivers it again.
 """
 
 from __future__ import annotations

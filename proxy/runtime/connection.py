@@ -256,7 +256,7 @@ class Connection:
         self.end(Closing("internal_error", repr(error)))
 
     @property
-    def works_for_nobody(self) -> bool:
+    def client_has_gone(self) -> bool:
         """Whether the client has gone while something is done for it: it is not read then, so its end is not seen."""
         return bool(self._performing) and has_closed(self.client.transport)
 

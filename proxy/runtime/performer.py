@@ -30,7 +30,7 @@ class Performer:
     def perform(self, need: Need, connection: int = 0, is_request: bool = False) -> asyncio.Future[Any]:
         """Begin at once. Cancel the future if its result is no longer needed; `Work` that must run is done even so.
 
-        ``connection`` and ``is_request`` say whose turn it takes.
+        ``connection`` and ``is_request`` are the lane of work in threads.
         """
         if isinstance(need, Turn):
             return self._wait_for_turn()
@@ -84,7 +84,7 @@ class Performer:
 
     async def _await_job(self, job: Job, limit: TimeLimit | None) -> Any:
         result = asyncio.wrap_future(job.future)
-        result.add_done_callback(_retrieve)  # its exception, if nobody waits for it any more
+        result.add_done_callback(_retrieve)  # its exception, where no exchange waits for it
         try:
             while not result.done():
                 await asyncio.wait([result], timeout=None if limit is None else await self._time_left(job, limit))

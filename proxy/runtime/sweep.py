@@ -47,7 +47,7 @@ class Sweep:
     def overdue(self, connection: Connection, now: float) -> Closing | None:
         """Why the connection must end now, if it must."""
         quiet_s = connection.activity.quiet_s(connection, now)
-        if connection.works_for_nobody:
+        if connection.client_has_gone:
             return CLIENT_CLOSED
         if quiet_s < INTERVAL_S:
             return None

@@ -172,7 +172,7 @@ class TopicConfigs:
         }
 
     async def forget(self, entries: Iterable[Entry]) -> None:
-        """Returns once the entries of topics that do not exist any more are removed, or it was tried."""
+        """Returns once the entries of topics that no longer exist are removed, or it was tried."""
         reasons = await asyncio.gather(*(self._write(Entry(entry.topic, entry.topic_id, {})) for entry in entries))
         for why in filter(None, reasons):
             log.warning("configs of a deleted topic not removed", extra={"detail": why})

@@ -5,7 +5,7 @@ for the first does not apply to the second, whoever deleted it. In the log of al
 
     key:    the topic id as Kafka's tools print it, 22 characters
     value:  {"version": 1, "topic": "orders", "configs": {"record.validation.policy": "..."}}
-    no value: nothing is set any more
+    no value: nothing is set
 """
 
 from __future__ import annotations

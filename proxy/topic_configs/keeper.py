@@ -38,7 +38,7 @@ class StoreConfigs(Need):
 
 @dataclass(frozen=True, slots=True)
 class ForgetConfigs(Need):
-    """Remove the entries of topics that do not exist any more. Answered once it was tried."""
+    """Remove the entries of topics that no longer exist. Answered once it was tried."""
 
     entries: tuple[Entry, ...]
 

@@ -41,7 +41,7 @@ class LogHistory:
         was created again is another topic for ever, whatever a broker says that has not learned of it yet.
         """
         if topic_id == NO_ID and self._topic_id != NO_ID:
-            raise LogLostError("it does not exist any more")
+            raise LogLostError("it no longer exists")
         if self._topic_id == NO_ID:
             self._topic_id = topic_id or NO_ID
         if topic_id is not None and topic_id != self._topic_id:

@@ -47,7 +47,7 @@ class Store(Protocol):
 
     @property
     def lost(self) -> str | None:
-        """Why the log does not hold what was read of it; it is not read any more then. None: it does."""
+        """Why the log does not hold what was read of it; it is no longer read then. None: it does."""
         ...
 
     def accept(self) -> None:

@@ -1,4 +1,4 @@
-"""Loops over many records stop where nobody waits for them any more."""
+"""Loops over many records stop where their result is no longer needed."""
 
 from __future__ import annotations
 

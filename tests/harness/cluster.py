@@ -30,7 +30,7 @@ from harness.ports import free_ports
 from harness.processes import Program
 from harness.versions import jars
 
-# The sidecars of the tests open their connections to brokers from this address, nobody else does.
+# The sidecars of the tests open their connections to brokers from this address, and no other program does.
 SIDECAR_HOST = "127.0.0.2"
 
 # A broker of the tests lives for seconds: quick to start and small, rather than fast in the long run.
@@ -94,7 +94,7 @@ class Node:
         self.program.kill()
 
     def stop(self) -> None:
-        """SIGSTOP: it holds its connections and answers nobody."""
+        """SIGSTOP: it keeps its connections and does not respond."""
         self.program.send_signal(signal.SIGSTOP)
 
     def cont(self) -> None:

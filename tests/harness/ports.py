@@ -1,4 +1,4 @@
-"""Ports of 127.0.0.1 that nobody uses."""
+"""Ports of 127.0.0.1 that are free."""
 
 from __future__ import annotations
 

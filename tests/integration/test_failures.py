@@ -26,7 +26,7 @@ STOPPED_S = 20
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Cluster]:
-    """Three nodes that nobody else uses."""
+    """Three nodes that no other test uses."""
     with Cluster.start(NEWEST, nodes=3) as cluster:
         yield cluster
 

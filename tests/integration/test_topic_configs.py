@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 POLICY = "record.validation.policy"
 NEEDS_HEADER = "require_header:trace-id"
 KEPT_IN = "__kafka_sidecar_topic_configs"
-# Who comes from the tests is nobody special, and may do everything but what an ACL says otherwise.
+# A client of the tests has no special principal, and may do everything but what an ACL says otherwise.
 AUTHORIZED = {"super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}
 
 
@@ -161,7 +161,7 @@ def test_a_topic_is_made_with_its_policy_by_an_admin_client(site: Site) -> None:
     assert site.describe(site.other, "made")["retention.ms"].startswith("3600000 ")
 
 
-def test_kafka_topics_itself_lets_nobody_name_a_config_that_kafka_does_not_have(site: Site) -> None:
+def test_kafka_topics_itself_rejects_a_config_that_kafka_does_not_have(site: Site) -> None:
     # It looks the name up in its own list and asks no broker: so nothing between it and the broker can help.
     with pytest.raises(ToolError, match=f"Unknown topic config name: {POLICY}"):
         site.topics(site.one.bootstrap, "--create", "--topic", "never", "--config", f"{POLICY}={NEEDS_HEADER}")
@@ -334,7 +334,7 @@ def topic_configs_state(sidecar: Sidecar) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("lose", "why"),
-    [(delete, "it does not exist any more"), (replace, "it was created again"), (empty, "records were deleted")],
+    [(delete, "it no longer exists"), (replace, "it was created again"), (empty, "records were deleted")],
 )
 def test_a_lost_topic_leaves_the_policies_applied_and_sighup_writes_them_back(
     site: Site, lose: Callable[[Site], None], why: str

@@ -299,7 +299,7 @@ def test_an_invalid_interceptor_is_rejected_with_the_remedy(
     with pytest.raises(ValueError, match=message):
         catalog(one("Sends", "good"), setting)
     gc.collect()
-    assert opened[0][-1] == "close"  # the good one, which nobody will use
+    assert opened[0][-1] == "close"  # the good one, which is not used
 
 
 def test_an_interceptor_with_unchanged_settings_keeps_its_state_after_a_reload(catalog: Any) -> None:

@@ -124,7 +124,7 @@ def test_a_response_without_an_interceptor_is_the_same_chunk() -> None:
     made = started()
     talk = Dialogue(exchange=made.exchange)
     talk.client(fetching(12, "free"))
-    answer = response(7, b"anything: nobody reads it" * 100)
+    answer = response(7, b"anything: it is not read" * 100)
     assert talk.session.from_broker(answer) is answer
 
 

@@ -41,7 +41,7 @@ class Dialogue:
         self.host = host
         self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
         self.metrics = Metrics()
-        self.topics = TopicNameCache(_nobody)
+        self.topics = TopicNameCache(_no_cluster)
         self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, local_response, exchange)
         self.budget = LoopBudget()
         self.memory = MemoryBudget(max_buffered, self.metrics.buffered)
@@ -111,8 +111,8 @@ class Dialogue:
         return self.session.closing.detail
 
 
-async def _nobody(topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
-    raise OSError(f"nobody to ask for {topic_ids!r}")
+async def _no_cluster(topic_ids: Collection[bytes]) -> Mapping[bytes, str]:
+    raise OSError(f"no cluster has the names of {topic_ids!r}")
 
 
 def request(key: int, version: int, correlation_id: int, body: bytes = b"", client_id: bytes | None = b"app") -> bytes:

@@ -64,7 +64,7 @@ class Client:
             return await self._reader.read(1 << 16)
 
     def pause(self) -> None:
-        """Read nothing from the socket any more."""
+        """Read nothing more from the socket."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
     def resume(self) -> None:

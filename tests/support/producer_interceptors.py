@@ -90,7 +90,7 @@ def fails(error: BaseException, first: Edit = lambda record: record) -> Edit:
 
 
 class SilentReport:
-    """A report that nobody reads."""
+    """A report that is not read."""
 
     def failed(self, *about: object) -> None: ...
     def slow(self, *about: object) -> None: ...

@@ -19,8 +19,8 @@ VERSIONS = range(2, 11)
 FIRST_WITH_IDS = 10
 UNKNOWN_TOPIC_OR_PARTITION, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND = 3, 22, 25, 69
 ALONE: Mapping[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""}  # not a member, in a group of none
-STRANGER: Mapping[str, Any] = {"generation_id_or_member_epoch": 5, "member_id": "nobody"}
-# Of a transaction that nobody has begun.
+STRANGER: Mapping[str, Any] = {"generation_id_or_member_epoch": 5, "member_id": "stranger"}
+# Of a transaction that no producer has begun.
 LOST: Mapping[str, Any] = {**ALONE, "transactional_id": "lost", "producer_id": 12345, "producer_epoch": 0}
 BEFORE_KIP_890, SINCE_KIP_890 = 4, 5  # TxnOffsetCommit
 Codes = list[tuple[Partition, int]]

@@ -135,7 +135,7 @@ def acknowledged(stage: Stage) -> Transcripts:
     def is_all_sent(seen: list[Event]) -> bool:
         return len([event for event in seen if event["hook"] == "on_acknowledgement"]) >= 3 * 4 * 6
 
-    # With acks=0 the application waits for nobody.
+    # With acks=0 the application waits for no response.
     return Transcripts(java, eventually(lambda: stage.seen("acknowledged"), is_all_sent, "all records"))
 
 
@@ -260,7 +260,7 @@ def test_those_of_a_consumer_are_called_in_order(consumed: Transcripts) -> None:
         assert all(whose == [*CHAIN][: len(whose)] for whose in rounds(events))
 
 
-def test_nobody_is_called_with_no_records(consumed: Transcripts) -> None:
+def test_no_interceptor_is_called_with_no_records(consumed: Transcripts) -> None:
     _, ours = consumed.each("on_consume")
     assert all(event["records"] for event in ours)
 
@@ -298,7 +298,7 @@ def test_no_interceptor_is_notified_of_a_failed_commit(commits: tuple[Transcript
         [one[2] for event in events for one in event["offsets"] or ()] for events in commits[0].each("on_commit")
     )
     assert {5, 6} & {*java, *ours} == set()
-    assert 7 in ours  # committed, though the commit failed for the other partition: Java tells nobody of either
+    assert 7 in ours  # committed, though the commit failed for the other partition: in Java no interceptor sees it
     assert 7 not in java
     failed, same = commits[0].each("commit_failed")
     assert (len(failed), same) == (2, failed)

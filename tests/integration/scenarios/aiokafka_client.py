@@ -126,7 +126,7 @@ async def transactional(target: Target) -> None:
             await sender.commit_transaction()
     async with consumer(target, group_id=group) as reader:
         # A transaction's end reaches the group a little later, and aiokafka asks for no stable offsets (KIP-447).
-        while await reader.committed(TopicPartition(source, 0)) != 21:  # noqa: ASYNC110 - the broker tells nobody
+        while await reader.committed(TopicPartition(source, 0)) != 21:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.05)
     committed = await read(target, topic, 20, "read_committed")
     assert [record.value for record in committed] == numbered(10) + numbered(10, 20)

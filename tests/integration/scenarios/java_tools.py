@@ -145,7 +145,7 @@ def configs(tools: Tools) -> None:
     entities: list[tuple[list[object], str, str]] = [
         (["--entity-type", "topics", "--entity-name", topic], "max.message.bytes", "65536"),
         (["--entity-type", "brokers", "--entity-name", "1"], "log.cleaner.backoff.ms", "14000"),
-        (["--entity-type", "clients", "--entity-name", tools.named("nobody")], "producer_byte_rate", "1000000"),
+        (["--entity-type", "clients", "--entity-name", tools.named("stranger")], "producer_byte_rate", "1000000"),
     ]
     for entity, name, value in entities:
         tools.expect("", "ConfigCommand", "--alter", *entity, "--add-config", f"{name}={value}")
@@ -157,9 +157,9 @@ def configs(tools: Tools) -> None:
     )
     tools.expect("SCRAM-SHA-256", "ConfigCommand", "--describe", *user)
     tools.expect(
-        "", "AclCommand", "--add", "--allow-principal", "User:nobody", "--operation", "Describe", "--topic", topic
+        "", "AclCommand", "--add", "--allow-principal", "User:stranger", "--operation", "Describe", "--topic", topic
     )
-    tools.expect("User:nobody", "AclCommand", "--list", "--topic", topic)
+    tools.expect("User:stranger", "AclCommand", "--list", "--topic", topic)
 
 
 def groups(tools: Tools) -> None:

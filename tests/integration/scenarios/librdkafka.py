@@ -212,7 +212,7 @@ def admin_configs(target: Target) -> None:
     broker = ConfigResource(ConfigResource.Type.BROKER, "1")
     assert "log.dirs" in client.describe_configs([broker])[broker].result(LIMIT_S)
     acl = admin.AclBinding(
-        admin.ResourceType.TRANSACTIONAL_ID, target.prefix, admin.ResourcePatternType.LITERAL, "User:nobody", "*",
+        admin.ResourceType.TRANSACTIONAL_ID, target.prefix, admin.ResourcePatternType.LITERAL, "User:stranger", "*",
         admin.AclOperation.DESCRIBE, admin.AclPermissionType.ALLOW,
     )  # fmt: skip
     client.create_acls([acl])[acl].result(LIMIT_S)

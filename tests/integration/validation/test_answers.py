@@ -66,7 +66,7 @@ def test_three_partitions_are_stored_where_a_fourth_is_refused_and_one_answer_sa
     assert again[topic, 0].base_offset == len(VALUES)
 
 
-def test_the_zero_id_is_answered_as_a_topic_that_is_not_there_and_holds_up_nobody(
+def test_the_zero_id_is_answered_as_a_topic_that_is_not_there_and_delays_no_client(
     guarded: Guarded, topics: tuple[str, str]
 ) -> None:
     topic, _ = topics

@@ -1,4 +1,4 @@
-"""Policies are exchanged twenty times while an idempotent producer sends: nobody notices but those who are refused."""
+"""Policies are exchanged twenty times while an idempotent producer sends: only what is rejected is affected."""
 
 from __future__ import annotations
 

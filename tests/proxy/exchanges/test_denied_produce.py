@@ -129,10 +129,10 @@ def test_the_name_of_an_unknown_id_is_looked_up(exchanges: ProduceExchanges, nam
 
 def test_an_id_that_no_broker_knows_is_retriable(exchanges: ProduceExchanges) -> None:
     version = FIRST_WITH_IDS
-    frame = produce_request(version, {"nobodys": {0: GOOD}})
+    frame = produce_request(version, {"unknown": {0: GOOD}})
     exchange = started(exchanges, version, frame)
     exchange.request(frame)
     step = exchange.answer()
     assert isinstance(step, Respond)
-    assert results(version, step.frame) == [("nobodys", 0, UNKNOWN_TOPIC_ID, -1)]
+    assert results(version, step.frame) == [("unknown", 0, UNKNOWN_TOPIC_ID, -1)]
     assert COUNTS == {}

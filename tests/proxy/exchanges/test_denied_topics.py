@@ -33,7 +33,7 @@ from kafka_sidecar.proxy.relay.exchange import (
 )
 
 DENIED, WHY = "kept", "kept is not for clients"
-DENIED_ID, ORDERS_ID, LATER_ID, NOBODYS_ID = (letter * 16 for letter in (b"k", b"o", b"l", b"n"))
+DENIED_ID, ORDERS_ID, LATER_ID, UNKNOWN_ID = (letter * 16 for letter in (b"k", b"o", b"l", b"n"))
 AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID = 29, 100
 TOPIC, BROKER = 2, 4
 Codes = dict[str | bytes, int]
@@ -184,10 +184,10 @@ def test_the_name_of_an_unknown_id_is_looked_up() -> None:
 def test_an_id_that_no_broker_knows_is_not_forwarded() -> None:
     rules = Rules()
     exchange = rules.exchange(ApiKey.DELETE_TOPICS, 6)
-    exchange.request(by_id(NOBODYS_ID))
+    exchange.request(by_id(UNKNOWN_ID))
     step = exchange.answer()
     assert isinstance(step, Respond)
-    assert codes(ApiKey.DELETE_TOPICS, 6, step.frame) == {NOBODYS_ID: UNKNOWN_TOPIC_ID}
+    assert codes(ApiKey.DELETE_TOPICS, 6, step.frame) == {UNKNOWN_ID: UNKNOWN_TOPIC_ID}
     assert rules.counts == {}
 
 

@@ -55,7 +55,7 @@ class Notes(StageRun, TopicRun):
         return
 
 
-def nobody(topic_id: bytes) -> str | None:
+def no_names(topic_id: bytes) -> str | None:
     raise AssertionError("topics are named")
 
 
@@ -63,7 +63,7 @@ def nobody(topic_id: bytes) -> str | None:
 def test_stages_run_in_their_order_and_get_the_response_in_the_opposite_one(acks: int) -> None:
     calls: list[str] = []
     seen: list[PartitionRecords] = []
-    exchange = Driven(ProduceExchange([Notes(name, calls, seen) for name in ("one", "two")], nobody, 9))
+    exchange = Driven(ProduceExchange([Notes(name, calls, seen) for name in ("one", "two")], no_names, 9))
     exchange.request(produce_request(9, {"orders": {0: GOOD, 1: GOOD}}, acks))
     to_broker = ["one opens", "two opens", *(f"{name} sees {at}" for at in (0, 1) for name in ("one", "two"))]
     to_broker += ["one sends", "two sends"]
@@ -78,6 +78,6 @@ def test_stages_run_in_their_order_and_get_the_response_in_the_opposite_one(acks
 
 def test_inflated_records_are_released_once_the_stages_have_seen_their_batch() -> None:
     seen: list[PartitionRecords] = []
-    exchange = Driven(ProduceExchange([Notes("one", [], seen)], nobody, 9))
+    exchange = Driven(ProduceExchange([Notes("one", [], seen)], no_names, 9))
     exchange.request(produce_request(9, {"orders": {0: GOOD, 1: GOOD}}))
     assert [one.size for one in seen] == [0, 0]

@@ -155,7 +155,7 @@ def test_a_consumer_sees_what_interceptors_leave_and_goes_on_where_it_would_have
         assert batch.crc_is_right()
         ours = header.is_control and header.producer_id == -1
         changed = header.count <= header.last_offset_delta or any(one.value == b"edited" for one in batch.records())
-        assert ours or changed or bytes(batch.data) in log.data  # what nobody changes is the broker's bytes
+        assert ours or changed or bytes(batch.data) in log.data  # what is not changed is the broker's bytes
 
 
 @FEWER

@@ -125,7 +125,7 @@ async def test_an_id_that_is_not_known_is_asked_for_once() -> None:
 
 
 @pytest.mark.parametrize("cluster_answers", [True, False])
-async def test_what_nobody_can_name_goes_on_as_it_came_and_the_broker_says_what_it_is(cluster_answers: bool) -> None:
+async def test_a_topic_without_a_known_name_goes_on_as_it_came(cluster_answers: bool) -> None:
     interception = Intercepting("Adds", topics=("*",))
     interception.cluster_answers = cluster_answers
     frame = produce_request(FIRST_WITH_IDS, {"who": {0: batch("a")}})

@@ -61,7 +61,7 @@ def test_a_batch_that_cannot_be_looked_into_is_a_gap() -> None:
     assert intercepting.stats.batches["ShareFetch", "hidden_unreadable"] == 1
 
 
-def test_where_such_batches_fail_nothing_from_there_on_is_acquired_so_that_nobody_acknowledges_it() -> None:
+def test_where_such_batches_fail_nothing_from_there_on_is_acquired_so_that_no_member_acknowledges_it() -> None:
     intercepting = Intercepting("Hides", hides_unreadable=False)
     good, after = batch("a", "a", base_offset=3), batch("a", base_offset=6)
     partitions = [

@@ -109,7 +109,7 @@ def test_the_id_of_a_name_is_that_of_the_last_response_for_five_minutes() -> Non
     assert topics.id_of("orders") == BILLS
 
 
-def test_a_topic_that_does_not_exist_any_more_has_no_id() -> None:
+def test_a_topic_that_no_longer_exists_has_no_id() -> None:
     topics, seen = TopicNameCache(Cluster().request_names), list[tuple[bytes, str]]()
     topics.on_topics = seen.extend
     topics.learn(metadata(12, orders=ORDERS, bills=BILLS), 0, 12)

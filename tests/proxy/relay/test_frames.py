@@ -1,4 +1,4 @@
-"""Frames: what nobody edits leaves in the chunks in which it came; what is edited leaves whole."""
+"""Frames: what is not edited leaves in the chunks in which it came; what is edited leaves whole."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_bytes_that_leave_as_they_come_or_are_swallowed_are_not_buffered() -> No
     assert reader.buffered.bytes == 0
 
 
-def test_a_chunk_that_nobody_edits_leaves_as_the_same_object() -> None:
+def test_a_chunk_that_is_not_edited_leaves_as_the_same_object() -> None:
     reader = Reader()
     chunk = frame(0, b"x" * 100) + frame(7, b"y" * 100) + frame(0, b"z" * 1000)[:500]
     rest = frame(0, b"z" * 1000)[500:]

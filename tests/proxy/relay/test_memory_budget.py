@@ -61,7 +61,7 @@ class Crowd:
         return [connection.is_read for connection in self.connections]
 
 
-def test_below_the_limit_nobody_is_paused() -> None:
+def test_below_the_limit_no_connection_is_paused() -> None:
     crowd = Crowd(2)
     crowd.add(0, LIMIT // 2)
     crowd.add(1, LIMIT // 2)

@@ -101,7 +101,7 @@ def test_a_frame_that_is_not_edited_passes_before_it_is_whole() -> None:
     assert dialogue.to_client == answered[:100]
 
 
-def test_chunks_that_nobody_edits_are_the_same_objects_on_both_sides() -> None:
+def test_chunks_that_are_not_edited_are_the_same_objects_on_both_sides() -> None:
     dialogue = Dialogue()
     asked, answered = request(HEARTBEAT, 3, 1, bytes(9000)), response(1, bytes(9000))
     assert dialogue.session.from_client(asked) is asked

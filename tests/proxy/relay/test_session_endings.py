@@ -129,7 +129,7 @@ def test_what_came_before_a_bad_request_reaches_the_broker_and_nothing_after_it(
 
 
 BAD_RESPONSES = {
-    "nobody asked": (response(9), "a response to no request (correlation id 9)"),
+    "no request": (response(9), "a response to no request (correlation id 9)"),
     "length below a correlation id": (pack(">ii", 3, 2), "a response cannot be 3 bytes long"),
     "negative length": (pack(">ii", -1, 2), "a response cannot be -1 bytes long"),
 }
@@ -166,7 +166,7 @@ def test_answers_of_the_sidecars_own_that_were_given_do_not_count_against_a_clie
     assert (session.closing, session.due) == (None, 0)
 
 
-def test_an_answer_to_produce_without_acks_is_one_that_nobody_asked_for() -> None:
+def test_a_response_to_produce_without_acks_is_a_response_to_no_request() -> None:
     dialogue = Dialogue().client(produce(9, 1, 0)).broker(produced(9, 1))
     assert dialogue.cause == "unreadable_response"
 

@@ -47,7 +47,7 @@ async def test_work_that_would_end_the_process_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("must_run", [False, True])
-async def test_work_that_nobody_waits_for_is_done_only_if_it_must_run(must_run: bool) -> None:
+async def test_work_whose_result_is_not_needed_is_done_only_if_it_must_run(must_run: bool) -> None:
     performer, done = started(), threading.Event()
     gate = occupied(performer)
     needless = performer.perform(Work(done.set, must_run))

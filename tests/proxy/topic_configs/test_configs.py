@@ -57,7 +57,7 @@ async def test_a_topic_created_again_by_others_has_no_policy_after_a_refresh(
         cluster.ids["orders"] = NEW
         cluster.now += MAX_LAG_S
         async with asyncio.timeout(10):
-            while configs.policy_of("orders") is not None:  # noqa: ASYNC110 - a refresh notifies nobody
+            while configs.policy_of("orders") is not None:  # noqa: ASYNC110 - a refresh sets no event
                 await asyncio.sleep(0.01)
         assert configs.policy_of("orders", ORDERS) == "headers"
 
@@ -174,7 +174,7 @@ async def test_what_cannot_be_written_back_stays_applied_and_is_tried_again(
         cluster.log.fault = "no leader"
         configs.recover()
         async with asyncio.timeout(10):
-            while not caplog.records:  # noqa: ASYNC110 - a refresh notifies nobody
+            while not caplog.records:  # noqa: ASYNC110 - a refresh sets no event
                 await asyncio.sleep(0.01)
         assert caplog.records[0].message == "topic configs not written back"
         cluster.stores[0].read_again()  # after a failure of its clients
@@ -189,5 +189,5 @@ async def test_what_cannot_be_written_back_stays_applied_and_is_tried_again(
 
 async def until_recovered(configs: TopicConfigs) -> None:
     async with asyncio.timeout(10):
-        while configs.unready is not None:  # noqa: ASYNC110 - a refresh notifies nobody
+        while configs.unready is not None:  # noqa: ASYNC110 - a refresh sets no event
             await asyncio.sleep(0.01)

@@ -84,7 +84,7 @@ def test_a_broker_that_lags_does_not_bring_the_former_id_back() -> None:
     assert entries.configs("orders") == {POLICY: "new"}
 
 
-def test_an_id_that_no_broker_names_any_more_is_replaced() -> None:
+def test_an_id_that_brokers_no_longer_name_is_replaced() -> None:
     entries = Entries()
     entries.set(entry(ONE), 0.0)
     entries.update_ids([(ONE, "orders")], 20.0)

@@ -204,7 +204,7 @@ async def test_a_cluster_that_is_silent_is_trouble() -> None:
 
 
 LOSSES: dict[str, tuple[dict[str, Any], str]] = {
-    "deleted": ({"id": MISSING}, "it does not exist any more"),
+    "deleted": ({"id": MISSING}, "it no longer exists"),
     "created again": ({"id": OTHER_ID}, "it was created again: its id was MTEx.*, now it is MjIy"),
     "emptied": ({"begins_at": 2}, "records were deleted: now it begins at offset 2"),
     "truncated": ({"records": []}, "it was truncated: it was read up to offset 2, now it ends at 0"),

@@ -75,7 +75,7 @@ class Stubborn(Stub):
                 continue
 
 
-async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_nobody_for_ever(
+async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_no_request_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(policy_fetches, "MAX_FETCH_S", 0.01)

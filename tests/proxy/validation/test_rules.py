@@ -95,7 +95,7 @@ def test_a_change_on_the_topic_is_seen_at_once() -> None:
 @pytest.mark.parametrize(
     ("mode", "percent", "enforces"), [("enforce", 100, True), ("enforce", 0, False), ("shadow", 100, False)]
 )
-def test_a_string_that_nobody_understands_is_an_error_that_says_whether_it_counts(
+def test_a_string_that_no_policy_understands_is_an_error_that_says_whether_it_counts(
     mode: Mode, percent: int, enforces: bool
 ) -> None:
     made, _ = rules(rule("orders", "stub:nonsense", mode, percent))

@@ -68,7 +68,7 @@ def test_policies_are_shown_the_topic_partition_and_id_of_every_batch(version: i
     }
 
 
-def test_a_topic_that_is_named_has_no_id_where_the_sidecar_does_not_know_it_any_more() -> None:
+def test_a_topic_that_is_named_has_no_id_where_the_sidecar_no_longer_knows_it() -> None:
     validation = validating()
     validation.names.remember([(NO_ID, "orders")])
     validation.validated(FIRST_WITH_IDS - 1, {"orders": {0: GOOD}})

@@ -130,7 +130,7 @@ async def meet(validator: Validator) -> object:
     return await performer.perform(TopicConfigsKnown())
 
 
-def test_a_string_on_a_topic_that_nobody_understands_is_looked_into() -> None:
+def test_a_string_on_a_topic_that_no_policy_understands_is_looked_into() -> None:
     kept = Kept()
     kept.ready, kept.texts["free"] = True, "nothing"
     validator = started(kept, **GUARDED)
