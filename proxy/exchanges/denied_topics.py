@@ -18,7 +18,7 @@ from kafka_sidecar.codec.apis import APIS, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
 from kafka_sidecar.codec.message import Struct, replace_fields
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS, Denial, TopicsApi
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS, TopicError, TopicsApi
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Work,
 )
 
-UNKNOWN_ID = Denial(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
+UNKNOWN_ID = TopicError(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DeniedTopics:
     name_of: Callable[[bytes], str | None]  # a topic's name by its id
     counts: Counter[str]  # of denied topics, by API
 
-    def check(self, key: int, topic: str | bytes | None) -> Denial | None:
+    def check(self, key: int, topic: str | bytes | None) -> TopicError | None:
         """Why a topic may not be named, if so. Where its name is not known the request cannot go on either."""
         if topic is None:
             return None
@@ -56,7 +56,7 @@ class DeniedTopics:
         if (why := self.explain(key, name)) is None:
             return None
         self.counts[APIS[key].name] += 1
-        return Denial(ErrorCode.TOPIC_AUTHORIZATION_FAILED, why)
+        return TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, why)
 
     def guard(self, key: int, version: int, begin: Begin | None) -> Begin | None:
         """What looks into requests of this API and version, where ``begin`` looks into what is not denied."""
@@ -120,10 +120,10 @@ class DenyExchange(Exchange):
         return self._inner.lost(why) if self._inner is not None else None
 
     def _is_allowed(self, element: Any) -> bool:
-        denial = self._rules.check(self._key, self._api.topic_of(element))
-        if denial is not None:
-            self._results.append(self._api.deny(element, denial))
-        return denial is None
+        error = self._rules.check(self._key, self._api.topic_of(element))
+        if error is not None:
+            self._results.append(self._api.reject(element, error))
+        return error is None
 
     def _add_results(self, frame: bytes) -> bytes:
         """The response with the denied topics after all others: clients look results up by topic."""

@@ -25,8 +25,8 @@ TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
 
 
 @dataclass(frozen=True, slots=True)
-class Denial:
-    """The error for one topic."""
+class TopicError:
+    """The error that a client gets for one topic."""
 
     error_code: int
     message: str
@@ -41,7 +41,7 @@ class TopicsApi:
     elements: tuple[str, ...]  # the arrays of the request, in its versions
     results: str  # the array of the response
     topic_of: Callable[[Any], str | bytes | None]  # name or id; None: the element is no topic
-    deny: Callable[[Any, Denial], Struct]  # the result of an element
+    reject: Callable[[Any, TopicError], Struct]  # the result of an element
 
 
 def _name(of: Any) -> str:
@@ -59,14 +59,14 @@ def _name_or_id(of: str | delete_topics.DeleteTopicState) -> str | bytes:
     return of.topic_id if of.name is None else of.name
 
 
-def _deny_deletion(of: str | delete_topics.DeleteTopicState, why: Denial) -> Struct:
+def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: TopicError) -> Struct:
     name, topic_id = (of, NO_ID) if isinstance(of, str) else (of.name, of.topic_id)
     return delete_topics.DeletableTopicResult(
         name=name, topic_id=topic_id, error_code=why.error_code, error_message=why.message
     )
 
 
-def _deny_records(of: delete_records.DeleteRecordsTopic, why: Denial) -> Struct:
+def _reject_records(of: delete_records.DeleteRecordsTopic, why: TopicError) -> Struct:
     partitions = (
         delete_records.DeleteRecordsPartitionResult(
             partition_index=one.partition_index, low_watermark=-1, error_code=why.error_code
@@ -76,13 +76,14 @@ def _deny_records(of: delete_records.DeleteRecordsTopic, why: Denial) -> Struct:
     return delete_records.DeleteRecordsTopicResult(name=of.name, partitions=tuple(partitions))
 
 
-def _deny_partitions(of: create_partitions.CreatePartitionsTopic, why: Denial) -> Struct:
+def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: TopicError) -> Struct:
     return create_partitions.CreatePartitionsTopicResult(
         name=of.name, error_code=why.error_code, error_message=why.message
     )
 
 
-def _deny_resource(result: Callable[..., Struct], of: Any, why: Denial) -> Struct:
+def reject_resource(result: Callable[..., Struct], of: Any, why: TopicError) -> Struct:
+    """The result of a resource, in an API that sets configs."""
     return result(
         error_code=why.error_code,
         error_message=why.message,
@@ -98,7 +99,7 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         elements=("topics", "topic_names"),
         results="responses",
         topic_of=_name_or_id,
-        deny=_deny_deletion,
+        reject=_reject_deletion,
     ),
     ApiKey.DELETE_RECORDS: TopicsApi(
         request=delete_records.DeleteRecordsRequest,
@@ -106,7 +107,7 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         elements=("topics",),
         results="topics",
         topic_of=_name,
-        deny=_deny_records,
+        reject=_reject_records,
     ),
     ApiKey.CREATE_PARTITIONS: TopicsApi(
         request=create_partitions.CreatePartitionsRequest,
@@ -114,7 +115,7 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         elements=("topics",),
         results="results",
         topic_of=_name,
-        deny=_deny_partitions,
+        reject=_reject_partitions,
     ),
     ApiKey.ALTER_CONFIGS: TopicsApi(
         request=alter_configs.AlterConfigsRequest,
@@ -122,7 +123,7 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         elements=("resources",),
         results="responses",
         topic_of=_resource_name,
-        deny=partial(_deny_resource, alter_configs.AlterConfigsResourceResponse),
+        reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: TopicsApi(
         request=incremental_alter_configs.IncrementalAlterConfigsRequest,
@@ -130,6 +131,6 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         elements=("resources",),
         results="responses",
         topic_of=_resource_name,
-        deny=partial(_deny_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+        reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
     ),
 }

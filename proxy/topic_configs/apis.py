@@ -14,9 +14,8 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
-from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs, Rejection, invalid
-
-TOPIC = 2  # Kafka's ConfigResource.Type
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE, TopicError, reject_resource
+from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs, invalid
 
 Identity = tuple[int, str]  # type and name of a resource
 NewValues = Mapping[str, str | None]  # by the name of the config; None: back to its default
@@ -45,13 +44,13 @@ class ConfigsApi:
     results: str  # the array of the response
     identify: Callable[[Any], Identity]  # a resource or a result
     is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
-    new_values: Callable[[OwnConfigs, list[Any]], NewValues | Rejection]  # what such configs of a resource set
+    new_values: Callable[[OwnConfigs, list[Any]], NewValues | TopicError]  # what such configs of a resource set
     replaces: bool  # whether configs that are not named go back to their defaults
-    reject: Callable[[Any, Rejection], Struct]  # the result of a resource
+    reject: Callable[[Any, TopicError], Struct]  # the result of a resource
 
 
 def _identify_topic(of: Any) -> Identity:
-    return TOPIC, of.name
+    return TOPIC_RESOURCE, of.name
 
 
 def _identify_resource(of: Any) -> Identity:
@@ -67,25 +66,25 @@ def _has_operation(own: OwnConfigs, config: Any) -> bool:
     return config.name in own and config.config_operation in OPERATIONS
 
 
-def _first_rejection(own: OwnConfigs, values: NewValues) -> Rejection | None:
+def _first_rejection(own: OwnConfigs, values: NewValues) -> TopicError | None:
     checked = (own[name].reject(value) for name, value in values.items() if value is not None)
     return next((rejection for rejection in checked if rejection is not None), None)
 
 
-def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
     values = {config.name: config.value for config in configs}
     if nulls := [name for name, value in values.items() if value is None]:
         return invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
     return _first_rejection(own, values) or values
 
 
-def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
     values = {config.name: config.value for config in configs}
     rejection = _reject_duplicates_and_nulls(configs, (name for name, value in values.items() if value is None))
     return rejection or _first_rejection(own, values) or values
 
 
-def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
     deleted = {config.name for config in configs if config.config_operation == Operation.DELETE}
     values = {config.name: None if config.name in deleted else config.value for config in configs}
     nulls = (name for name, value in values.items() if value is None and name not in deleted)
@@ -98,25 +97,16 @@ def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | R
     return _first_rejection(own, values) or values
 
 
-def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Rejection | None:
+def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> TopicError | None:
     if len({config.name for config in configs}) < len(configs):
-        return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        return TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if listed := list(nulls):
-        return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
+        return TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
     return None
 
 
-def _reject_topic(topic: create_topics.CreatableTopic, why: Rejection) -> Struct:
+def _reject_topic(topic: create_topics.CreatableTopic, why: TopicError) -> Struct:
     return create_topics.CreatableTopicResult(name=topic.name, error_code=why.error_code, error_message=why.message)
-
-
-def _reject_resource(result: Callable[..., Struct], resource: Any, why: Rejection) -> Struct:
-    return result(
-        error_code=why.error_code,
-        error_message=why.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
 
 
 CONFIGS_APIS: Mapping[int, ConfigsApi] = {
@@ -144,7 +134,7 @@ CONFIGS_APIS: Mapping[int, ConfigsApi] = {
             is_own=_is_named,
             new_values=_values_of_replaced,
             replaces=True,
-            reject=partial(_reject_resource, alter_configs.AlterConfigsResourceResponse),
+            reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
         ),
         ConfigsApi(
             key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -156,7 +146,7 @@ CONFIGS_APIS: Mapping[int, ConfigsApi] = {
             is_own=_has_operation,
             new_values=_values_of_incremental,
             replaces=False,
-            reject=partial(_reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+            reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
         ),
     )
 }

@@ -14,8 +14,8 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps
-from kafka_sidecar.proxy.topic_configs.apis import TOPIC
 from kafka_sidecar.proxy.topic_configs.definitions import OwnConfig
 from kafka_sidecar.proxy.topic_configs.keeper import Keeper
 
@@ -46,7 +46,7 @@ class DescribeConfigsExchange(Exchange):
             self._wanted = {
                 resource.resource_name: self._own_among(resource.configuration_keys)
                 for resource in request.resources
-                if resource.resource_type == TOPIC
+                if resource.resource_type == TOPIC_RESOURCE
             }
         return Forward(frame, wants_response=any(self._wanted.values()))
 
@@ -61,7 +61,7 @@ class DescribeConfigsExchange(Exchange):
         return [config for name, config in self._keeper.own.items() if not keys or name in keys]
 
     def _add_own(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
-        if result.resource_type != TOPIC or result.error_code != ErrorCode.NONE:
+        if result.resource_type != TOPIC_RESOURCE or result.error_code != ErrorCode.NONE:
             return result
         values = self._keeper.entries.configs(result.resource_name)
         own = (self._describe(config, values) for config in self._wanted.get(result.resource_name, ()))
