@@ -17,7 +17,6 @@ from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorRespons
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
 from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
-from kafka_sidecar.proxy.relay.frames import Collected
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
 
 # A response frame: length int32 | correlation id int32 | [tags] | body
@@ -50,11 +49,11 @@ class Rewrites:
     def response(self, key: int, version: int) -> Rewrite | None:
         """The rewrite of responses of one (api, version); None: they are relayed unchanged."""
         if key == ApiKey.API_VERSIONS:
-            return Rewrite(partial(Collected, partial(reduce_versions, version)))
+            return Rewrite(partial(reduce_versions, version))
         field = brokers_field(key, version)
         if field is None:
             single = key == ApiKey.FIND_COORDINATOR
-            return Rewrite(partial(Collected, partial(self._rewrite_coordinator, version))) if single else None
+            return Rewrite(partial(self._rewrite_coordinator, version)) if single else None
         body = body_of(key, version)
         rewrite_nodes = nodes_rewriter(key, self._local)
         before, empty = field.before, field.empty
@@ -72,10 +71,9 @@ class Rewrites:
                 raise CodecError("a response is shorter than its fields")
             return data[at] > empty
 
-        edit = partial(Collected, rewrite)
         if key in STREAMED:
-            return Rewrite(edit, has_brokers, partial(EndpointStream, key, version, rewrite_nodes))
-        return Rewrite(edit, has_brokers if key == ApiKey.PRODUCE else None)
+            return Rewrite(rewrite, has_brokers, partial(EndpointStream, key, version, rewrite_nodes))
+        return Rewrite(rewrite, has_brokers if key == ApiKey.PRODUCE else None)
 
     def _rewrite_coordinator(self, version: int, frame: bytes) -> bytes:
         """FindCoordinator before v4: the response itself is the broker."""

@@ -163,10 +163,6 @@ class ResponseDriver(Driver):
             raise CodecError("a response cannot be answered or ended")
         rewrite = route.rewrite
         if rewrite is not None and (rewrite.wanted is None or rewrite.wanted(decision, 0, len(decision))):
-            new = rewrite.edit().feed(decision, 0, len(decision), last=True)
-            decision = decision if new is None else new
-        counts = route.counts
-        counts.rewritten_bytes += len(decision) - self._size
-        counts.buffered += 1
-        counts.buffered_us += int((self._clock() - self._since) * 1e6)
+            decision = rewrite.apply(decision)
+        route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision

@@ -47,7 +47,7 @@ HIDDEN = frozenset(
 class Rewrite:
     """How the response of one (api, version) is edited."""
 
-    edit: Callable[[], Edit]  # a fresh one for every frame
+    apply: Callable[[bytes], bytes]  # the whole frame -> what is sent instead
     # Whether the whole frame data[start:end] has to be edited at all; None: always.
     wanted: Callable[[bytes, int, int], bool] | None = None
     # The edit of a frame that is long and not here yet: it lets the frame pass in pieces, so its size has no limit.

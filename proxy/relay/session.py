@@ -14,32 +14,26 @@ from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.proxy.relay.acks import AcksMemo
-from kafka_sidecar.proxy.relay.counted import Counted
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
-from kafka_sidecar.proxy.relay.frames import Edit, Frames
+from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import client_id_of, software_of
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
+from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, mismatch, take_answers
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
+from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")
-# length int32 | correlation id int32 | ...
-RESPONSE = Struct(">ii")
 MIN_REQUEST_BYTES = 8
-MIN_RESPONSE_BYTES = 4
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
 STOPPED = CodecError("the client's requests are read no more")
-
-# What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
-# the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
-Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +307,7 @@ class Session:
         elif (rewrite := route.rewrite) is not None:
             whole = len(data) >= at + size
             if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                self._broker_frames.edit(self._edit_of(route, rewrite, size, whole))
+                self._edit_response(route, rewrite, size, whole)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size
@@ -331,29 +325,12 @@ class Session:
 
     def _find_answers(self, own: OwnRequests) -> None:
         """Take the answers that a response waits for from among the frames after it; the others stay in their order."""
-        data, at, index = self._broker_frames.take_carry(), 0, 0
-        while not own.are_answered and index < len(self._waiting):
-            _, expected, _, owner = self._waiting[index]
-            if isinstance(expected, bytes):  # nothing comes from the broker
-                index += 1
-                continue
-            if len(data) - at < RESPONSE.size:
-                break
-            length, correlation_id = RESPONSE.unpack_from(data, at)
-            if correlation_id != expected or length < MIN_RESPONSE_BYTES:
-                self._fail(CodecError(self._unexpected(data[at:], length, correlation_id)), "unreadable_response")
-                break
-            end = at + 4 + length
-            if len(data) < end:
-                break
-            if owner is own:
-                own.answers.append(data[at:end])
-                data = data[:at] + data[end:]
-                del self._waiting[index]
-                self._own_waiting -= 1
-            else:
-                at, index = end, index + 1
-        self._broker_frames.put_back(data)
+        before = len(self._waiting)
+        try:
+            self._broker_frames.put_back(take_answers(own, self._broker_frames.take_carry(), self._waiting))
+        except CodecError as error:
+            self._fail(error, "unreadable_response")
+        self._own_waiting -= before - len(self._waiting)
         if own.are_answered:
             self._sought = None
             self.agenda.append(own)
@@ -362,11 +339,17 @@ class Session:
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
 
-    def _edit_of(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> Edit:
+    def _edit_response(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> None:
         if rewrite.stream is not None and not whole and size > MAX_COLLECTED_BYTES:
-            return rewrite.stream()
+            self._broker_frames.edit(rewrite.stream())
+            return
         self._check_collected(route, size)
-        return Counted(rewrite.edit(), route, self._clock)
+        self._broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now))
+
+    def _apply(self, rewrite: Rewrite, counts: ApiCounts, since: float, frame: bytes) -> bytes:
+        new = rewrite.apply(frame)
+        counts.add_buffered(len(new) - len(frame), self._clock() - since)
+        return new
 
     def _unusual_request(self, data: bytes, length: int, key_version: int) -> Route:
         """A pair seen for the first time, or no request at all."""
@@ -383,11 +366,7 @@ class Session:
     def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:
         if not self.responses and (sentence := diagnose(data)) is not None:
             return sentence
-        if length < MIN_RESPONSE_BYTES:
-            return f"a response cannot be {length} bytes long"
-        if not self._waiting:
-            return f"a response to no request (correlation id {correlation_id})"
-        return f"a response to {correlation_id} where {self._waiting[0][1]!r} was due"
+        return mismatch(length, correlation_id, self._waiting[0][1] if self._waiting else None)
 
     def _introduce(self, frame: bytes) -> None:
         """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""

@@ -42,6 +42,12 @@ class ApiCounts:
         self.latency_us = 0
         self.buffered = self.buffered_us = 0  # responses buffered whole before they were forwarded
 
+    def add_buffered(self, grown: int, seconds: float) -> None:
+        """A response was buffered whole for that long; ``grown`` more bytes were forwarded than had come."""
+        self.buffered += 1
+        self.buffered_us += int(seconds * 1e6)
+        self.rewritten_bytes += grown
+
 
 @dataclass(slots=True)
 class Buffered:

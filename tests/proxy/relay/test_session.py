@@ -108,6 +108,20 @@ def test_chunks_that_are_not_edited_are_the_same_objects_on_both_sides() -> None
     assert dialogue.session.from_broker(answered) is answered
 
 
+@pytest.mark.parametrize("host", ["h", "sidecar.example", "broker-1.internal"])
+def test_a_rewritten_response_is_counted_with_what_it_grows_by_and_how_long_it_is_buffered(host: str) -> None:
+    asked = oracle.request_frame(oracle.request(ApiKey.METADATA, 12), 1)
+    brokers = [{"node_id": 1, "host": "broker-1.internal", "port": 9092}]
+    answered = oracle.response_frame(oracle.response(ApiKey.METADATA, 12, brokers=brokers), 1)
+    dialogue = Dialogue(host=host).client(asked).broker(answered[:20])
+    counts = dialogue.metrics.apis[ApiKey.METADATA]
+    assert (counts.buffered, dialogue.to_client) == (0, b"")
+    dialogue.now += 0.5
+    dialogue.broker(answered[20:])
+    assert (counts.buffered, counts.buffered_us) == (1, 500_000)
+    assert counts.rewritten_bytes == len(dialogue.to_client) - len(answered) == len(host) - len("broker-1.internal")
+
+
 def test_a_response_may_begin_before_the_request_has_ended() -> None:
     asked = request(ApiKey.PRODUCE, 7, 1, b"\xff\xff\x00\x01" + bytes(500))
     dialogue = Dialogue().client(asked[:200]).broker(produced(7, 1))

@@ -1,0 +1,56 @@
+"""The requests that wait for a response of the broker, oldest first, and the responses that are found among them."""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.relay.exchange import Exchange
+from kafka_sidecar.proxy.relay.own_requests import OwnRequests
+from kafka_sidecar.proxy.relay.routes import Route
+
+# length int32 | correlation id int32 | ...
+RESPONSE = Struct(">ii")
+MIN_RESPONSE_BYTES = 4
+
+# What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
+# the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
+Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | None]
+
+
+def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> str:
+    """Why a response with this header is not the one that is expected; None: no request waits for one."""
+    if length < MIN_RESPONSE_BYTES:
+        return f"a response cannot be {length} bytes long"
+    if expected is None:
+        return f"a response to no request (correlation id {correlation_id})"
+    return f"a response to {correlation_id} where {expected!r} was due"
+
+
+def take_answers(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> bytes:
+    """Take the answers to requests of our own from among the frames of ``data``, and their places in ``waiting``.
+
+    Returns the other bytes, in their order. Raises CodecError.
+    """
+    at = index = 0
+    while not own.are_answered and index < len(waiting):
+        _, expected, _, owner = waiting[index]
+        if isinstance(expected, bytes):  # nothing comes from the broker
+            index += 1
+            continue
+        if len(data) - at < RESPONSE.size:
+            break
+        length, correlation_id = RESPONSE.unpack_from(data, at)
+        if correlation_id != expected or length < MIN_RESPONSE_BYTES:
+            raise CodecError(mismatch(length, correlation_id, expected))
+        end = at + 4 + length
+        if len(data) < end:
+            break
+        if owner is own:
+            own.answers.append(data[at:end])
+            data = data[:at] + data[end:]
+            del waiting[index]
+        else:
+            at, index = end, index + 1
+    return data
