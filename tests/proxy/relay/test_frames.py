@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from struct import pack, unpack_from
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,3 +170,18 @@ def test_an_edit_that_skips_sees_the_end_of_its_frame() -> None:
         assert direction.feed(piece) == piece
     assert edit.lasts == [False, True]
     assert direction.between_frames
+
+
+@pytest.mark.parametrize("first", [frame(1, b"x" * 2000)[:100], frame(1, b"x" * 40)], ids=["in a frame", "after one"])
+def test_the_bytes_of_a_lost_connection_are_freed_when_it_is_dropped(first: bytes) -> None:
+    reader = Reader()
+    reader.edit = reader.hold
+    reader.frames.feed(first)
+    second = b"y" * 1000
+    references = sys.getrefcount(second)
+    reader.frames.feed(second)
+    assert reader.buffered.bytes > 0
+    assert sys.getrefcount(second) > references
+    reader.frames.drop()
+    assert reader.buffered.bytes == 0
+    assert sys.getrefcount(second) == references
