@@ -25,6 +25,7 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 
 from hostile.attacks import ATTACKS, Attack, Place, Run
+from hostile.honest import Waits
 from hostile.watch import Watch
 
 PER_SECOND = 100
@@ -48,25 +49,6 @@ interceptors:
   - {type: mask_fields, topics: [honest, orders], fields: [$.card]}
   - {type: commit_metadata}
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How long honest records took: when each was sent (seconds since 1970), and how long it took (ms)."""
-
-    times: tuple[tuple[str, float, float], ...]
-
-    @classmethod
-    def read(cls, lines: Iterable[str]) -> Waits:
-        split = (line.split() for line in lines)
-        return cls(
-            tuple((kind, int(ms) / 1e3, int(us) / 1e3 if us != "-1" else float("inf")) for kind, ms, us in split)
-        )
-
-    def worst(self, kind: str, begin: float, end: float) -> float:
-        """The 99th percentile of those sent in between."""
-        found = sorted(ms for name, sent, ms in self.times if name == kind and begin <= sent < end)
-        return found[int(len(found) * 0.99)] if found else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +95,7 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
         honest = java.start("HonestClient", *arguments, limit_s=seconds + MAX_LATE_S)
         time.sleep(WARM_S + ALONE_S)
         suffered = attack_with(run, sidecar, log, limit_s)
-        return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20).out.splitlines()))
+        return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
 
 
 def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffered:
@@ -127,7 +109,7 @@ def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffer
     time.sleep(SETTLE_S)
     resident_mb = (before, watch.peak_mb(), watch.resident_mb())
     log_kb = (log.stat().st_size - logged) / 1e3
-    return Suffered(watch.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended)
+    return Suffered(watch.delay.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended)
 
 
 def place_of(sidecar: Sidecar, limit_s: float) -> Place:
@@ -170,7 +152,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
+def main() -> int:
+    """1 if honest clients did not get through in one of the rows."""
     options, rows = arguments(), list[Row]()
     before = read_table(options.before) if options.before else {}
     java = ToolHost(NEWEST)
@@ -180,11 +163,14 @@ def main() -> None:
             for attack in ATTACKS:
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
-                    print("; ".join(rows[-1].cells()), flush=True)
+                    print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)
         finally:
             java.stop()
     if options.markdown:
         options.markdown.write_text(table(rows, before))
+    failed = [f"{row.attack}: {failure}" for row in rows for failure in row.waits.failures]
+    print("".join(f"failed: {line}\n" for line in failed), end="", file=sys.stderr)
+    return 1 if failed or not rows else 0
 
 
 def create_topics(cluster: Cluster) -> None:
@@ -195,4 +181,4 @@ def create_topics(cluster: Cluster) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

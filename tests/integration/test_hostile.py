@@ -14,6 +14,7 @@ from harness.versions import NEWEST
 from hostile.attacks import ATTACKS, Attack
 from hostile.run import CONFIG, create_topics, place_of
 from hostile.watch import Watch
+from integration.scenarios.target import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -24,6 +25,7 @@ PATIENCE_S = 60.0
 # and the pages of the one before. And the process itself.
 MAX_PEAK_MB = 700.0
 MAX_LOG_KB = 1000.0
+MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to brokers
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +43,13 @@ def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, clus
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
         at = end_of(sidecar)
         with Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S).admin) as watch, ThreadPoolExecutor(1) as pool:
+            files = watch.open_files()
             attacking = pool.submit(run, place_of(sidecar, ATTACKED_S))
             produce(sidecar)
             attacking.result(PATIENCE_S)
         produce(sidecar)
         assert read(sidecar, at) == 2 * HONEST_RECORDS
+        eventually(watch.open_files, lambda now: now <= files + MAX_MORE_FILES, "files closed", PATIENCE_S)
         assert watch.peak_mb() < MAX_PEAK_MB
         assert log.stat().st_size / 1e3 < MAX_LOG_KB
         assert sidecar.stop() == 0
