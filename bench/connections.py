@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import multiprocessing
 import resource
 import sys
@@ -21,10 +22,12 @@ from struct import pack
 from typing import Final
 
 from rig import frames, report
+from rig.connection import Loop
 from rig.cores import on_two_cores
 from rig.frames import Address
 from rig.peers import Setting, free_ports, kafka_sidecar
 from rig.process import Process
+from rig.stub_broker import StubBroker
 
 SPARE_FILES: Final = 200
 HEARTBEAT: Final = 12
@@ -33,56 +36,13 @@ PROBES: Final = 200  # new connections beside the busy ones
 LIMIT_S: Final = 60.0
 
 
-class Frames(asyncio.Protocol):
-    """Frames of one connection, whole."""
-
-    def __init__(self) -> None:
-        self._data = b""
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        while len(self._data) >= 4 and len(self._data) >= (size := 4 + int.from_bytes(self._data[:4], "big")):
-            frame, self._data = self._data[:size], self._data[size:]
-            self.frame_received(frame)
-
-    def frame_received(self, frame: bytes) -> None:
-        raise NotImplementedError
-
-    def write(self, data: bytes) -> None:
-        assert self.transport is not None
-        self.transport.write(data)
-
-
-class Broker(Frames):
-    """Responds to every request at once."""
-
-    def __init__(self, address: Address) -> None:
-        super().__init__()
-        self._address = address
-
-    def frame_received(self, frame: bytes) -> None:
-        key, version, correlation_id = (int.from_bytes(frame[at:end], "big") for at, end in ((4, 6), (6, 8), (8, 12)))
-        match key:
-            case frames.API_VERSIONS:
-                body = frames.api_versions_response(version)
-            case frames.METADATA:
-                body = frames.metadata_response(self._address)
-            case _:
-                body = bytes(6)
-        self.write(frames.response(body).one(correlation_id))
-
-
-class Client(Frames):
+class Client(asyncio.Protocol):
     """Sends one request at a time."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._response: asyncio.Future[bytes] | None = None
+        self._received = b""
+        self._response: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
 
     @classmethod
     async def open(cls, address: Address) -> Client:
@@ -91,37 +51,41 @@ class Client(Frames):
         await client.ask(frames.api_versions_request().one(1))
         return client
 
-    async def ask(self, request: bytes) -> bytes:
+    async def ask(self, request: bytes) -> None:
+        """Returns once the response is whole."""
+        assert self._transport is not None
         self._response = asyncio.get_running_loop().create_future()
-        self.write(request)
-        return await self._response
+        self._transport.write(request)
+        await self._response
 
-    def frame_received(self, frame: bytes) -> None:
-        assert self._response is not None
-        self._response.set_result(frame)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if len(self._received) >= 4 and len(self._received) == 4 + int.from_bytes(self._received[:4], "big"):
+            assert self._response is not None
+            self._received = b""
+            self._response.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._response is not None and not self._response.done():
             self._response.set_exception(error or EOFError("closed"))
 
     def close(self) -> None:
-        if self.transport is not None:
-            self.transport.close()
+        if self._transport is not None:
+            self._transport.close()
 
 
 def serve(pipe: Pipe) -> None:
     """The broker, in a process of its own: one process may not open as many files as both sides need."""
-
-    async def run() -> None:
-        addresses: list[Address] = []
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Broker(addresses[0]), "127.0.0.1", 0, backlog=4096
-        )
-        addresses.append(Address(*server.sockets[0].getsockname()))
-        pipe.send(addresses[0])
-        await server.serve_forever()
-
-    asyncio.run(run())
+    loop = Loop()
+    broker = StubBroker(loop)
+    broker.responses[HEARTBEAT] = frames.response(bytes(6))
+    pipe.send(broker.address)
+    while True:
+        loop.poll(LIMIT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +156,15 @@ async def open_many(address: Address, count: int) -> list[Client]:
 async def beside_busy_ones(address: Address, options: argparse.Namespace) -> tuple[int, list[float]]:
     """Requests of the busy connections, and milliseconds to the first response of new ones."""
     clients, requests = await open_many(address, options.busy), 0
-    heartbeat = pack(">ihhih", 10, HEARTBEAT, 3, 1, -1)
+    heartbeat = frames.Frame(pack(">ihh", 10, HEARTBEAT, 3), pack(">h", -1))
     is_over = False
 
     async def keep_busy(client: Client) -> None:
         nonlocal requests
-        while not is_over:
-            await client.ask(heartbeat)
+        for number in itertools.count():
+            if is_over:
+                return
+            await client.ask(heartbeat.one(number))
             requests += 1
 
     work = [asyncio.ensure_future(keep_busy(client)) for client in clients]
