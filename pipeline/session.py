@@ -18,7 +18,7 @@ SETTINGS = {
     # The column hour stays text when it is read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
-# One machine, nobody else on its ports.
+# One machine, no other program on its ports.
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
