@@ -5,4 +5,7 @@ Never imported by a compiled module, where `compiled` is a constant of the compi
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 compiled = False
+nogil = nullcontext()

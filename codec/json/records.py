@@ -15,10 +15,10 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.json.syntax import describe, scan
+    from kafka_sidecar.codec.json.syntax import describe, scan_long
     from kafka_sidecar.codec.records import Records
 else:
-    from cython.cimports.kafka_sidecar.codec.json.syntax import describe, scan  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.json.syntax import describe, scan_long  # type: ignore[no-redef]
 
 _COMPILED, _MAX_BYTES = COMPILED, MAX_BYTES  # for C
 
@@ -44,7 +44,7 @@ def find_not_json(
         if read > _MAX_BYTES or index & _COMPILED == _COMPILED:
             read = 0
             checkpoint()
-        fault = scan(data, start, start + size, max_depth) if size >= 0 else 0
+        fault = scan_long(data, start, start + size, max_depth) if size >= 0 else 0
         if fault or (nulls and size < 0):
             found.append((index, describe(fault, start, max_depth)))
             if len(found) >= max_results:

@@ -44,9 +44,14 @@ cdef extern from *:
     Py_ssize_t after_digits "sidecar_json_after_digits" (const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
 cdef int _MAX_NESTING, _EMPTY, _ENDS_EARLY, _UNEXPECTED, _BAD_NUMBER, _BAD_WORD, _TOO_DEEP, _TRAILING
+cdef Py_ssize_t _LONG
 cdef int _CONTROL, _BAD_ESCAPE, _LONE_SURROGATE, _NOT_UTF8
 
 cpdef str find_fault(bytes data, Py_ssize_t start, Py_ssize_t end, int max_depth)
+@cython.locals(end=Py_ssize_t, found=Py_ssize_t)
+cpdef Py_ssize_t after_value(bytes data, Py_ssize_t at)
+@cython.locals(found=Py_ssize_t)
+cdef Py_ssize_t scan_long(const unsigned char* data, Py_ssize_t start, Py_ssize_t end, int max_depth) noexcept
 cpdef str describe(Py_ssize_t found, Py_ssize_t start, int max_depth)
 
 @cython.locals(closers="unsigned char[512]", depth=int, at=Py_ssize_t, byte=int)

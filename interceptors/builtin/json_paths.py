@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_fault
+from kafka_sidecar.codec.checkpoint import checkpoint
+from kafka_sidecar.codec.json.syntax import MAX_NESTING, after_value, find_fault
 
 MAX_STATES = 1_000  # each wildcard after ".." can double them
 SYNTAX = "write $, then .name, ['name'], [0], [*] or ..name"
@@ -23,25 +24,19 @@ _STEP = re.compile(
 )
 _ESCAPED = re.compile(r"\\(.)")
 # One step through a well-formed text: a member's name if there is one, then a string, number or word, or the opening of
-# an object or array; or the closing of one.
+# an object or array; or the closing of one. It matches nothing where the text is cut off within the step.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(
-    rb"[ \t\r\n,]*+(?:(?:(%b)[ \t\r\n]*+:[ \t\r\n]*+)?(?:(%b|[^\[\]{}, \t\r\n]++)|([\[{]))|([\]}]))"
-    % (_STRING, _STRING),
+    rb"[ \t\r\n,]*+(?:(?:(%b)[ \t\r\n]*+:[ \t\r\n]*+)?"
+    rb"(?:(%b|[^\[\]{}, \t\r\n\"]++)(?=[ \t\r\n]*+[,\]}])|([\[{]))|([\]}]))" % (_STRING, _STRING),
     re.DOTALL,
 )
 _NAME, _LEAF, _OPENS, _CLOSES = 1, 2, 3, 4
+_KINDS = {ord("["): _OPENS, ord("{"): _OPENS, ord("]"): _CLOSES, ord("}"): _CLOSES}
 _BACKSLASH = b"\\"
-
-
-def _whole(levels: int) -> bytes:
-    """An expression that matches an object or array with at most ``levels`` of nesting, in one step."""
-    inner = b"|" + _whole(levels - 1) if levels else b""
-    return rb"[\[{](?:[^\[\]{}\"]++|%b%b)*+[\]}]" % (_STRING, inner)
-
-
-_WHOLE = re.compile(_whole(3), re.DOTALL)
-_BEGINS = re.compile(rb"[ \t\r\n]*+[\[{]")
+_SPACE, _GAP = re.compile(rb"[ \t\r\n]*+"), re.compile(rb"[ \t\r\n,:]*+")
+# Bytes of one match, which other threads wait for; what is longer is left to a compiled loop.
+_MAX_MATCH = 16 << 10
 Span = tuple[int, int]
 
 
@@ -91,33 +86,72 @@ class JsonPaths:
         Raises:
             NotReadableError: the text is not one well-formed JSON object or array, or deeper than 512 levels.
         """
-        if _BEGINS.match(text) is None or find_fault(text, 0, len(text), MAX_NESTING) is not None:
-            raise NotReadableError
+        _check(text)
         found: list[Span] = []
         outer: list[tuple[_State, int, int]] = []
         here, index, began = self._outside, 0, 0  # the enclosing value: state, next index, start
-        at = 0
-        while (token := _TOKEN.match(text, at)) is not None:
-            at, kind = token.end(), token.lastindex
+        at = read = 0
+        while True:
+            token = _TOKEN.match(text, at, at + _MAX_MATCH)
+            if token is not None:
+                kind, name, start, at = token.lastindex, token[_NAME], token.start(_LEAF), token.end()
+            elif (long := _read_long(text, at)) is not None:
+                kind, name, start, at = long
+            else:
+                return found
+            if at - read > _MAX_MATCH:
+                checkpoint()
+                read = at
             if kind == _CLOSES:
                 if here.named:
                     found.append((began, at))
                 here, index, began = outer.pop()
                 continue
-            name = token[_NAME]
             value = here.to.get(index if name is None else _unquote(name), here.other)
             index += 1
-            if kind == _LEAF:
-                if value.named:
-                    found.append(token.span(_LEAF))
-            elif value.ends and (whole := _WHOLE.match(text, at - 1)) is not None:
-                at = whole.end()
-                if value.named:
-                    found.append(whole.span())
-            else:
-                outer.append((here, index, began))
-                here, index, began = value, 0, at - 1
-        return found
+            if kind == _OPENS:
+                start = at - 1
+                if not value.ends:
+                    outer.append((here, index, began))
+                    here, index, began = value, 0, start
+                    continue
+                at = after_value(text, start)
+            if value.named:
+                found.append((start, at))
+
+
+def _check(text: bytes) -> None:
+    """Raises NotReadableError."""
+    begin = _after(_SPACE, text, 0)
+    if text[begin : begin + 1] not in (b"[", b"{") or find_fault(text, 0, len(text), MAX_NESTING) is not None:
+        raise NotReadableError
+
+
+def _read_long(text: bytes, at: int) -> tuple[int, bytes | None, int, int] | None:
+    """As a match of `_TOKEN`, of any length: kind, name, start and end of the value; None at the end of the text."""
+    name = None
+    while (at := _after(_GAP, text, at)) < len(text):
+        kind = _KINDS.get(text[at], _LEAF)
+        if kind != _LEAF:
+            return kind, name, at, at + 1
+        start, at = at, after_value(text, at)
+        if name is not None or not _is_name(text, at):
+            return _LEAF, name, start, at
+        name = text[start:at]
+    return None
+
+
+def _is_name(text: bytes, end: int) -> bool:
+    """Whether the value that ends there is the name of a member."""
+    at = _after(_SPACE, text, end)
+    return text[at : at + 1] == b":"
+
+
+def _after(run: re.Pattern[bytes], text: bytes, at: int) -> int:
+    """The end of a run of characters that begins at ``at``."""
+    while (found := run.match(text, at, at + _MAX_MATCH)) is not None and found.end() - at == _MAX_MATCH:
+        at = found.end()
+    return at if found is None else found.end()
 
 
 def _unquote(quoted: bytes) -> bytes:

@@ -9,7 +9,7 @@ from functools import partial
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
@@ -106,7 +106,9 @@ class ConsumeRun(StageRun):
             committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
             hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
-        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(min(services.limit, MAX_INLINE_BYTES)):
+        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
+            min(services.limit, MAX_INLINE_CONSUMED_BYTES)
+        ):
             self._settle(partition, self._consume(partition, reading))
             return None
         return self._consume_in_thread(partition, reading)

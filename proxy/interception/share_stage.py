@@ -14,7 +14,7 @@ from functools import partial
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, Stage, StageRun
 from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES, consume_in_thread
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
@@ -59,7 +59,9 @@ class ShareRun(StageRun):
             max_records=services.max_records,
         )  # fmt: skip
         consume = partial(reading.consume, services.limit)
-        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(min(services.limit, MAX_INLINE_BYTES)):
+        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
+            min(services.limit, MAX_INLINE_CONSUMED_BYTES)
+        ):
             _settle(partition, consume())
         else:
             _settle(partition, (yield from consume_in_thread(reading, consume, self._time_limit)))

@@ -248,3 +248,17 @@ def test_a_truncated_document_is_validated_only_up_to_its_end(text: bytes, befor
         found = syntax.find_fault(before + text, len(before), len(before) + cut, DEPTH)
         assert found == fault(text[:cut])
         assert (found is None) == strict(text[:cut])
+
+
+@pytest.mark.parametrize("module", [syntax, python], ids=["as built", "python"])
+@pytest.mark.parametrize("size", [0, 1, 65_500, 65_536, 70_000, 200_000])
+def test_the_end_of_a_value_is_found_however_long_it_is(module: Any, size: int) -> None:
+    for value in (b'"' + b"x" * size + b'"', b"1" * (size or 1), b"[" + b"1," * size + b"{}]", b"null"):
+        for after in (b"", b"]", b" \n ,1]", b" " * 70_000 + b"]"):
+            assert module.after_value(b"[ " + value + after, 2) == 2 + len(value)
+
+
+def test_a_fault_of_a_long_text_is_found_where_it_is() -> None:
+    text = b"[" + b"1," * 100_000
+    for module in (syntax, python):
+        assert module.find_fault(text + b"]", 0, len(text) + 1, DEPTH) == f"unexpected character at byte {len(text)}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.codec.checkpoint import Stop, StoppedError, stoppable
+from kafka_sidecar.interceptors.builtin import json_paths
 from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths, NotReadableError
 
 NAMES = ("a", "b", 'q"', "ü", "a b")
@@ -106,6 +109,29 @@ def test_the_selection_agrees_with_rfc_9535(
     # those within another are part of it
     assert all(one in selected for one in named)
     assert all(any(one in chosen([outer], [(None, True)]) for outer in named) for one in selected)
+
+
+LONG = st.sampled_from(
+    [b'{"": "aaaaaaaaaa bbbb, ccc]"}', b'{"a" \n   :   [1 , "xx\\"yy" ] , "b" : -1.25E+10 }', b"[12345678,  null ]"]
+)
+
+
+@given(json_values.map(lambda value: json.dumps([value]).encode()) | LONG, some_steps, st.integers(1, 12))
+def test_values_that_are_longer_than_one_match_are_selected_too(
+    text: bytes, steps: list[tuple[str | int | None, bool]], longest: int
+) -> None:
+    steps = [step for step in steps if step != (None, True)] or [("a", False)]
+    paths = JsonPaths([written(steps)])
+    expected = paths.spans(text)
+    with patch.object(json_paths, "_MAX_MATCH", longest):
+        assert paths.spans(text) == expected
+
+
+def test_a_long_text_can_be_stopped() -> None:
+    stop = Stop()
+    stop.is_set = True
+    with stoppable(stop), pytest.raises(StoppedError):
+        found("$.a", "[" + "1," * 20_000 + "1]")
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='{}[]",:\\u 1a', max_size=20).map(str.encode))

@@ -21,7 +21,7 @@ from support.interception import Intercepting, fetch_response, values_in
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import Batch, Records, batches
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.interception import fetched_partition
 from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TopicIds, Work
@@ -70,7 +70,7 @@ def test_a_partition_that_is_begun_again_in_a_thread_is_seen_and_inflated_once(m
     intercepting = Intercepting("Reads", limit=100 << 20)
     exchange = begin_fetch(intercepting)
     exchange.request(fetch_request(12, {"orders": {0: 0}}))
-    large = batch("keep", "x" * (MAX_INLINE_BYTES + 1), codec=4, base_offset=1)
+    large = batch("keep", "x" * (MAX_INLINE_CONSUMED_BYTES + 1), codec=4, base_offset=1)
     frame = fetch_response(12, {"orders": {0: batch("keep") + large, 1: batch("keep", base_offset=9)}})
     step = exchange.response(frame)
     assert isinstance(step, Work)
