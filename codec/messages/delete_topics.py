@@ -1,4 +1,5 @@
-"""DeleteTopics (20): topics to delete, by name, from v6 on also by id (KIP-516)."""
+"""DeleteTopics (20): topics to delete, by name, from v6 on also by id (KIP-516). v0 is one of those that brokers before
+4.0 take (KIP-896)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+")
 
 
-class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
     topics: tuple[DeleteTopicState, ...] = array(DeleteTopicState, "6+")
     topic_names: tuple[str, ...] = array(string, "0-5")
     timeout_ms: int = int32("0+")
@@ -25,6 +26,6 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string("5+", nullable="5+", default=None)
 
 
-class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
     throttle_time_ms: int = int32("1+")
     responses: tuple[DeletableTopicResult, ...] = array(DeletableTopicResult, "0+")

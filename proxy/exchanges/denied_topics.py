@@ -28,7 +28,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     Outcome,
     Pass,
     Respond,
-    RouteError,
     Steps,
     TopicNames,
     Work,
@@ -65,9 +64,6 @@ class DeniedTopics:
             return begin
 
         def guarded(data: bytes, at: int, size: int, client: Client) -> Exchange:
-            if version < APIS[key].min_version:
-                why = f"{APIS[key].name} version {version} cannot be read, and some topics are denied to its requests"
-                raise RouteError("unsupported_version", why)
             found = begin(data, at, size, client) if begin is not None else None
             if isinstance(found, Look):
                 found = found.start()

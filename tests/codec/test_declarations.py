@@ -31,6 +31,8 @@ OLD = {
     "ProduceResponse": (0, 2),
     "OffsetCommitRequest": (0, 1),
     "OffsetCommitResponse": (0, 1),
+    "DeleteTopicsRequest": (0, 0),
+    "DeleteTopicsResponse": (0, 0),
 }
 # The two names that say what they are without the class's name in them.
 RENAMED = {"request_api_key": "api_key", "request_api_version": "api_version"}

@@ -22,6 +22,8 @@ from kafka_sidecar.codec.message import Struct
 UNKNOWN_TO_KIO = {
     ("ApiVersionsRequest", 5),
     ("ApiVersionsResponse", 5),
+    ("DeleteTopicsRequest", 0),
+    ("DeleteTopicsResponse", 0),
     ("TxnOffsetCommitRequest", 6),
     ("TxnOffsetCommitResponse", 6),
     *((f"Produce{side}", version) for side in ("Request", "Response") for version in range(3)),

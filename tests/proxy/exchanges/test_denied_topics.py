@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from struct import pack
 from typing import Any
 
 import pytest
@@ -26,7 +27,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     Outcome,
     Pass,
     Respond,
-    RouteError,
     Steps,
     TopicNames,
     Work,
@@ -275,12 +275,25 @@ def test_an_exchange_that_is_known_by_the_requests_prefix_is_started() -> None:
     assert Rules().exchange(*DELETE, lambda *_: Pass(b"")).request(frame) is frame
 
 
-def test_a_version_that_cannot_be_read_is_not_relayed() -> None:
-    begin = Rules().denied().guard(ApiKey.DELETE_TOPICS, 0, None)
-    assert begin is not None
-    with pytest.raises(RouteError, match="DeleteTopics version 0 cannot be read") as error:
-        begin(b"", 0, 0, FAKE_CLIENT)
-    assert error.value.cause == "unsupported_version"
+def test_the_oldest_version_of_delete_topics_is_denied_like_the_others() -> None:
+    """Byte by byte: kio does not know it."""
+
+    def frame(*topics: bytes) -> bytes:
+        names = b"".join(len(topic).to_bytes(2, "big") + topic for topic in topics)
+        body = len(topics).to_bytes(4, "big") + names + (30_000).to_bytes(4, "big")
+        return oracle.framed(pack(">hhih", ApiKey.DELETE_TOPICS, 0, CORRELATION_ID, 3) + b"app" + body)
+
+    def answer(*results: tuple[bytes, int]) -> bytes:
+        each = (len(topic).to_bytes(2, "big") + topic + code.to_bytes(2, "big") for topic, code in results)
+        return oracle.framed(pack(">ii", CORRELATION_ID, len(results)) + b"".join(each))
+
+    exchange = Rules().exchange(ApiKey.DELETE_TOPICS, 0)
+    assert exchange.request(frame(b"orders", DENIED.encode())) == frame(b"orders")
+    denied = (DENIED.encode(), AUTHORIZATION_FAILED)
+    assert exchange.response(answer((b"orders", 0))) == answer((b"orders", 0), denied)
+    assert Rules().exchange(ApiKey.DELETE_TOPICS, 0).request(frame(DENIED.encode())) == Respond(answer(denied))
+    other = frame(b"orders")
+    assert Rules().exchange(ApiKey.DELETE_TOPICS, 0).request(other) is other
 
 
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.ADD_PARTITIONS_TO_TXN])
