@@ -15,6 +15,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
+from kafka_sidecar.codec.checkpoint import checkpoint
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.lz4_blocks import decompress_blocks
 
@@ -99,6 +100,9 @@ def too_large_error(limit: int) -> BatchTooLargeError:
 
 
 def _check_parts(parts: int, limit: int) -> None:
+    """Before each part. Raises BatchTooLargeError; StoppedError if the caller is to stop."""
+    if parts > 1:  # nearly all batches are of one
+        checkpoint()
     if parts > MIN_PARTS + limit // PART_BYTES:
         raise BatchTooLargeError(f"the batch has more than {parts - 1} compressed parts")
 
@@ -152,6 +156,7 @@ def _decompress_lz4_frame(data: memoryview, limit: int) -> bytes:
     part, used, is_end = lz4.frame.decompress_chunk(context, data, max_length=min(4 * len(data) + 4096, limit + 1))
     parts, total = [part], len(part)
     while not is_end and total <= limit:
+        checkpoint()
         size = min(CHUNK, limit + 1 - total)
         part, more, is_end = lz4.frame.decompress_chunk(context, data[used:], max_length=size)
         if not part and not is_end:
@@ -253,6 +258,7 @@ def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
         parts, total = [], 0
         with decompressor.stream_reader(frame) as reader:
             while part := reader.read(CHUNK):
+                checkpoint()
                 total += len(part)
                 if total > left:
                     raise too_large_error(limit)

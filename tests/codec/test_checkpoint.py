@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 
+import lz4.frame
 import pytest
+import zstandard
 
 from kafka_sidecar.codec.checkpoint import COMPILED, Stop, StoppedError, checkpoint, stoppable
 from kafka_sidecar.codec.json.records import find_not_json
@@ -18,6 +21,7 @@ from kafka_sidecar.codec.records import (
     with_header,
     without_headers,
 )
+from kafka_sidecar.codec.records.compression import Codec, compress, decompress
 
 COUNT = COMPILED + 1
 
@@ -68,6 +72,28 @@ def test_few_large_values_are_checked_with_checkpoints_in_between() -> None:
     stop.is_set = True
     with stoppable(stop), pytest.raises(StoppedError):
         find_not_json(large, of_key=False, max_depth=5)
+
+
+PARTS: dict[str, tuple[Codec, bytes]] = {
+    "gzip members": (Codec.GZIP, gzip.compress(b"a") * 2),
+    "snappy blocks": (Codec.SNAPPY, compress(Codec.SNAPPY, bytes(100_000))),
+    "zstd frames": (Codec.ZSTD, zstandard.compress(b"a") * 2),
+    "pieces of an lz4 frame": (Codec.LZ4, lz4.frame.compress(bytes(2 << 20))),
+    "pieces of a zstd frame": (Codec.ZSTD, zstandard.compress(bytes((2 << 20) - 1))),
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_decompression_stops_between_two_parts(parts: str) -> None:
+    codec, data = PARTS[parts]
+    whole = decompress(codec, memoryview(data), 4 << 20)
+    stop = Stop()
+    with stoppable(stop):
+        assert decompress(codec, memoryview(data), len(whole)) == whole
+        stop.is_set = True
+        with pytest.raises(StoppedError):
+            decompress(codec, memoryview(data), len(whole))
+    assert decompress(codec, memoryview(data), len(whole)) == whole
 
 
 def test_a_flag_is_that_of_the_innermost_caller() -> None:
