@@ -86,16 +86,18 @@ class Driver:
     def _run(self, result: Any = None, error: BaseException | None = None) -> bytes:
         """Run the steps until they decide, or need what takes time."""
         assert self._steps is not None
-        send, budget, began = self._steps.send, self._budget, self._clock()
+        send, budget, clock = self._steps.send, self._budget, self._clock
+        began = clock()
+        turn_ends = began + MAX_TURN_S - budget.spent_s
         try:
             need = send(result) if error is None else self._steps.throw(error)
-            while need is TURN and budget.spent_s + self._clock() - began < MAX_TURN_S:
+            while need is TURN and clock() < turn_ends:
                 need = send(None)
         except StopIteration as done:
             self._steps = None
             return self._decided(done.value)
         finally:
-            budget.spent_s += self._clock() - began
+            budget.spent_s += clock() - began
         self.need = need
         self._frames.hold(self._size)
         self._session.paused(self)

@@ -246,6 +246,6 @@ class Frames:
             return new
         self._edit = None
         new = edit.feed(data, start, end, last)
-        if not self._is_held:
+        if self._buffered and not self._is_held:
             self.forget()
         return new
