@@ -9,8 +9,9 @@ partition's batch is rejected or accepted as a whole, the other partitions are f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -49,6 +50,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Last,
     Look,
+    Need,
     Outcome,
     Pass,
     Respond,
@@ -60,6 +62,7 @@ from kafka_sidecar.proxy.relay.exchange import (
 FIRST_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 FIRST_WITH_IDS = first_version(TopicProduceData, "topic_id")
 FIRST_OF_FORMAT_2_ONLY = 3  # before, records may be of the formats 0 and 1, which cannot be validated or intercepted
+OLD_FORMAT, OLD_FORMAT_BEFORE = int(ErrorCode.INVALID_RECORD), int(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
 MAX_INLINE_TOPICS = 1000  # of which the stages are asked before the request is buffered
 
 
@@ -93,7 +96,8 @@ class PartitionRecords:
 
     @property
     def header(self) -> BatchHeader:
-        return self.valid_batch.header
+        assert isinstance(self.batch, Batch)
+        return self.batch.header
 
     def records(self, limit: int) -> Records:
         """The records, inflated at the first call.
@@ -103,7 +107,8 @@ class PartitionRecords:
             CodecError: they cannot be read.
         """
         if self._records is None:
-            self._records = self.valid_batch.records(limit, self._max_records, as_sent=True)
+            assert isinstance(self.batch, Batch)
+            self._records = self.batch.records(limit, self._max_records, True)  # as_sent
         return self._records
 
     @property
@@ -125,7 +130,7 @@ class TopicRun(Protocol):
         ...
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
-        """All partitions of the topic, before any batch of the request is looked into."""
+        """All partitions of the topic, some at a time, before any batch of the request is looked into."""
         ...
 
     def batch(self, partition: PartitionRecords) -> Steps[None] | None:
@@ -216,8 +221,7 @@ class ProduceExchanges:
         return Look(head, start) if is_known else start()
 
     def _start(self, stages: Sequence[Stage], version: int, client: Client) -> ProduceExchange:
-        runs = [stage.start(client, version) for stage in stages]
-        return ProduceExchange(runs, self._name_of, version, self._limits)
+        return ProduceExchange([stage.start(client, version) for stage in stages], self._name_of, version, self._limits)
 
 
 # Its index in the request, its partitions, what looks into them, and whether that may take time.
@@ -227,10 +231,7 @@ AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
 class ProduceExchange(Exchange):
     """One Produce request and its response."""
 
-    __slots__ = (
-        "_by_id", "_flexible", "_limits", "_name_of", "_old_format", "_partitions", "_rejected", "_rejections", "_runs",
-        "_version",
-    )  # fmt: skip
+    __slots__ = ("_limits", "_name_of", "_partitions", "_rejected", "_rejections", "_runs", "_version")
 
     def __init__(
         self,
@@ -244,12 +245,7 @@ class ProduceExchange(Exchange):
         self._partitions = 0
         self._name_of = name_of
         self._version = version
-        self._flexible = version >= FIRST_FLEXIBLE
-        self._by_id = version >= FIRST_WITH_IDS
-        is_old = version < FIRST_OF_FORMAT_2_ONLY
-        self._old_format = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if is_old else ErrorCode.INVALID_RECORD
-        # By index of topic and of partition in the request.
-        self._rejections: dict[tuple[int, int], PartitionRejection] = {}
+        self._rejections: dict[tuple[int, int], PartitionRejection] = {}  # by index of topic and of partition
         self._rejected: RejectedTopics = ()
 
     def request(self, frame: bytes) -> Steps[Outcome]:
@@ -262,16 +258,19 @@ class ProduceExchange(Exchange):
                 for at, topic in enumerate(spans.topics):
                     self._reject(at, topic, rejection)
                 return (yield from self._close(opened, spans, []))
-        if self._by_id and (unknown := self._unknown_ids(spans)):
+        if self._version >= FIRST_WITH_IDS and (unknown := self._unknown_ids(spans)):
             yield TopicNames(unknown)
         edits: list[Edit] = []
-        yield from self._run_stages((yield from self._admit(frame, spans)), edits)
+        yield from self._run_stages(frame, spans, edits)
         if spans.acks and not self._rejections:
             return Forward(splice(frame, edits) if edits else frame, self._mark_sent())
         return (yield from self._close(opened, spans, edits))
 
-    def _run_stages(self, admitted: Sequence[AdmittedTopic], edits: list[Edit]) -> Steps[None]:
+    def _run_stages(self, frame: bytes, spans: ProduceSpans, edits: list[Edit]) -> Steps[None]:
         """Take each batch through the stages; what changes in the frame is added to ``edits``."""
+        admitted: list[AdmittedTopic] = []
+        for at, topic in enumerate(spans.topics):
+            yield from self._admit(frame, at, topic, admitted)
         passed = 0
         for topic_at, partitions, runs, needs_records in admitted:
             for at, partition in enumerate(partitions):
@@ -281,11 +280,12 @@ class ProduceExchange(Exchange):
                 for run in runs:
                     if (steps := run.batch(partition)) is not None:
                         yield from steps
-                partition.release()
+                if needs_records:
+                    partition.release()
                 if partition.rejection is not None:
                     self._rejections[topic_at, at] = partition.rejection
                 elif partition.new is not None:
-                    new, span = records_field(partition.new, self._flexible), partition.span
+                    new, span = records_field(partition.new, self._version >= FIRST_FLEXIBLE), partition.span
                     edits.append((span.records_at, span.records_end, new))
 
     def _mark_sent(self) -> bool:
@@ -316,52 +316,59 @@ class ProduceExchange(Exchange):
         ids = (topic.key for topic in spans.topics if topic.partitions and isinstance(topic.key, bytes))
         return tuple(topic_id for topic_id in ids if self._name_of(topic_id) is None)
 
-    def _admit(self, frame: bytes, spans: ProduceSpans) -> Steps[list[AdmittedTopic]]:
-        """The topics that some stage looks into, each batch cut."""
-        admitted: list[AdmittedTopic] = []
-        view, old_format, max_records = memoryview(frame), self._old_format, self._limits.max_records
-        for at, topic in enumerate(spans.topics, 1):
-            if not at % PARTITIONS_PER_TURN:
-                yield TURN
-            self._partitions += len(topic.partitions)
-            runs, rejection = self._start_topic(at - 1, topic)
-            if not runs:
-                continue
-            partitions: list[PartitionRecords] = []
-            for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
-                if first:
-                    yield TURN
-                for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
-                    batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
-                    partitions.append(PartitionRecords(topic.key, span, batch, rejection, max_records))
-            admitted.append((at - 1, partitions, runs, bool([run for run in runs if run.needs_records])))
-        for _, partitions, runs, _ in admitted:
-            for topic_run in runs:
-                topic_run.expect(partitions)
-        return admitted
+    def _admit(self, frame: bytes, at: int, topic: TopicSpan, admitted: list[AdmittedTopic]) -> Iterable[Need]:
+        """Add the topic, each batch cut, if some stage looks into it. Nothing is needed for that if there are few."""
+        self._partitions += len(topic.partitions)
+        runs, needs_records = self._start_topic(at, topic)
+        if runs:
+            added: AdmittedTopic = at, [], runs, needs_records
+            admitted.append(added)
+            self._cut(frame, topic, 0, added)
+            if len(topic.partitions) > PARTITIONS_PER_TURN:
+                return self._cut_others(frame, topic, added)
+        return () if (at + 1) % PARTITIONS_PER_TURN else (TURN,)
 
-    def _start_topic(self, at: int, topic: TopicSpan) -> tuple[list[TopicRun], PartitionRejection | None]:
-        """What looks into the topic's batches, and why all of them are rejected, if they are."""
+    def _cut_others(self, frame: bytes, topic: TopicSpan, added: AdmittedTopic) -> Steps[None]:
+        for first in range(PARTITIONS_PER_TURN, len(topic.partitions), PARTITIONS_PER_TURN):
+            yield TURN
+            self._cut(frame, topic, first, added)
+
+    def _cut(self, frame: bytes, topic: TopicSpan, first: int, added: AdmittedTopic) -> None:
+        """Cut the batches of some of the topic's partitions, from ``first`` on."""
+        at, partitions, runs, _ = added
+        key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
+        old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
+        cut: list[PartitionRecords] = []
+        for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
+            batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
+            cut.append(PartitionRecords(key, span, batch, rejection, self._limits.max_records))
+        for run in runs:
+            run.expect(cut)
+        partitions += cut
+
+    def _start_topic(self, at: int, topic: TopicSpan) -> tuple[list[TopicRun], bool]:
+        """What looks into the topic's batches, and whether that may take time."""
         key = topic.key
         name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
         runs: list[TopicRun] = []
-        rejection: PartitionRejection | None = None
-        for found in [run.admit(name, topic_id, topic) for run in self._runs]:
+        needs_records = False
+        for run in self._runs:
+            found = run.admit(name, topic_id, topic)
             if isinstance(found, PartitionRejection):
-                rejection = rejection or found
+                self._reject(at, topic, found)
             elif found is not None:
                 runs.append(found)
-        if rejection is not None:
-            self._reject(at, topic, rejection)
-        return runs, rejection
+                needs_records = needs_records or found.needs_records
+        return runs, needs_records
 
     def _reject(self, at: int, topic: TopicSpan, rejection: PartitionRejection) -> None:
-        self._rejections |= {(at, index): rejection for index in range(len(topic.partitions))}
+        for index in range(len(topic.partitions)):
+            self._rejections.setdefault((at, index), rejection)  # the first stage's stays
 
     def _close(self, opened: OpenRequest, spans: ProduceSpans, edits: list[Edit]) -> Steps[Outcome]:
         """Decide about a request of which something is rejected, or to which no response comes (acks=0)."""
         removed = edits_without(spans, self._version, self._rejections.keys())
-        frame = splice(opened.frame, sorted(removed + edits, key=_start)) if removed is not None else b""
+        frame = splice(opened.frame, sorted(removed + edits, key=itemgetter(0))) if removed is not None else b""
         wants_response = self._mark_sent()
         if not spans.acks:
             return (yield from self._close_unanswered(frame, spans))
@@ -389,7 +396,3 @@ class ProduceExchange(Exchange):
         for run in reversed(self._runs):
             if (steps := run.answered(results)) is not None:
                 yield from steps
-
-
-def _start(edit: Edit) -> int:
-    return edit[0]

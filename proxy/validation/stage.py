@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from typing import Protocol, TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import BatchTooLargeError
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.policies.contract import MAX_REJECTIONS, WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import (
     NO_FAILED_KEYS,
     PolicyFailedError,
@@ -43,7 +42,6 @@ UNKNOWN_TOPIC = PartitionRejection(
 )  # clients look it up again
 # Retriable, and the records have gone nowhere: producers try again until their own limit.
 TIMED_OUT = PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, "the validation took longer than validation.timeout")
-NO_TIME_LIMIT = TimeLimit("validation", inf, inf)
 
 # InvalidBatch: the records cannot be read. TimeoutError: the policies have not decided in time.
 Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
@@ -85,35 +83,32 @@ class Report(Protocol):
     def omitted(self, record_errors: int) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all requests that begin under one version of the configuration."""
+
+    rules: Rules
+    report: Report
+    limit: int  # bytes that a batch may have when it is inflated
+    id_of: Callable[[str], bytes]
+    time_limit: TimeLimit  # of one request
+    max_record_errors: int  # of one response
+
+
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
-    __slots__ = (
-        "_headers", "_id_of", "_inflated", "_limit", "_records", "_room", "_rules", "_time_limit", "_waits_for_configs",
-        "_whole_time_limit", "report", "request",
-    )  # fmt: skip
+    __slots__ = ("_room", "_time_limit", "_waits_for_configs", "headers", "inflated", "records", "request", "terms")
 
     wants_response = False
 
-    def __init__(
-        self,
-        rules: Rules,
-        report: Report,
-        limit: int,
-        waits_for_configs: bool,
-        id_of: Callable[[str], bytes],
-        time_limit: TimeLimit = NO_TIME_LIMIT,
-        max_record_errors: int = MAX_REJECTIONS,
-    ) -> None:
-        self._rules = rules  # those that are current now, whatever is reloaded meanwhile
-        self._limit = limit  # bytes that a batch may have when it is inflated
-        self._waits_for_configs = waits_for_configs
-        self._id_of = id_of
-        self._time_limit = self._whole_time_limit = time_limit  # of one request
-        self._room = max_record_errors  # that the response may still have
-        self._headers = self._inflated = self._records = 0  # what is validated
-        self.report = report
+    def __init__(self, terms: Terms, waits_for_configs: bool) -> None:
+        self.terms = terms  # those that are current now, whatever is reloaded meanwhile
         self.request: OpenRequest | None = None
+        self.headers = self.inflated = self.records = 0  # what is validated
+        self._waits_for_configs = waits_for_configs
+        self._time_limit: TimeLimit | None = None
+        self._room = terms.max_record_errors  # that the response may still have
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> Steps[PartitionRejection | None] | None:
         self.request = request
@@ -127,44 +122,36 @@ class ValidationRun(StageRun):
         if topic is None:
             return UNKNOWN_TOPIC
         try:
-            applied = self._rules.of(topic, topic_id)
+            applied = self.terms.rules.of(topic, topic_id)
         except MisconfiguredError as error:
             partitions = [partition.index for partition in span.partitions]
-            self.report.misconfigured(topic, partitions, str(error), error.enforces)
+            self.terms.report.misconfigured(topic, partitions, str(error), error.enforces)
             why = truncate_message(f"record.validation.policy of {topic}: {error}")
             return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why) if error.enforces else None
         if applied is None:
             return None
-        shown_id = self._id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
-        return TopicValidation(self, topic, shown_id, applied, self._limit)
+        shown_id = self.terms.id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
+        return TopicValidation(self, topic, shown_id, applied)
 
     def time_limit(self) -> TimeLimit:
         """What is left for this request; few need it."""
-        if self._time_limit is self._whole_time_limit:
-            self._time_limit = replace(self._time_limit)
+        if self._time_limit is None:
+            self._time_limit = replace(self.terms.time_limit)
         return self._time_limit
-
-    def count(self, records: int, inside: bool) -> None:
-        """Policies have looked at a batch, and inside it or not."""
-        if inside:
-            self._inflated += 1
-        else:
-            self._headers += 1
-        self._records += max(records, 0)  # what a header says, if its batch was not inflated
 
     def explain(self, rejections: list[Rejection]) -> PartitionRejection:
         """For the client: all record errors of the batch, or the first one if the response has no room for all."""
         rejection = _of_policies(rejections)
         errors = len(rejection.record_errors)
         if errors > max(self._room, 1):
-            self.report.omitted(errors - 1)
+            self.terms.report.omitted(errors - 1)
             rejection, errors = without_errors(rejection), 1
         self._room -= errors
         return rejection
 
     def sent(self) -> None:
         self.request = None  # it keeps the whole frame, and the broker may take its time
-        self.report.validated(self._headers, self._inflated, self._records)
+        self.terms.report.validated(self.headers, self.inflated, self.records)
 
     def answered(self, results: Results) -> None:
         return
@@ -179,17 +166,16 @@ class ValidationRun(StageRun):
 class TopicValidation(TopicRun):
     """The policies of one topic of a request."""
 
-    __slots__ = ("_applied", "_inline_limit", "_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
+    __slots__ = ("_applied", "_inline_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
 
-    def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied, limit: int) -> None:
+    def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied) -> None:
         self._run = run
         self._topic = topic
         self._topic_id = topic_id
         self._applied = applied
-        self._plan = applied.plan
-        self._limit = limit
-        self._inline_limit = min(limit, MAX_INLINE_BYTES, applied.plan.bytes_at_once)
-        self.needs_records: bool = applied.plan.needs_records
+        self._plan = plan = applied.plan
+        self._inline_limit = min(run.terms.limit, MAX_INLINE_BYTES, plan.bytes_at_once)
+        self.needs_records: bool = plan.needs_records
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
         return
@@ -206,7 +192,7 @@ class TopicValidation(TopicRun):
         if not (self.needs_records and takes_long(batch, self._plan.records_at_once)):
             verdict = self._ask(partition, topic, self._inline_limit)
             if verdict == ACCEPTED:
-                self._run.count(batch.header.count, self.needs_records)
+                self._count(batch)
                 return None
         if verdict is None or isinstance(verdict, ResolveRequired):
             return self._ask_on(partition, topic, verdict)
@@ -234,7 +220,7 @@ class TopicValidation(TopicRun):
                     partition.release()  # rather inflated again than kept as long as a policy may wait
                 yield PolicyFetch(verdict.rule, verdict.key, time_limit)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
-            limit = self._limit if in_thread else self._inline_limit
+            limit = self._run.terms.limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
             light = is_light(partition.valid_batch)
             verdict = (yield Work(ask, is_light=light, limit=time_limit)) if in_thread else ask()
@@ -253,21 +239,31 @@ class TopicValidation(TopicRun):
             return _bare(error)
         except CodecError as error:
             too_large = isinstance(_bare(error), BatchTooLargeError)
-            if too_large and limit != self._limit:
+            if too_large and limit != self._run.terms.limit:
                 return None
             if too_large:
                 release_unused_memory()
             batch = partition.valid_batch
             return find_fault(batch) or explain_unreadable(batch, error)
 
+    def _count(self, batch: Batch) -> None:
+        """The policies have looked at a batch, and inside it or not."""
+        run, records = self._run, batch.header.count
+        if self.needs_records:
+            run.inflated += 1
+        else:
+            run.headers += 1
+        if records > 0:  # what a header says, if its batch was not inflated
+            run.records += records
+
     def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> None:
         """Count what the policies say, and reject the batch if they are enforced."""
         batch, run = partition.valid_batch, self._run
         if verdict.__class__ is not InvalidBatch and verdict.__class__ is not TimeoutError:
-            run.count(batch.header.count, self.needs_records)
+            self._count(batch)
         if not verdict:
             return
-        report = run.report
+        report = run.terms.report
         enforced = self._applied.enforces(batch.header.crc)
         rejection: PartitionRejection | None = None
         if isinstance(verdict, InvalidBatch):
@@ -291,7 +287,7 @@ class TopicValidation(TopicRun):
 
     def _reject_invalid(self, partition: PartitionRecords, topic: TopicMetadata, why: InvalidBatch) -> None:
         enforced = self._applied.enforces(0)  # there is no checksum by which a share could be chosen
-        self._run.report.unreadable(topic, why.message, enforced)
+        self._run.terms.report.unreadable(topic, why.message, enforced)
         if enforced:
             partition.rejection = _of_structure(why)
 

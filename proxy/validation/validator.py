@@ -17,7 +17,7 @@ from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.validation.from_config import rules
 from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.validation.rules import TopicConfig
-from kafka_sidecar.proxy.validation.stage import PolicyFetch, TopicConfigsKnown, ValidationRun
+from kafka_sidecar.proxy.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
@@ -64,9 +64,14 @@ class Validator(Stage):
             self.rules = rules(config, self.stats.policy_failed, self._topic_config())
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        self._limit = config.validation.max_batch
-        self._time_limit = TimeLimit("validation", config.validation.timeout, config.threads.max_wait)
-        self._max_record_errors = config.limits.max_record_errors
+        self._terms = Terms(
+            self.rules,
+            self.stats,
+            config.validation.max_batch,
+            self._id_of,
+            TimeLimit("validation", config.validation.timeout, config.threads.max_wait),
+            config.limits.max_record_errors,
+        )
         self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
 
     def register(self, performer: Performer) -> None:
@@ -112,15 +117,7 @@ class Validator(Stage):
             return True
 
     def start(self, client: Client, version: int) -> ValidationRun:
-        return ValidationRun(
-            self.rules,
-            self.stats,
-            self._limit,
-            self._waits_for_configs,
-            self._id_of,
-            self._time_limit,
-            self._max_record_errors,
-        )
+        return ValidationRun(self._terms, self._topic_configs is not None and self._waits_for_configs)
 
     async def _wait_for_configs(self) -> str | None:
         """Wait until the configs of topics are known; why they are not, where it takes too long."""

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from kio.index import load_request_schema
@@ -20,7 +21,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, TopicNames, Work
 from kafka_sidecar.proxy.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
-from kafka_sidecar.proxy.validation.stage import NO_TIME_LIMIT, PolicyFetch, ValidationRun
+from kafka_sidecar.proxy.validation.stage import PolicyFetch, Terms, ValidationRun
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 from support import old_requests, oracle
 from support.driven import Driven, Step
@@ -32,6 +33,7 @@ FIRST_WITH_RECORD_ERRORS = 8
 FIRST_WITH_IDS = 13
 CORRELATION_ID = 7
 LIMIT = 1 << 20
+NO_TIME_LIMIT = TimeLimit("validation", inf, inf)
 
 Topics = Mapping[str, Mapping[int, bytes | None]]  # name -> partition -> records
 
@@ -148,15 +150,8 @@ class Validating:
         return {topic_id(name): name for name in self.hidden if topic_id(name) in wanted}
 
     def run(self) -> ValidationRun:
-        return ValidationRun(
-            self.rules,
-            self.stats,
-            self.limit,
-            not self.configs_are_known,
-            self.names.id_of,
-            self.time_limit,
-            self.max_record_errors,
-        )
+        terms = Terms(self.rules, self.stats, self.limit, self.names.id_of, self.time_limit, self.max_record_errors)
+        return ValidationRun(terms, not self.configs_are_known)
 
     def exchange(self, version: int) -> Driven:
         return Driven(ProduceExchange([self.run()], self.names.name_of, version))

@@ -14,6 +14,7 @@ from support.produce_requests import (
     FIRST_WITH_IDS,
     GOOD,
     INVALID_RECORD,
+    NO_TIME_LIMIT,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_ID,
     Validating,
@@ -30,7 +31,7 @@ from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLimit, TopicNames, Work
 from kafka_sidecar.proxy.validation.rules import TopicRule
-from kafka_sidecar.proxy.validation.stage import NO_TIME_LIMIT, PolicyFetch, TopicConfigsKnown
+from kafka_sidecar.proxy.validation.stage import PolicyFetch, TopicConfigsKnown
 
 
 async def test_an_id_that_is_not_known_is_asked_for_and_then_its_topics_rules_hold() -> None:
