@@ -317,30 +317,32 @@ class Connection:
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
-        self.client.pause("the client reads slowly")
-        self._pause_broker("the client reads slowly")
+        self._pause_both("the client reads slowly")
 
     def client_reads_again(self) -> None:
-        self.client.resume("the client reads slowly")
-        self._resume_broker("the client reads slowly")
+        self._resume_both("the client reads slowly")
 
     def pause_for_memory(self) -> None:
-        self.client.pause("connections.max_buffered")
-        self._pause_broker("connections.max_buffered")
+        self._pause_both("connections.max_buffered")
 
     def resume_after_memory(self) -> None:
-        self.client.resume("connections.max_buffered")
-        self._resume_broker("connections.max_buffered")
+        self._resume_both("connections.max_buffered")
 
     def pause_for_turn(self) -> None:
-        self.client.pause("others have a turn")
-        self._pause_broker("others have a turn")
+        self._pause_both("others have a turn")
         asyncio.get_running_loop().call_soon(self._resume_after_turn)
 
     def _resume_after_turn(self) -> None:
         self.session.account.renew_turn()
-        self.client.resume("others have a turn")
-        self._resume_broker("others have a turn")
+        self._resume_both("others have a turn")
+
+    def _pause_both(self, reason: str) -> None:
+        self.client.pause(reason)
+        self._pause_broker(reason)
+
+    def _resume_both(self, reason: str) -> None:
+        self.client.resume(reason)
+        self._resume_broker(reason)
 
     def _pause_broker(self, reason: str) -> None:
         if self.broker is not None:

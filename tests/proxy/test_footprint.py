@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, fixed
 from support.in_process import Client, until
+from support.sidecar_process import port_of, running
 
 from kafka_sidecar.codec.apis import ApiKey
 
@@ -34,20 +34,6 @@ FETCHED = oracle.response_frame(
     ),
     9,
 )
-
-
-@asynccontextmanager
-async def running(broker: FakeBroker, log: Path) -> AsyncIterator[Sidecar]:
-    sidecar = await asyncio.to_thread(Sidecar, broker.address, log, ("--log-level", "warning"))
-    try:
-        await asyncio.to_thread(sidecar.wait)
-        yield sidecar
-    finally:
-        sidecar.program.kill()
-
-
-def port_of(sidecar: Sidecar) -> int:
-    return int(sidecar.bootstrap.rpartition(":")[2])
 
 
 def resident(sidecar: Sidecar) -> int:
@@ -77,7 +63,7 @@ async def settled(figure: Callable[[Sidecar], int], sidecar: Sidecar) -> int:
 
 @on_one_loop
 async def test_a_client_that_does_not_read_makes_the_sidecar_hold_a_window_and_not_the_response(tmp_path: Path) -> None:
-    async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
+    async with FakeBroker() as broker, running(broker, tmp_path / "log", "--log-level", "warning") as sidecar:
         broker.answers[ApiKey.FETCH] = fixed(FETCHED)
         before = await settled(resident, sidecar)
         clients = [await Client.connect(port_of(sidecar)) for _ in range(2)]
@@ -115,7 +101,7 @@ async def crowd(port: int, broker: FakeBroker) -> None:
 
 @on_one_loop
 async def test_thousands_of_connections_leave_no_descriptor_no_session_and_no_memory(tmp_path: Path) -> None:
-    async with FakeBroker() as broker, running(broker, tmp_path / "log") as sidecar:
+    async with FakeBroker() as broker, running(broker, tmp_path / "log", "--log-level", "warning") as sidecar:
         await asyncio.to_thread(metric, sidecar, "nodes")
         before = await settled(descriptors, sidecar)
         sizes = []

@@ -12,8 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, after, named
 from support.in_process import Client, config, connected, until
+from support.sidecar_process import port_of, running
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
@@ -35,21 +34,6 @@ pytestmark = pytest.mark.program
 
 on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
-
-
-@asynccontextmanager
-async def running(broker: FakeBroker, log: Path, *flags: str) -> AsyncIterator[Sidecar]:
-    """A sidecar process in front of a broker in this event loop."""
-    sidecar = await asyncio.to_thread(Sidecar, broker.address, log, flags)
-    try:
-        await asyncio.to_thread(sidecar.wait)
-        yield sidecar
-    finally:
-        sidecar.program.kill()
-
-
-def port_of(sidecar: Sidecar) -> int:
-    return int(sidecar.bootstrap.rpartition(":")[2])
 
 
 def lines(sidecar: Sidecar) -> list[dict[str, object]]:
