@@ -28,8 +28,8 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Closing, Session
 from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
-from kafka_sidecar.proxy.runtime.connection import Connection, Dial
-from kafka_sidecar.proxy.runtime.dialer import Dialer
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
 from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.session import Closing, Session
 from kafka_sidecar.proxy.runtime.activity import Activity
+from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
 from kafka_sidecar.proxy.runtime.peer import has_closed
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
@@ -27,19 +28,9 @@ PAUSED = "a frame waits"  # reason to read no more of the peer that has sent it
 CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
 
 
-class BrokerUnreachableError(Exception):
-    """No broker could be connected to; ``cause`` is a label value of kafka_sidecar_disconnects_total."""
-
-    def __init__(self, cause: str, detail: str) -> None:
-        super().__init__(detail)
-        self.cause = cause
-
-
 # Begins at once to do what an exchange needs: of which connection, and whether for its request. Cancelled if its result
 # is no longer needed.
 Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
-# Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
-Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
 
 
 class Observer(Protocol):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -16,6 +15,17 @@ log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
+
+# Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
+Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
+
+
+class BrokerUnreachableError(Exception):
+    """No broker could be connected to; ``cause`` is a label value of kafka_sidecar_disconnects_total."""
+
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(detail)
+        self.cause = cause
 
 
 class Attempts(Protocol):

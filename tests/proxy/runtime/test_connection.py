@@ -13,7 +13,8 @@ from support.dialogue import Dialogue, request, response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Need
 from kafka_sidecar.proxy.relay.session import Closing
-from kafka_sidecar.proxy.runtime.connection import BrokerSide, BrokerUnreachableError, Connection
+from kafka_sidecar.proxy.runtime.connection import BrokerSide, Connection
+from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError
 
 WINDOW = 1000
 ASKED, ANSWERED = request(ApiKey.HEARTBEAT, 3, 1), response(1, b"yes")

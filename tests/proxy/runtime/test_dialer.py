@@ -13,8 +13,7 @@ from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.runtime.connection import BrokerUnreachableError
-from kafka_sidecar.proxy.runtime.dialer import Address, Dialer
+from kafka_sidecar.proxy.runtime.dialer import Address, BrokerUnreachableError, Dialer
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
