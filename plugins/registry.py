@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 class PlugIn(Protocol):
     def configure(self, configs: Mapping[str, Any]) -> None: ...
 
-    def hints(self) -> Any: ...
-
 
 P = TypeVar("P", bound=PlugIn)
 _NAME = re.compile(r"[\w-]+")
@@ -67,7 +65,7 @@ class Kind(Generic[P]):
         return self._load(name, import_module, "among the installed modules")
 
     def open(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
-        """An object of the class ``type_``, configured, and its hints.
+        """An object of the class ``type_``, configured, and its hints: None where the contract has none.
 
         Raises:
             ValueError: there is no such class, a setting is invalid, or it failed; one line that begins with its name.
@@ -77,7 +75,7 @@ class Kind(Generic[P]):
             plug_in.configure(settings)
             if problem := object_problem(plug_in, self.hooks):
                 raise ValueError(f"{type_}: {problem}")
-            return plug_in, plug_in.hints()
+            return plug_in, plug_in.hints() if "hints" in self.hooks else None  # type: ignore[attr-defined]
         except ValueError as error:
             raise ValueError(f"{self.noun} {name}: {error}") from error
         except BaseException as error:  # the panic of a library in Rust too

@@ -1,0 +1,144 @@
+"""The default auditor: what it counts in an interval becomes events of audit/event.schema.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from threading import Lock
+from typing import Any
+
+from pydantic import Field
+
+from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
+from kafka_sidecar.audit.contract import NO_TIMESTAMP, AuditedClient, AuditType, Result
+from kafka_sidecar.audit.event_stats import EventStats, Memory
+from kafka_sidecar.audit.events import Emitter, Interval, interval_events
+
+
+class EventSettings(AuditorSettings):
+    """With the labels of events."""
+
+    emitter_id: str = Field(default="kafka-sidecar", min_length=1)
+    """Stable name of this sidecar."""
+    cluster: str | None = None
+    """Id of the Kafka cluster."""
+    dc: str | None = None
+    """Datacenter."""
+    app: str | None = None
+    """Application."""
+    max_keys: int = Field(default=10_000, ge=1)
+    """Keys of an interval (client, topic, partition, bucket) above which further clients are counted as (other)."""
+
+
+class EventAuditor(AbstractAuditor):
+    """Counts batches. An event of interval 0 is emitted at once, so that it is known whose counts are to be expected.
+
+    li's `record` counts nothing here: it names no partition.
+    """
+
+    settings = EventSettings()
+
+    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
+        super().__init__(clock)
+        self.emit: Callable[[Interval], None] = lambda interval: None
+        """Where the events go. Set it before `start`; it is called in the auditor's thread."""
+        self._memory = Memory()
+        self._counting = Lock()
+        self._emitter = Emitter("", 0)
+        self._number = 0
+        self._interval_start = 0
+        self._is_counting = False
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        super().configure(configs)
+        settings = self.settings
+        self._emitter = Emitter(settings.emitter_id, self.clock(), settings.cluster, settings.dc, settings.app)
+
+    def start(self) -> None:
+        if self._number:
+            return
+        self._interval_start = self._emitter.epoch
+        self._emit((), self.clock())
+        super().start()
+        self._is_counting = True
+
+    def produced(
+        self,
+        client: AuditedClient,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        result: Result,
+        base_offset: int,
+        latency_s: float,
+    ) -> None:
+        event_time = timestamp if timestamp != NO_TIMESTAMP else self.clock()
+        with self._counting:
+            if self._is_counting:
+                current, following, next_tick = self.intervals
+                (current if event_time < next_tick else following).add_produced(
+                    client, topic, partition, timestamp, event_time, count, size, result, base_offset, latency_s
+                )
+
+    def delivered(
+        self,
+        client: AuditedClient,
+        group: str | None,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        latency_s: float,
+        hidden: int,
+        aborted: int,
+    ) -> None:
+        event_time = timestamp if timestamp != NO_TIMESTAMP else self.clock()
+        with self._counting:
+            if self._is_counting:
+                current, following, next_tick = self.intervals
+                (current if event_time < next_tick else following).add_delivered(
+                    client, group, topic, partition, timestamp, event_time, count, size, first_offset, last_offset,
+                    latency_s, hidden, aborted,
+                )  # fmt: skip
+
+    def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
+        event_time = self.clock()
+        with self._counting:
+            if self._is_counting:
+                self.stats_for(event_time).add_committed(client, group, topic, partition, offset, event_time)
+
+    def get_audit_key(
+        self,
+        token: object | None,
+        topic: str,
+        timestamp: int | None,
+        message_count: int,
+        bytes_count: int,
+        audit_type: AuditType,
+    ) -> Hashable | None:
+        return None
+
+    def create_audit_stats(self) -> EventStats:
+        return EventStats(self._memory, self.settings.bucket_ms, self.settings.max_keys)
+
+    def tick_and_get_stats(self) -> Any:
+        with self._counting:
+            return super().tick_and_get_stats()
+
+    def on_tick(self, last_stats: EventStats) -> None:
+        self._emit((last_stats,), min(self.clock(), self.intervals.next_tick - self.settings.interval_ms))
+
+    def on_closed(self, current_stats: EventStats, next_stats: EventStats, remaining_s: float | None) -> None:
+        with self._counting:
+            self._is_counting = False
+        self._emit((current_stats, next_stats), self.clock(), is_closing=True)
+
+    def _emit(self, stats: tuple[EventStats, ...], end: int, is_closing: bool = False) -> None:
+        start = self._interval_start
+        self._interval_start = end = max(start, end)  # the clock may have been set back
+        number, self._number = self._number, self._number + 1
+        self.emit(interval_events(self._emitter, number, stats, start, end, self.clock(), is_closing))

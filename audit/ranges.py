@@ -1,0 +1,61 @@
+"""Offsets as ascending, disjoint, inclusive ranges."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+
+class OffsetRanges:
+    """Ranges of offsets. In most cases the next batch extends the last range."""
+
+    __slots__ = ("_firsts", "_lasts", "is_exact")
+
+    def __init__(self) -> None:
+        self._firsts = array("q")
+        self._lasts = array("q")
+        self.is_exact = True
+        """False: where there was no room for another range, two were joined, with the offsets between them."""
+
+    def add(self, first: int, last: int, has_room: bool = True) -> int:
+        """Add the offsets from ``first`` to ``last``; how many ranges more there are now.
+
+        Without room for another range, the nearest one is extended to them.
+        """
+        firsts, lasts = self._firsts, self._lasts
+        if lasts and first == lasts[-1] + 1:
+            lasts[-1] = last
+            return 0
+        begin = bisect_left(lasts, first - 1)  # the first range that they touch
+        end = bisect_right(firsts, last + 1)  # after the last one
+        if begin < end:
+            firsts[begin] = min(first, firsts[begin])
+            lasts[begin] = max(last, lasts[end - 1])
+            del firsts[begin + 1 : end]
+            del lasts[begin + 1 : end]
+            return begin + 1 - end
+        if has_room or not firsts:
+            firsts.insert(begin, first)
+            lasts.insert(begin, last)
+            return 1
+        self.is_exact = False
+        if begin == len(firsts) or (begin and first - lasts[begin - 1] <= firsts[begin] - last):
+            lasts[begin - 1] = last
+        else:
+            firsts[begin] = first
+        return 0
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    @property
+    def first(self) -> int | None:
+        return self._firsts[0] if self._firsts else None
+
+    @property
+    def last(self) -> int | None:
+        return self._lasts[-1] if self._lasts else None
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """First and last offset of each range."""
+        return list(zip(self._firsts, self._lasts, strict=True))

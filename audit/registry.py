@@ -1,0 +1,20 @@
+"""The kind of plug-in that auditors are: built-ins, entry points, base classes and methods."""
+
+from __future__ import annotations
+
+from kafka_sidecar.audit.abstract import AbstractAuditor
+from kafka_sidecar.audit.contract import Auditor, BatchAuditor
+from kafka_sidecar.plugins.hooks import hooks_of
+from kafka_sidecar.plugins.registry import Kind
+
+AUDITORS = Kind(
+    "auditor",
+    Auditor,
+    "kafka_sidecar.auditors",
+    {
+        "events": "kafka_sidecar.audit.event_auditor:EventAuditor",
+        "logging": "kafka_sidecar.audit.logging_auditor:LoggingAuditor",
+    },
+    "acme.auditors:Ledger",
+    hooks_of(AbstractAuditor) | hooks_of(BatchAuditor) | hooks_of(Auditor),
+)
