@@ -43,6 +43,8 @@ REMEDIES: Mapping[str, str] = {
 def remedy(error: ErrorDetails) -> str:
     """What to write in place of the value that is wrong."""
     text = REMEDIES.get(error["type"])
+    if text is _TEXT and isinstance(error["input"], list):
+        return f'write text in place of the list: "{", ".join(map(str, error["input"]))}"'
     return error["msg"].removeprefix("Value error, ") if text is None else text.format(**error.get("ctx", {}))
 
 

@@ -201,14 +201,9 @@ class Server:
 
     async def _check_servers(self, host: str, port: int) -> None:
         """Raises ConfigError if a bootstrap server is a listener of this sidecar."""
-        first = self.config.first_node_port
-        ports = {port, *range(first, first + self.config.nodes.ports)}
-        own = await listener_among(map(host_port, self.config.bootstrap_servers), host, ports)
+        own = await listener_among(map(host_port, self.config.bootstrap_servers), host, self.config.own_ports)
         if own is not None:
-            raise ConfigError(
-                f"bootstrap_servers: {own[0]}:{own[1]} is this sidecar itself: it listens at port {port} and, for "
-                f"brokers, {first} to {first + self.config.nodes.ports - 1}; name brokers, or choose another listen"
-            )
+            raise ConfigError(f"bootstrap_servers: {self.config.is_itself('{}:{}'.format(*own))}")
 
     async def _probe(self, addresses: list[Address]) -> None:
         """See whether addresses lead back to this sidecar."""

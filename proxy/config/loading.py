@@ -5,7 +5,7 @@ All that is invalid in it is a ConfigError: one line for each mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from kafka_sidecar.proxy.config.topic_order import find_dead_entries
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, host_port
 
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")
+LOOPBACK = ("127.0.0.1", "localhost")
 
 
 class Config(Section):
@@ -91,6 +92,20 @@ class Config(Section):
     def first_node_port(self) -> int:
         return self.nodes.first_port or host_port(self.listen)[1] + 1
 
+    @property
+    def own_ports(self) -> Collection[int]:
+        """The ports for clients: that of `listen`, and the range for brokers."""
+        first = self.first_node_port
+        return {host_port(self.listen)[1], *range(first, first + self.nodes.ports)}
+
+    def is_itself(self, server: str) -> str:
+        """What is wrong with a bootstrap server that is one of the sidecar's listeners."""
+        first = self.first_node_port
+        return (
+            f"{server} is this sidecar itself: it listens at port {host_port(self.listen)[1]} and, for brokers, "
+            f"{first} to {first + self.nodes.ports - 1}; name brokers, or choose another listen"
+        )
+
     def error(self, mistakes: Iterable[Mistake]) -> ConfigError:
         """Mistakes that were found later, when policies and interceptors were loaded."""
         return self._origins.error(mistakes)
@@ -141,7 +156,17 @@ def _read(values: Mapping[str, Any], path: Path | None) -> tuple[Config | None, 
         config = Config.model_validate(values, context={"folder": path.parent if path else Path()})
     except ValidationError as error:
         return None, list(explain(error, Config))
-    return config, list(find_dead_entries([topic.name for topic in config.topics]))
+    return config, [*find_dead_entries([topic.name for topic in config.topics]), *_find_own_listeners(config)]
+
+
+def _find_own_listeners(config: Config) -> Iterator[Mistake]:
+    """Bootstrap servers that are listeners of this sidecar, whatever names resolve to: a start looks at that too."""
+    bound = host_port(config.listen)[0]
+    own = LOOPBACK if bound in (*WILDCARDS, *LOOPBACK) else (bound,)
+    for server in config.bootstrap_servers:
+        host, port = host_port(server)
+        if host in own and port in config.own_ports:
+            yield Mistake(("bootstrap_servers",), config.is_itself(server))
 
 
 def _valid_sections(values: Mapping[str, Any], mistakes: Sequence[Mistake]) -> dict[str, Any]:

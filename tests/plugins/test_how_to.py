@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from support.pages import page
+from typer.testing import CliRunner
 
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.policies.testing import check
+from kafka_sidecar.proxy.cli.main import app
 
 PAGE = page("docs/how-to/plug-ins.md")
 
@@ -27,10 +29,12 @@ def test_the_example_with_settings_rejects_a_misspelt_one_and_has_the_types_of_t
     first_line: str, tmp_path: Path
 ) -> None:
     (tmp_path / "fresh.py").write_text(first_line + examples("python")[0])
+    sidecar = tmp_path / "sidecar.yaml"
+    sidecar.write_text("bootstrap_servers: a:1\npolicies:\n  fresh: {type: fresh:Fresh, class_path: ., maximun: 5}\n")
+    validated = CliRunner().invoke(app, ["validate", str(sidecar)])
+    assert validated.exit_code == 2
+    assert validated.stderr.strip().removeprefix(f"kafka-sidecar: {tmp_path}/") in PAGE.text
     policy: Any = POLICIES.find("fresh:Fresh", str(tmp_path))()
-    with pytest.raises(ValueError, match=r"maximun is not a setting; did you mean maximum") as error:
-        policy.configure({"maximun": 5})
-    assert str(error.value) in PAGE.text
     policy.configure({"maximum": "1KiB", "timeout": "1m30s", "teams": ["a"]})
     assert (policy.settings.maximum, policy.settings.timeout, policy.settings.teams) == (1024, 90.0, ("a",))
     assert check(policy, value=bytes(1024)) is None

@@ -32,7 +32,11 @@ WRONG: dict[str, list[tuple[object, str]]] = {
     ],
     "number": [("1", "write a number"), (True, "write a number"), (0, "write more than 0"), (2, "write 1 or less")],
     "flag": [("yes", "write true or false"), (1, "write true or false")],
-    "text": [(1, "write text, in quotes if it looks like a number"), ("", "is empty")],
+    "text": [
+        (1, "write text, in quotes if it looks like a number"),
+        ("", "is empty"),
+        (["a", 1], 'write text in place of the list: "a, 1"'),
+    ],
     "maybe": [("1", "write a whole number"), (False, "write a whole number")],
     "names": [("a", "write a list, such as [a, b]")],
     "by_name": [([], "write a mapping, such as {a: b}")],

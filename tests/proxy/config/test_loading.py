@@ -45,6 +45,32 @@ def test_flags_alone_are_enough() -> None:
     assert config.first_node_port == 19093
 
 
+@pytest.mark.parametrize(
+    ("server", "listen", "is_own"),
+    [
+        ("127.0.0.1:19092", "127.0.0.1:19092", True),
+        ("localhost:19100", "127.0.0.1:19092", True),
+        ("127.0.0.1:19092", "0.0.0.0:19092", True),
+        ("10.0.0.1:19092", "10.0.0.1:19092", True),
+        ("127.0.0.1:9092", "127.0.0.1:19092", False),
+        ("10.0.0.2:19092", "10.0.0.1:19092", False),
+    ],
+)
+def test_a_bootstrap_server_that_is_plainly_the_sidecar_itself_is_a_mistake(
+    tmp_path: Path, server: str, listen: str, is_own: bool
+) -> None:
+    path = written(tmp_path, f"listen: {listen}\nnodes: {{advertised_host: h}}\nbootstrap_servers: a:1,{server}")
+    if not is_own:
+        assert load(path, {}, {}).bootstrap_servers == ["a:1", server]
+        return
+    with pytest.raises(ConfigError) as error:
+        load(path, {}, {})
+    assert str(error.value) == (
+        f"{path}:3: bootstrap_servers: {server} is this sidecar itself: it listens at port 19092 and, for brokers, "
+        "19093 to 19192; name brokers, or choose another listen"
+    )
+
+
 def test_the_kafka_name_of_bootstrap_servers_is_accepted(tmp_path: Path) -> None:
     assert load(written(tmp_path, "bootstrap.servers: a:1"), {}, {}).bootstrap_servers == ["a:1"]
 
@@ -90,13 +116,13 @@ def test_a_flag_and_a_variable_win_over_the_kafka_name_of_a_setting(tmp_path: Pa
 def test_variables_are_text_and_not_yaml() -> None:
     variables = {
         "KAFKA_SIDECAR__BOOTSTRAP_SERVERS": "[::1]:9092,b:2",
-        "KAFKA_SIDECAR__LISTEN": "[::1]:9092",
+        "KAFKA_SIDECAR__LISTEN": "[::1]:19092",
         "KAFKA_SIDECAR__NODES__ADVERTISED_HOST": "on",
         "KAFKA_SIDECAR__NODES__PORTS": "7",
         "KAFKA_SIDECAR__CONNECTIONS__WINDOW": "64KiB",
     }
     config = load(None, variables, {})
-    assert (config.bootstrap_servers, config.listen) == (["[::1]:9092", "b:2"], "[::1]:9092")
+    assert (config.bootstrap_servers, config.listen) == (["[::1]:9092", "b:2"], "[::1]:19092")
     assert (config.advertised_host, config.nodes.ports, config.connections.window) == ("on", 7, 65536)
 
 
