@@ -92,6 +92,15 @@ def test_every_yaml_block_loads(block: Block, tmp_path: Path) -> None:
         load(path, {}, {})
 
 
+def test_the_configmap_of_the_kubernetes_page_is_a_valid_configuration(tmp_path: Path) -> None:
+    manifests = [yaml.safe_load(block.text) for block in page("docs/how-to/kubernetes.md").blocks if block.mark]
+    (files,) = [manifest["data"] for manifest in manifests if manifest.get("kind") == "ConfigMap"]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    validated = CliRunner().invoke(app, ["validate", str(tmp_path / "sidecar.yaml")])
+    assert validated.exit_code == 0, validated.output
+
+
 @pytest.mark.parametrize("block", blocks("json"))
 def test_every_json_block_is_a_log_line_with_known_keys(block: Block) -> None:
     assert set(json.loads(block.text)) <= KEYS | KEYS_OF_EVERY_LINE

@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from kafka_sidecar import __version__
+from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX, buckets, counter_by
 
@@ -69,9 +70,9 @@ class _Collector:
         for families in m.features:
             yield from families()
         build = GaugeMetricFamily(
-            PREFIX + "build_info", "Version of the sidecar; always 1", labels=["version", "python"]
+            PREFIX + "build_info", "Version and build of the sidecar; always 1", labels=["version", "python", "build"]
         )
-        build.add_metric([__version__, platform.python_version()], 1)
+        build.add_metric([__version__, platform.python_version(), compiled.in_use()], 1)
         yield build
 
 

@@ -180,11 +180,19 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
             "version": __version__,
         },
     )
+    _warn_if_slow()
     await first_signal.wait()
     watching.cancel()
     await server.drain(second_signal)
     admin_server.close()
     log.info("stopped")
+
+
+def _warn_if_slow() -> None:
+    """Installing without a C compiler succeeds, and nothing else says that it gives the slow build."""
+    if (build := compiled.in_use()) != "compiled":
+        detail = "policies and interceptors need ten to thirty times the CPU: install with a C compiler"
+        log.warning("loops over records not compiled", extra={"build": build, "detail": detail})
 
 
 def _watch(server: Server, path: Path | None, read_config: Callable[[], Config]) -> asyncio.Task[None]:

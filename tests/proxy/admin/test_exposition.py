@@ -10,6 +10,7 @@ from support.dialogue import Dialogue, pieces, produce, produced, request, respo
 from support.produce_requests import BAD, GOOD, Validating, produce_response
 
 from kafka_sidecar import __version__
+from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -162,7 +163,7 @@ def test_a_reload_that_fails_keeps_the_time_of_the_last_good_one() -> None:
 
 def test_the_build_and_the_process_have_metrics() -> None:
     text = render(Metrics()).decode()
-    assert 'kafka_sidecar_build_info{python="' in text
+    assert f'kafka_sidecar_build_info{{build="{compiled.in_use()}",python="' in text
     assert f'version="{__version__}"}} 1.0' in text
     assert "process_resident_memory_bytes " in text
 

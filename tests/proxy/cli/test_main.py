@@ -171,3 +171,12 @@ async def test_a_default_admin_port_in_use_is_replaced(
         await serving
     gc.unfreeze()
     assert "default admin port in use" in caplog.messages
+
+
+@pytest.mark.parametrize(("build", "warnings"), [("compiled", 0), ("python", 1), ("partly compiled", 1)])
+def test_a_build_that_is_not_compiled_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, build: str, warnings: int
+) -> None:
+    monkeypatch.setattr(compiled, "in_use", lambda: build)
+    main_module._warn_if_slow()
+    assert [vars(record)["build"] for record in caplog.records] == [build] * warnings
