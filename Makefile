@@ -112,6 +112,10 @@ integration-core: install kafka ## real clients through the sidecar, newest brok
 integration: install kafka ## the full compatibility matrix; writes docs/compatibility.md
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
+.PHONY: other-clients
+other-clients: install kafka ## producers in Go and JavaScript after a rejection; needs go and npm
+	$(BIN)/pytest -m matrix tests/integration/validation/test_client_behaviour.py
+
 .PHONY: fuzz
 fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then new examples for every property
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}

@@ -43,7 +43,9 @@ def test_the_policy_and_the_interceptor_of_the_tutorial_work_as_described(tmp_pa
             path = tmp_path / block.mark.removeprefix("file ")
             path.parent.mkdir(exist_ok=True)
             path.write_text(block.text)
-    _, _, policys, verdicts, interceptors, chain, results = (block.text for block in blocks if block.language == "console")
+    _, _, policys, verdicts, interceptors, chain, results = (
+        block.text for block in blocks if block.language == "console"
+    )
     assert_answers(tmp_path, verdicts, 1)
     assert_answers(tmp_path, chain, 0)
     assert_answers(tmp_path, results, 0)

@@ -25,6 +25,8 @@ from integration.validation.waves import (
     Result,
     Sent,
     Wave,
+    printed,
+    typed,
 )
 
 with warnings.catch_warnings():
@@ -52,21 +54,8 @@ def java(hosts: Mapping[str, ToolHost]) -> Client:
         }
         if kind == "transactional":
             settings["transactional.id"] = topic
-        lines = [
-            f"{'good' if sent.is_good else 'bad'} {sent.value}\n" if sent else "\n"
-            for wave in waves
-            for sent in (*wave, None)
-        ]
         arguments = [f"{key}={value}" for key, value in settings.items()]
-        out = hosts[NEWEST].run("RefusedRecords", bootstrap, topic, *arguments, stdin="".join(lines))
-        outcome = Outcome()
-        for line in out.splitlines():
-            if "\t" in line:
-                value, error, text = line.split("\t", 2)
-                outcome.results[value] = Result(error, text)
-            else:
-                outcome.ends.append(line)
-        return outcome
+        return printed(hosts[NEWEST].run("RefusedRecords", bootstrap, topic, *arguments, stdin=typed(waves)))
 
     return run
 

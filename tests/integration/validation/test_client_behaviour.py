@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 from harness.tool_host import ToolHost
-from integration.validation import producers
+from integration.validation import other_clients, producers
 from integration.validation.guarded import Guarded, required
 from integration.validation.waves import KINDS, STORED, Kind, Outcome, Result, Sent, Wave, wave
 from support.pages import page
@@ -62,3 +62,39 @@ def test_a_client_behaves_as_documented_after_a_rejection(
     )
     assert outcome.of(BEFORE) == [STORED] * 2
     assert observed(outcome, topic) == documented(client, kind)
+
+
+def in_another_language(client: str) -> object:
+    tool = other_clients.TOOLS[client]
+    missing = pytest.mark.skipif(
+        other_clients.is_missing(client), reason=f"{tool} is not installed: it builds {client}"
+    )
+    return pytest.param(client, marks=missing)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("client", [in_another_language(client) for client in other_clients.TOOLS])
+def test_a_client_in_another_language_behaves_as_documented_after_a_rejection(
+    guarded: Guarded, client: str, kind: Kind
+) -> None:
+    topic = guarded.topic(f"header-behaviour-{client}-{kind}")
+    waves = (BEFORE, REJECTED, NEXT, LATER)
+    outcome = other_clients.send(client, guarded.sidecar.bootstrap, topic, kind, waves)
+    assert outcome.of(BEFORE) == [STORED] * 2
+    assert observed(outcome, topic) == documented(client, kind)
+    assert guarded.stored(topic, isolation="read_committed") == outcome.acknowledged(*waves)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("client", [in_another_language("kafkajs")])
+def test_after_a_rejection_kafkajs_loses_records_of_other_partitions_that_it_reports_as_stored(
+    guarded: Guarded, client: str
+) -> None:
+    topic = guarded.topic(f"header-behaviour-{client}-partitions", partitions=2)
+    waves = (BEFORE, REJECTED, NEXT, LATER)
+    outcome = other_clients.send(client, guarded.sidecar.bootstrap, topic, "idempotent", waves, partitions=2)
+    assert STORED not in outcome.of(REJECTED)
+    assert outcome.of(NEXT) == outcome.of(LATER) == [STORED] * 2
+    assert guarded.stored(topic, 0) == [b"before-0", b"next-0", b"later-0"]
+    assert guarded.stored(topic, 1) == [b"before-1", b"beside", b"later-1"]

@@ -63,3 +63,25 @@ class Client(Protocol):
     """One producer that sends all waves, each flushed or as a transaction."""
 
     def __call__(self, bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence[Wave]) -> Outcome: ...
+
+
+def typed(waves: Sequence[Wave]) -> str:
+    """The waves as a program in another language reads them."""
+    lines = (
+        f"{'good' if sent.is_good else 'bad'} {sent.value}\n" if sent else "\n"
+        for wave in waves
+        for sent in (*wave, None)
+    )
+    return "".join(lines)
+
+
+def printed(text: str) -> Outcome:
+    """What such a program prints of them."""
+    outcome = Outcome()
+    for line in text.splitlines():
+        if "\t" in line:
+            value, error, about = line.split("\t", 2)
+            outcome.results[value] = Result(error, about)
+        else:
+            outcome.ends.append(line)
+    return outcome
