@@ -97,6 +97,7 @@ def run(
         raise_file_limit()
         settings = load(config, os.environ, flags, find_mistakes)
         rate = logs.configure(settings.log.level, settings.log.max_rate)
+        _warn_if_slow()
         _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
     except ConfigError as error:
         exit_with_error(*error.lines)
@@ -180,7 +181,6 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
             "version": __version__,
         },
     )
-    _warn_if_slow()
     await first_signal.wait()
     watching.cancel()
     await server.drain(second_signal)

@@ -26,12 +26,16 @@ def command(client: str) -> Sequence[str | Path]:
     """Builds a client's program; the versions are those of go.mod and package-lock.json."""
     BUILT.mkdir(parents=True, exist_ok=True)
     if TOOLS[client] == "go":
-        program, build, folder = [BUILT / client], ["go", "build", "-o", BUILT / client, f"./{client}"], SOURCES / "go"
-    else:
-        folder = Path(shutil.copytree(SOURCES / "node", BUILT / "node", dirs_exist_ok=True))
-        program, build = ["node", folder / f"{client}.js"], ["npm", "ci", "--silent"]
-    subprocess.run(build, cwd=folder, check=True, timeout=BUILD_LIMIT_S)
-    return program
+        _build("go", "build", "-o", BUILT / client, f"./{client}", folder=SOURCES / "go")
+        return [BUILT / client]
+    folder = BUILT / "node"
+    shutil.copytree(SOURCES / "node", folder, dirs_exist_ok=True)
+    _build("npm", "ci", "--silent", folder=folder)
+    return ["node", folder / f"{client}.js"]
+
+
+def _build(*words: str | Path, folder: Path) -> None:
+    subprocess.run(words, cwd=folder, check=True, timeout=BUILD_LIMIT_S)
 
 
 def send(client: str, bootstrap: str, topic: str, kind: Kind, waves: Sequence[Wave], partitions: int = 1) -> Outcome:
