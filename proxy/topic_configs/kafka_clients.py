@@ -147,7 +147,7 @@ class KafkaClients:
             await consumer.seek_to_beginning(self._partition)
             yield PartitionLog(consumer, self._partition)
         finally:
-            await consumer.stop()
+            await _stop(consumer)
 
     async def _make_topic(self) -> None:
         admin = self._made(AIOKafkaAdminClient)
@@ -163,3 +163,17 @@ class KafkaClients:
         for _, code, *message in made.topic_errors:
             if code not in GO_ON:
                 raise OSError(f"the topic {self._topic} cannot be made: {message or code}")
+
+
+async def _stop(consumer: Any) -> None:
+    """Stop it; a CancelledError that is raised is the caller's own.
+
+    A fetch that waits after a failure is cancelled by aiokafka, which raises its CancelledError out of `stop`, and
+    closes no connection.
+    """
+    results: list[BaseException | None] = await asyncio.gather(consumer.stop(), return_exceptions=True)
+    error = results[0]
+    if isinstance(error, asyncio.CancelledError):
+        await consumer._client.close()
+    elif error is not None:
+        raise error

@@ -1,7 +1,11 @@
-"""The clients of the store connect from the configured address and create no topics; other clients of aiokafka do."""
+"""The clients of the store connect from the configured address and create no topics; other clients of aiokafka do.
+
+A reader's end is its failure.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +17,10 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 from support import oracle
 from support.fake_broker import FakeBroker, Request, stall
+from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.topic_configs import kafka_clients
 from kafka_sidecar.proxy.topic_configs.aiokafka_settings import (
     CONNECTING,
     NAMING_TOPICS,
@@ -107,6 +113,33 @@ async def test_no_client_of_the_store_lets_brokers_create_a_topic() -> None:
         assert [TOPIC] in [[topic.name for topic in one.topics or ()] for one in asked]
         assert not any(one.allow_auto_topic_creation for one in asked if one.topics)
         assert not any(one.key == ApiKey.CREATE_TOPICS for one in broker.requests)
+
+
+async def test_a_failure_while_no_broker_is_there_is_not_replaced_by_a_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_clients, "RETRY_MS", 60_000)  # the fetch waits when the consumer is stopped
+    before = asyncio.all_tasks()
+    async with FakeBroker(1) as broker:
+        broker.answers |= {ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
+        clients = KafkaClients([broker.address], TOPIC, 1, None, ids)
+        with pytest.raises(OSError, match="no answer"):
+            await fail_without_broker(clients, broker)
+    assert asyncio.all_tasks() == before
+
+
+async def fail_without_broker(clients: KafkaClients, broker: FakeBroker) -> None:
+    async with clients.reading(create=False):
+        await until(lambda: any(one.key == ApiKey.FETCH for one in broker.requests))
+        await broker.stop()
+        await until(lambda: any(is_waiting(task) for task in asyncio.all_tasks()))
+        raise OSError("no answer")
+
+
+def is_waiting(task: asyncio.Task[Any]) -> bool:
+    """Whether it is a fetch that has failed."""
+    stack = task.get_stack()
+    return bool(stack) and stack[0].f_code.co_name == "_proc_fetch_request" and "err" in stack[0].f_locals
 
 
 def read_request(request: Request) -> Any:
