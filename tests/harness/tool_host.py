@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +26,8 @@ _JVM = ("-Xms64m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-
 # For the shutdown hooks that tools register: see ToolHost.java.
 _OPENS = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")
 _LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+# Compiled classes of other sources are kept that long: another checkout may share the folder.
+UNUSED_S = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,8 @@ class ToolHost:
     def __init__(self, version: str) -> None:
         self.version = version
         command = ["java", *_JVM, *_OPENS, _LOGGING, "-cp", f"{_compiled(version)}:{jars(version)}", "ToolHost"]
-        with (CACHE / f"host-{version}.log").open("wb") as log:
-            self._process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
+        self._process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
         self._ids = itertools.count(1)
         self._waiting: dict[int, Future[Answer]] = {}
         self._lock = threading.Lock()
@@ -76,16 +82,18 @@ class ToolHost:
         for line in self._process.stdout:
             reply = json.loads(line)
             self._waiting.pop(reply["id"]).set_result(Answer(reply["code"], reply["out"], reply["err"]))
+        self._log.seek(0)
+        end = self._log.read()[-3000:].decode(errors="replace")
         for waiting in self._waiting.values():
-            waiting.set_exception(ToolError(f"the JVM of {self.version} ended"))
+            waiting.set_exception(ToolError(f"the JVM of {self.version} ended\n{end}"))
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
         self._reader.join(5)
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
+        for file in (self._process.stdin, self._process.stdout, self._log):
+            assert file is not None
+            file.close()
 
     def __enter__(self) -> ToolHost:
         return self
@@ -96,6 +104,24 @@ class ToolHost:
         self.stop()
 
 
+class ToolHosts(dict[str, ToolHost]):
+    """By version; a JVM starts when it is first asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def __missing__(self, version: str) -> ToolHost:
+        with self._lock:
+            if version not in self:
+                self[version] = ToolHost(version)
+            return self[version]
+
+    def stop(self) -> None:
+        for host in self.values():
+            host.stop()
+
+
 def _compiled(version: str) -> Path:
     """The folder of our compiled classes, made on first use and whenever a source has changed."""
     is_old = as_numbers(version) < (4,)
@@ -103,12 +129,27 @@ def _compiled(version: str) -> Path:
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
     folder = CACHE / f"host-{version}-{digest}"
     if not folder.is_dir():
-        part = Path(tempfile.mkdtemp(dir=CACHE, prefix=".part."))
+        _compile(sources, version, folder)
+    os.utime(folder)
+    for other in CACHE.glob(f"host-{version}-*"):
+        with contextlib.suppress(FileNotFoundError):  # another run removes it, too
+            if time.time() - other.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(other)
+    return folder
+
+
+def _compile(sources: Sequence[Path], version: str, folder: Path) -> None:
+    """The folder appears under its name only when it is whole; of several runs at once the first one's stays."""
+    part = Path(tempfile.mkdtemp(dir=CACHE, prefix=".part."))
+    try:
         compiler = ["javac", "-nowarn", "-Xlint:none", "-d", str(part), "-cp", jars(version), *map(str, sources)]
         done = subprocess.run(compiler, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ToolError(f"javac: {done.stderr}")
-        for stale in CACHE.glob(f"host-{version}-*"):
-            shutil.rmtree(stale)
-        part.rename(folder)
-    return folder
+        try:
+            part.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -7,8 +7,7 @@ from collections.abc import Generator, Iterator, Mapping
 import pytest
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.tool_host import ToolHost
-from harness.versions import JAVA_CLIENTS
+from harness.tool_host import ToolHost, ToolHosts
 from integration import compatibility
 from integration.matrix import Cell
 from integration.runs import Arena, Runs
@@ -43,11 +42,10 @@ def _parameters(item: pytest.Item) -> Mapping[str, object]:
 
 @pytest.fixture(scope="session")
 def java() -> Iterator[Mapping[str, ToolHost]]:
-    """A JVM per version of the Java clients."""
-    hosts = {version: ToolHost(version) for version in JAVA_CLIENTS}
+    """A JVM per version of the Java clients, each from when it is first called."""
+    hosts = ToolHosts()
     yield hosts
-    for host in hosts.values():
-        host.stop()
+    hosts.stop()
 
 
 @pytest.fixture(scope="session")
