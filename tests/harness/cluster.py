@@ -123,7 +123,7 @@ class Cluster:
         self.version = version
         self.work = work
         self.id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "_")
-        ports = free_ports(count * 4)
+        ports = free_ports(count * 4, keep=True)  # a sidecar may be started while a node is down
         self._voters = {number + 1: Ports(*ports[number * 4 : number * 4 + 4]) for number in range(count)}
         self.nodes: dict[int, Node] = {}
         self._removed: list[Node] = []
@@ -145,7 +145,7 @@ class Cluster:
         return cluster
 
     def _format(self, node_id: int, overrides: Mapping[str, object]) -> Node:
-        ports = self._voters.get(node_id) or Ports(*free_ports(4))
+        ports = self._voters.get(node_id) or Ports(*free_ports(4, keep=True))
         folder = self.work / f"node-{node_id}"
         node = self.nodes[node_id] = Node(node_id, self.version, ports, folder)
         node.format(self.id, {**properties(self.version, node_id, ports, self._voters, folder / "data"), **overrides})

@@ -12,10 +12,13 @@ WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 SHARE = 20000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 FIRST = 12000 + WORKER * SHARE
 LAST = FIRST + SHARE
+_kept: set[int] = set()
 
 
 def is_free(port: int) -> bool:
-    """Whether a listener can be opened there now."""
+    """Whether a listener can be opened there now, and no program that may come back listened there."""
+    if port in _kept:
+        return False
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -25,10 +28,11 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_ports(count: int) -> range:
-    """``count`` neighbouring free ports."""
+def free_ports(count: int, keep: bool = False) -> range:
+    """``count`` neighbouring free ports; with ``keep`` this process will not give them again."""
     for _ in range(1000):
         block = range(start := random.randrange(FIRST, LAST - count), start + count)
         if all(map(is_free, block)):
+            _kept.update(block if keep else ())
             return block
     raise OSError(f"no {count} neighbouring free ports between {FIRST} and {LAST}")

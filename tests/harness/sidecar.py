@@ -15,6 +15,8 @@ from harness.processes import Program
 
 # Node N is reached at the listen port + 1 + N; clusters of the tests have at most seven nodes.
 NODE_PORTS = 8
+# The default of nodes.ports: a bootstrap server whose port is among them is taken for the sidecar itself.
+RESERVED = 100
 COMMAND = Path(sys.executable).with_name("kafka-sidecar")
 
 
@@ -23,7 +25,7 @@ class Sidecar:
 
     def __init__(self, brokers: str, log: Path, flags: Sequence[str] = (), command: Path = COMMAND) -> None:
         self.log = log
-        listen, admin = (ports := free_ports(1 + NODE_PORTS + 1))[0], ports[-1]
+        listen, admin = (ports := free_ports(1 + RESERVED + 1))[0], ports[-1]
         self.bootstrap = f"127.0.0.1:{listen}"
         self.admin = f"http://127.0.0.1:{admin}"
         self._command: list[str | Path] = [
