@@ -35,9 +35,14 @@ class Front:
 
     def metric(self, name: str) -> float:
         """Sum of the series whose names, with labels, begin so."""
+        return self.metrics(name)[0]
+
+    def metrics(self, *names: str) -> list[float]:
+        """Of each name the same, from one rendering of the page: the next would be a second later."""
         with urllib.request.urlopen(f"{self.sidecar.admin}/metrics", timeout=10) as page:
             lines = page.read().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"kafka_sidecar_{name}"))
+        series = [(line, float(line.rpartition(" ")[2])) for line in lines if not line.startswith("#")]
+        return [sum(value for line, value in series if line.startswith(f"kafka_sidecar_{name}")) for name in names]
 
     def lines(self) -> list[dict[str, Any]]:
         """What the sidecar has written to its log."""

@@ -52,6 +52,11 @@ WAYS = (
     Way("librdkafka"), Way("librdkafka", "consumer"), Way("librdkafka", "transaction"),
     Way("aiokafka"), Way("aiokafka", "transaction"), Way("kafka-python"), Way("kafka-python", "transaction"),
 )  # fmt: skip
+COUNTED = (
+    'interceptor_failures_total{hook="pre_commit",interceptor="overflow"',
+    'intercepted_offsets_total{result="unknown_topic"',
+)
+POINTS = ("client_to_proxy", "proxy_to_broker")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -66,8 +71,7 @@ def test_offsets_are_removed_changed_and_added(
     generated = intercepted.topic(f"{generating}-other")
     send(intercepted.cluster.direct, generated, [[b"v"] * RECORDS])
     _fill(intercepted, topics)
-    failures = intercepted.metric('interceptor_failures_total{hook="pre_commit",interceptor="overflow"')
-    unknown = intercepted.metric('intercepted_offsets_total{result="unknown_topic"')
+    failures, unknown = intercepted.metrics(*COUNTED)
 
     read = readers[way.client](intercepted.sidecar.bootstrap, topics, group, way.how(group))
 
@@ -93,8 +97,7 @@ def test_offsets_are_removed_changed_and_added(
         assert event["transactional_id"] == (group if way.name == "transaction" else None)
     lag = {place: RECORDS - offset for place, (offset, _) in expected.items()}
     assert intercepted.lag(group) == lag
-    assert intercepted.metric('interceptor_failures_total{hook="pre_commit",interceptor="overflow"') == failures + 1
-    assert intercepted.metric('intercepted_offsets_total{result="unknown_topic"') == unknown
+    assert intercepted.metrics(*COUNTED) == [failures + 1, unknown]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -104,17 +107,18 @@ def test_a_commit_of_which_nothing_is_left_succeeds_and_commits_nothing(
     group = f"emptied-{way}"
     topic = intercepted.topic(f"empty-{way}", PARTITIONS)
     _fill(intercepted, [topic])
-    before = {point: _requests(intercepted, point, way.api) for point in ("client_to_proxy", "proxy_to_broker")}
+    from_client, to_broker = _requests(intercepted, way.api)
 
     read = readers[way.client](intercepted.sidecar.bootstrap, [topic], group, way.how(group))
 
     assert set(read.positions.values()) == {RECORDS}
     assert intercepted.committed(group) == {}
     assert intercepted.events("on_commit", group=group) == []
-    assert _requests(intercepted, "client_to_proxy", way.api) > before["client_to_proxy"]
+    from_client_now, to_broker_now = _requests(intercepted, way.api)
+    assert from_client_now > from_client
     # Since KIP-890 it is this request that begins the transaction, which could not be committed otherwise.
     joins = way == Way("java", "transaction")
-    assert _requests(intercepted, "proxy_to_broker", way.api) == before["proxy_to_broker"] + joins
+    assert to_broker_now == to_broker + joins
 
 
 def _fill(intercepted: Intercepted, topics: list[str]) -> None:
@@ -127,5 +131,6 @@ def _all(topic: str, offset: tuple[int, str]) -> Committed:
     return {(topic, number): offset for number in range(PARTITIONS)}
 
 
-def _requests(intercepted: Intercepted, point: str, api: str) -> float:
-    return intercepted.metric(f'{point}_request_total{{api_key="{api}"')
+def _requests(intercepted: Intercepted, api: str) -> list[float]:
+    """From clients, and to the broker."""
+    return intercepted.metrics(*(f'{point}_request_total{{api_key="{api}"' for point in POINTS))

@@ -86,13 +86,13 @@ def test_a_refused_batch_without_acks_ends_the_connection_as_at_a_broker(
 
 def test_a_batch_of_which_the_header_says_enough_is_never_inflated(guarded: Guarded) -> None:
     topic = guarded.topic("count-hints")
-    shallow, deep = (guarded.metric(f'validated_batches_total{{depth="{depth}"}}') for depth in ("header", "contents"))
+    validated = [f'validated_batches_total{{depth="{depth}"}}' for depth in ("header", "contents")]
+    shallow, deep = guarded.metrics(*validated)
     with Wire(guarded.sidecar.bootstrap) as wire:
         codes = [answer.code for _ in range(3) for answer in wire.produce(9, {topic: {0: good(VALUES)}}).values()]
         refused = wire.produce(9, {topic: {0: good([b"v"] * 1001)}})[topic, 0]
     assert codes == [0, 0, 0]
     assert (refused.code, refused.record_errors) == (INVALID_RECORD, ())
     assert refused.message == f"few-records: Topic {topic} requires batches to have at most 1000 records"
-    assert guarded.metric('validated_batches_total{depth="header"}') == shallow + 4
-    assert guarded.metric('validated_batches_total{depth="contents"}') == deep
+    assert guarded.metrics(*validated) == [shallow + 4, deep]
     assert guarded.stored(topic) == VALUES * 3
