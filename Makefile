@@ -100,13 +100,15 @@ programs: install ## the tests that run whole programs, demo and benches among t
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program
 
 WITH_KAFKA := tests/integration tests/codec/records
+# Clients mostly wait. Each process has brokers of its own, and the tests of one file stay together.
+SIDE_BY_SIDE := --numprocesses 3 --dist loadfile
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
 	bash tests/jvm/fetch.sh
 
 .PHONY: integration-core
 integration-core: install kafka ## real clients through the sidecar, newest broker
-	$(BIN)/pytest -m "integration and not matrix" $(WITH_KAFKA)
+	$(BIN)/pytest -m "integration and not matrix" $(SIDE_BY_SIDE) $(WITH_KAFKA)
 
 .PHONY: integration
 integration: install kafka ## the full compatibility matrix; writes docs/compatibility.md
