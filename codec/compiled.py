@@ -17,6 +17,7 @@ MODULES = (
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
+    "kafka_sidecar.codec.produce_counts",
     "kafka_sidecar.codec.records.batch",
     "kafka_sidecar.codec.records.batch_header",
     "kafka_sidecar.codec.records.check",
@@ -26,6 +27,7 @@ MODULES = (
     "kafka_sidecar.codec.records.output_buffer",
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.records",
+    "kafka_sidecar.codec.records_walk",
     "kafka_sidecar.codec.scan",
 )
 

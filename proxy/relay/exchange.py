@@ -126,6 +126,8 @@ class Client(Protocol):
     client_software: str | None  # name and version (KIP-511)
     principal: str | None  # "User:alice", where it has authenticated by name
     fetch_session: FetchSession | None
+    host: str | None  # its address
+    tap_state: object | None  # what taps know of this connection
     reports_running: int  # works that notify interceptors of results and may not have ended
 
 

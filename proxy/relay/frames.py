@@ -135,6 +135,10 @@ class Frames:
         """Let nothing of the frame pass."""
         self._edit = Swallowed()
 
+    def watch(self, wrap: Callable[[Edit | None], Edit]) -> None:
+        """Put an edit around the one that the frame has, if any."""
+        self._edit = wrap(self._edit)
+
     def insert(self, frame: bytes) -> None:
         """Let ``frame`` leave before the one that begins now."""
         self._inserted.append(frame)
@@ -163,10 +167,14 @@ class Frames:
             self._account.release(self._buffered)
             self._buffered = 0
 
-    def drop(self) -> None:
-        """The connection has ended: what is buffered goes at once, not when the garbage of the session is collected."""
+    def drop(self) -> Edit | None:
+        """The connection has ended: what is buffered goes at once, not when the garbage of the session is collected.
+
+        The edit whose frame did not end.
+        """
         self.forget()
-        self._edit, self._carry = None, b""
+        edit, self._edit, self._carry = self._edit, None, b""
+        return edit
 
     def _buffer(self, size: int) -> None:
         self._buffered += size

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS
 
 HEADER_AT = 4  # after the length of a frame
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
+
+
+def introduce(client: Client, frame: bytes) -> None:
+    """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
+    try:
+        client.client_id = client_id_of(frame)
+        client.client_software = software_of(frame) or client.client_software
+    except CodecError:
+        return
 
 
 def client_id_of(frame: bytes) -> str | None:

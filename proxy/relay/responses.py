@@ -9,14 +9,15 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.exchange import Exchange
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Route
+from kafka_sidecar.proxy.relay.tap import Watch
 
 # length int32 | correlation id int32 | ...
 RESPONSE = Struct(">ii")
 MIN_RESPONSE_BYTES = 4
 
 # What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
-# the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
-Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | None]
+# or watches the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
+Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | Watch | None]
 
 
 def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.exchange import Begin, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
+from kafka_sidecar.proxy.relay.tap import Tap
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 
 # KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
@@ -66,6 +67,7 @@ class Route:
     answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
     rewrite: Rewrite | None = None
     exchange: Begin | None = None
+    tap: Tap | None = None  # watches requests and responses
 
 
 def versions(key: int) -> tuple[int, int] | None:
@@ -87,11 +89,13 @@ class Routes:
         rewrite: Callable[[int, int], Rewrite | None],
         answer: Callable[[int, int], Callable[[int], bytes] | None],
         exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
+        tap: Callable[[int, int], Tap | None] = lambda key, version: None,
     ) -> None:
         self._metrics = metrics
         self._rewrite = rewrite
         self._answer = answer
         self._exchange = exchange
+        self._tap = tap
         self._table: dict[int, Route] = {}
         self.get = self._table.get  # (api key << 16 | version) -> Route | None, where it was made before
 
@@ -120,6 +124,7 @@ class Routes:
             answer=answer,
             rewrite=None if answer else self._rewrite(key, version),
             exchange=None if answer else self._exchange(key, version),
+            tap=None if answer else self._tap(key, version),
         )
         self._table[key_version] = route
         return route

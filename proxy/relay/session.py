@@ -18,13 +18,14 @@ from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.introduction import client_id_of, software_of
+from kafka_sidecar.proxy.relay.introduction import introduce
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
 from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, mismatch, take_answers
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
+from kafka_sidecar.proxy.relay.tap import Watch, WatchedExchange, WatchedResponse, show_request, show_response
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
@@ -54,8 +55,8 @@ class Session:
     __slots__ = (
         "_acks_at", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
         "_own_waiting", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing", "number",
-        "principal", "reports_running", "requests",
+        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing", "host",
+        "number", "principal", "reports_running", "requests", "tap_state",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +82,8 @@ class Session:
         self.client_id: str | None = None
         self.client_software: str | None = None
         self.principal: str | None = None
+        self.host: str | None = None
+        self.tap_state: object | None = None
         self.fetch_session: FetchSession | None = None
         self.reports_running = 0
         self.closing: Closing | None = None
@@ -184,7 +187,8 @@ class Session:
             return []
         self._is_lost = True
         self._client_frames.drop()
-        self._broker_frames.drop()
+        if isinstance(edit := self._broker_frames.drop(), WatchedResponse):
+            edit.lost(why)
         waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
         # In the order in which the requests came.
         work = [self._response_driver.lost(why), *(one.lost(why) for one in waiting), self._request_driver.lost(why)]
@@ -230,7 +234,7 @@ class Session:
             self._client_frames.swallow()
             waits = self._own(route, route.answer(correlation_id), size)
         if not self.requests or route.introduces:
-            self._introduce(data[at : at + size])
+            introduce(self, data[at : at + size])
         self.requests += 1
         counts = route.counts
         counts.requests += 1
@@ -239,14 +243,24 @@ class Session:
             known = self._memo.find(route, key_version, data, at)
             found = known if known is not None else self._look(route, key_version, data, at, size)
             if found is not None and not isinstance(found, Pass):
-                exchange = found.start() if isinstance(found, Look) else found
-                self._request_driver.take(route, exchange, correlation_id if waits is not None else None)
+                self._take(route, found, correlation_id if waits is not None else None)
                 return size
+        watch = (
+            None
+            if (tap := route.tap) is None
+            else show_request(tap, self, self._client_frames, data, at, size, waits is not None, self._now)
+        )
         if waits is not None:
-            self._waiting.append((route, waits, self._now, None))
+            self._waiting.append((route, waits, self._now, watch))
         else:
             self._unanswered += 1
         return size
+
+    def _take(self, route: Route, found: Exchange | Look, correlation_id: int | None) -> None:
+        exchange = found.start() if isinstance(found, Look) else found
+        if route.tap is not None:
+            exchange = WatchedExchange(exchange, route.tap(self, self._now), correlation_id is not None, self._clock)
+        self._request_driver.take(route, exchange, correlation_id)
 
     def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | Look | Pass | None:
         """Whether an exchange is needed for the request, where nothing is known of its prefix."""
@@ -297,17 +311,20 @@ class Session:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since, owner = waiting.popleft()
         size: int = length + 4
-        if owner is not None:
+        if owner is not None and not isinstance(owner, Watch):
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
                 self._broker_frames.collect(partial(self._own_answer, owner))
                 return size
             self._response_driver.take(route, owner)
-        elif (rewrite := route.rewrite) is not None:
-            whole = len(data) >= at + size
-            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                self._edit_response(route, rewrite, size, whole)
+        else:
+            if (rewrite := route.rewrite) is not None:
+                whole = len(data) >= at + size
+                if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
+                    self._edit_response(route, rewrite, size, whole)
+            if owner is not None:
+                show_response(owner, self._broker_frames, data, at, size, self._now)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size
@@ -367,11 +384,3 @@ class Session:
         if not self.responses and (sentence := diagnose(data)) is not None:
             return sentence
         return mismatch(length, correlation_id, self._waiting[0][1] if self._waiting else None)
-
-    def _introduce(self, frame: bytes) -> None:
-        """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
-        try:
-            self.client_id = client_id_of(frame)
-            self.client_software = software_of(frame) or self.client_software
-        except CodecError:
-            return

@@ -184,6 +184,7 @@ class Connection:
     def client_came(self) -> None:
         transport = self.client.transport
         self._peer = transport.get_extra_info("peername") if transport is not None else None
+        self.session.host = self.ip or None
         refusal = self._observer.began(self)
         if refusal is not None:
             self.end(refusal)

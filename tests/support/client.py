@@ -13,6 +13,8 @@ class FakeClient(Client):
     client_id: str | None = "app"
     client_software: str | None = "apache-kafka-java 4.3.1"
     principal: str | None = None
+    host: str | None = None
+    tap_state: object | None = None
     fetch_session: FetchSession | None = None
     reports_running: int = 0
 

@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.relay.tap import Tap
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from support import oracle
 from support.oracle import framed
@@ -36,13 +37,15 @@ class Dialogue:
         host: str = HOST,
         exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
         max_buffered: int = MAX_FRAME,
+        tap: Callable[[int, int], Tap | None] = lambda key, version: None,
     ) -> None:
         self.now = 0.0
         self.host = host
         self.nodes: dict[int, tuple[str, int]] = {}  # what the broker said
         self.metrics = Metrics()
         self.topics = TopicNameCache(_no_cluster)
-        self.routes = Routes(self.metrics, Rewrites(self.local, self.topics.learn).response, local_response, exchange)
+        rewrites = Rewrites(self.local, self.topics.learn)
+        self.routes = Routes(self.metrics, rewrites.response, local_response, exchange, tap)
         self.budget = LoopBudget()
         self.memory = MemoryBudget(max_buffered, self.metrics.buffered)
         self.session = Session(self.routes, lambda: self.now, max_frame, self.budget, self.memory)

@@ -1,0 +1,40 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.codec.cursor cimport Cursor
+
+cdef int _HEAD, _TOPICS, _PARTITIONS, _BATCHES, _MAGIC, _MAGIC_AT, _LENGTH_FROM, _HEADER_SIZE, _MIN_OLD, _MIN_TIMED
+cdef int NO_TIMESTAMP
+cdef Py_ssize_t _MAX_CARRIED
+
+
+cdef class RecordsWalk:
+    cdef int _version, _phase
+    cdef bint _flexible, _by_id, _may_end_early
+    cdef bytes _carry
+    cdef object _key
+    cdef int _index
+    cdef Py_ssize_t _topics_left, _partitions_left, _records_left
+    cdef readonly list rows
+    cdef public Py_ssize_t skip
+    cdef readonly bint is_done
+
+    @cython.locals(cursor=Cursor, mark=Py_ssize_t)
+    cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
+    cdef _step(self, Cursor cursor, Py_ssize_t end)
+    @cython.locals(
+        left=Py_ssize_t, start=Py_ssize_t, base=int64_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,
+        timestamp=int64_t, producer_id=int64_t, count=int64_t,
+    )
+    cdef _batch(self, Cursor cursor, Py_ssize_t end)
+    @cython.locals(left=Py_ssize_t)
+    cdef int _end_early(self, Cursor cursor, Py_ssize_t end) except -1
+    @cython.locals(here=Py_ssize_t)
+    cdef int _pass(self, Cursor cursor, Py_ssize_t size, Py_ssize_t end) except -1
+    cdef Py_ssize_t _head(self, Cursor cursor) except -2
+    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    cdef _add(
+        self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
+        int64_t producer_id,
+    )
+    cdef int _flush(self) except -1

@@ -1,0 +1,176 @@
+"""Steps over the records of a frame as its bytes pass, in any pieces, and reads the batches' headers.
+
+`RecordsWalk.skip` says how many bytes need not even be shown. A compressed message of an old format (magic 0 and 1)
+counts as one record: its header does not say how many there are.
+
+This file runs as it is and compiled (records_walk.pxd holds the C types).
+"""
+
+from __future__ import annotations
+
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.records.batch import MIN_BATCH_BYTES
+from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.cursor import Cursor
+else:
+    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+
+NO_TIMESTAMP = -1
+MAX_CARRIED_BYTES = 1 << 20  # of a struct that is not complete yet
+_HEAD, _TOPICS, _PARTITIONS, _BATCHES = range(4)
+# For C.
+_HEADER_SIZE, _LENGTH_FROM, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
+_MIN_OLD, _MIN_TIMED = MIN_BATCH_BYTES[0], MIN_BATCH_BYTES[1]
+_MAX_CARRIED = MAX_CARRIED_BYTES
+
+
+class RecordsWalk:
+    """What the walks of both APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
+
+    __slots__ = (
+        "_by_id", "_carry", "_flexible", "_index", "_key", "_may_end_early", "_partitions_left", "_phase",
+        "_records_left", "_topics_left", "_version", "is_done", "rows", "skip",
+    )  # fmt: skip
+
+    def __init__(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+        self._by_id = by_id
+        self._may_end_early = may_end_early
+        self._carry = b""  # a struct that is not complete yet
+        self._phase = _HEAD
+        self._topics_left = self._partitions_left = self._records_left = self._index = 0
+        self._key: str | bytes = ""
+        self.rows: list[tuple] = []  # type: ignore[type-arg]
+        self.skip = 0  # bytes that come next and need not be shown
+        self.is_done = False
+
+    def feed(self, data: bytes, start: int, end: int) -> None:
+        """Read data[start:end], which follows what was shown and skipped before.
+
+        Raises:
+            CodecError: these bytes are no such frame; what was read before is in `rows`.
+        """
+        if self.skip:
+            if self.skip > end - start:
+                self.skip -= end - start
+                return
+            start += self.skip
+            self.skip = 0
+        if self._carry:
+            data = self._carry + data[start:end]
+            start, end = 0, len(data)
+            self._carry = b""
+        cursor = Cursor(data, start, end, self._flexible)
+        mark = start
+        try:
+            while not self.is_done and not self.skip:
+                mark = cursor.at
+                self._step(cursor, end)
+        except TruncatedError:
+            if end - mark > _MAX_CARRIED:
+                raise CodecError(f"{end - mark} bytes without the end of a struct") from None
+            self._carry = data[mark:end]
+
+    def _step(self, cursor: Cursor, end: int) -> None:
+        """Read one struct. What it changes, it changes after the last byte was read."""
+        if self._phase == _BATCHES:
+            if self._records_left:
+                self._batch(cursor, end)
+                return
+            cursor.skip_tags()
+            self._flush()
+            self._partitions_left -= 1
+            self._phase = _PARTITIONS
+        elif self._phase == _PARTITIONS:
+            if self._partitions_left:
+                self._records_left = max(self._partition(cursor), 0)
+                self._phase = _BATCHES
+            else:
+                cursor.skip_tags()
+                self._topics_left -= 1
+                self._phase = _TOPICS
+        elif self._phase == _TOPICS:
+            if not self._topics_left:
+                self.is_done = True
+                return
+            self._key = cursor.topic(self._by_id)
+            self._partitions_left = cursor.length(4, False, "partitions")
+            self._phase = _PARTITIONS
+        else:
+            self._topics_left = self._head(cursor)
+            self._phase = _TOPICS
+
+    def _batch(self, cursor: Cursor, end: int) -> None:
+        """Read the header of a batch, or of a message of an old format, and step over what follows."""
+        left, start = self._records_left, cursor.at
+        if end - start < _HEADER_SIZE and end - start < left:
+            raise TruncatedError("a batch's header is incomplete")
+        if left <= _MAGIC_AT:
+            self._end_early(cursor, end)
+            return
+        base = cursor.integer(8)
+        size = _LENGTH_FROM + cursor.integer(4)
+        cursor.skip(4)
+        magic = cursor.integer(1)
+        if magic < 0 or magic > _MAGIC:
+            raise CodecError(f"unknown magic {magic} of a record batch")
+        if size < (_HEADER_SIZE if magic == _MAGIC else _MIN_OLD if magic == 0 else _MIN_TIMED):
+            raise CodecError(f"a batch of magic {magic} has {size} bytes")
+        if size > left:
+            cursor.at = start
+            self._end_early(cursor, end)
+            return
+        if magic == _MAGIC:
+            cursor.skip(4)
+            attributes = cursor.integer(2)
+            delta = cursor.integer(4)
+            cursor.skip(8)
+            timestamp = cursor.integer(8)
+            producer_id = cursor.integer(8)
+            cursor.skip(6)
+            count = cursor.integer(4)
+        else:
+            cursor.skip(1)
+            attributes, delta, producer_id, count = 0, 0, -1, 1
+            timestamp = cursor.integer(8) if magic else NO_TIMESTAMP
+        if delta < 0 or count < 0:
+            raise CodecError(f"a batch of {count} records up to offset {delta}")
+        self._add(base, delta, count, size, timestamp, attributes, producer_id)
+        self._records_left -= size
+        self._pass(cursor, size - (cursor.at - start), end)
+
+    def _end_early(self, cursor: Cursor, end: int) -> None:
+        """A broker truncates a Fetch response at the requested size: clients do not read the last batch then."""
+        if not self._may_end_early:
+            raise CodecError("a batch is incomplete")
+        left, self._records_left = self._records_left, 0
+        self._pass(cursor, left, end)
+
+    def _pass(self, cursor: Cursor, size: int, end: int) -> None:
+        here = min(size, end - cursor.at)
+        cursor.skip(here)
+        self.skip = size - here
+
+    def _head(self, cursor: Cursor) -> int:
+        """Read up to the topics; how many there are."""
+        raise NotImplementedError
+
+    def _partition(self, cursor: Cursor) -> int:
+        """Read a partition up to its records; how many bytes these have."""
+        raise NotImplementedError
+
+    def _add(
+        self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
+    ) -> None:
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        """A partition ends."""

@@ -1,0 +1,70 @@
+"""An auditor that remembers its calls, and the taps that call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, Result
+from kafka_sidecar.proxy.auditing.counting import Counting
+from kafka_sidecar.proxy.auditing.taps import tap
+from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.tap import Tap
+from support.dialogue import Dialogue
+
+NOW_MS = 1_700_000_000_000
+
+
+class Calls(BatchAuditor):
+    """The calls, without the client: (topic, partition, ...) as in the contract."""
+
+    def __init__(self) -> None:
+        self.produced_: list[tuple[Any, ...]] = []
+        self.delivered_: list[tuple[Any, ...]] = []
+        self.committed_: list[tuple[Any, ...]] = []
+        self.clients: list[AuditedClient] = []
+        self.fails = False
+
+    def produced(self, client: AuditedClient, *rest: Any) -> None:
+        self.clients.append(client)
+        if self.fails:
+            raise RuntimeError("the auditor is broken")
+        self.produced_.append(rest)
+
+    def delivered(self, client: AuditedClient, *rest: Any) -> None:
+        self.clients.append(client)
+        self.delivered_.append(rest)
+
+    def committed(self, client: AuditedClient, *rest: Any) -> None:
+        self.clients.append(client)
+        self.committed_.append(rest)
+
+    @property
+    def results(self) -> list[tuple[str, int, int, Result, int]]:
+        """(topic, partition, records, result, base offset) of what was produced."""
+        return [(topic, index, count, result, base) for topic, index, _, count, _, result, base, _ in self.produced_]
+
+
+class Audited:
+    """A dialogue that is audited."""
+
+    def __init__(
+        self,
+        exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
+        excluded: tuple[str, ...] = (),
+        bucket_ms: int = 0,
+    ) -> None:
+        self.calls = Calls()
+        self.requested: list[tuple[bytes, Callable[[], None]]] = []
+        self.dialogue = Dialogue(exchange=exchange, tap=self._tap)
+        self.counting = Counting(
+            self.calls,
+            self.dialogue.topics.name_of,
+            lambda topic: topic not in excluded,
+            lambda topic_id, done: self.requested.append((topic_id, done)),
+            bucket_ms=bucket_ms,
+            clock=lambda: NOW_MS / 1000,
+        )
+
+    def _tap(self, key: int, version: int) -> Tap | None:
+        return tap(self.counting, key, version)
