@@ -67,9 +67,11 @@ picture: install ## the folders and their imports, into docs/design.md
 definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import NEWEST_CLIENTS, OLD_CLIENTS, fetched; fetched(NEWEST_CLIENTS); fetched(OLD_CLIENTS)"
 
+# `make spark` installs what these need.
+NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
 UNIT := "not integration and not matrix and not program"
-UNIT_1 := tests src --ignore=tests/proxy --ignore=tests/golden --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
+UNIT_1 := tests src --ignore=tests/proxy --ignore=tests/golden $(NOT_SPARK)
 UNIT_2 := tests/proxy tests/golden
 .PHONY: unit unit-1 unit-2
 unit: install definitions ## the tests that need no broker and run no program
@@ -97,7 +99,7 @@ coverage-1 coverage-2:
 
 .PHONY: programs
 programs: install ## the tests that run whole programs, demo and benches among them, without Kafka
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program $(NOT_SPARK)
 
 WITH_KAFKA := tests/integration tests/codec/records
 # Clients mostly wait. Each process has brokers of its own, and the tests of one file stay together.
