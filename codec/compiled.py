@@ -14,6 +14,7 @@ from pathlib import Path
 MODULES = (
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.envelope",
+    "kafka_sidecar.codec.fetch_counts",
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from kafka_sidecar.audit.contract import BatchAuditor
+from kafka_sidecar.proxy.auditing.groups import Groups
 from kafka_sidecar.proxy.auditing.stats import AuditingStats
 from kafka_sidecar.proxy.auditing.topics import AuditedTopics
 
@@ -35,6 +36,7 @@ class Counting:
         """
         self.stats = AuditingStats()
         self.topics = AuditedTopics(name_of, is_audited, request_name, self.stats)
+        self.groups = Groups(clock)
         self.bucket_ms = bucket_ms
         self.clock = clock
         self.produced, self.delivered, self.committed = auditor.produced, auditor.delivered, auditor.committed

@@ -6,7 +6,7 @@ it. An error DUPLICATE_SEQUENCE_NUMBER is a success at an unknown offset, as cli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kafka_sidecar.audit.contract import NO_OFFSET, AuditedClient, Result
 from kafka_sidecar.codec.apis import ErrorCode
@@ -14,18 +14,17 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.produce_counts import Acknowledged, ProduceWalk, Sent, acknowledged
 from kafka_sidecar.proxy.auditing.client import tapped
 from kafka_sidecar.proxy.auditing.counting import Counting
-from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.relay.tap import Watch
+from kafka_sidecar.proxy.auditing.pieces import Pieces
+from kafka_sidecar.proxy.relay.tap import Tap, Watch
 
 API = "Produce"
-MAX_RESPONSE_BYTES = 4 << 20  # of a response that arrives in pieces
 Outcome = tuple[Result, int, int]  # result, base offset, append time
 LOST: Outcome = (Result.UNKNOWN, NO_OFFSET, -1)
 SENT: Outcome = (Result.UNCONFIRMED, NO_OFFSET, -1)
 REJECTED: Outcome = (Result.REJECTED, NO_OFFSET, -1)
 
 
-def produce_tap(counting: Counting, version: int) -> Callable[[Client, float], Watch]:
+def produce_tap(counting: Counting, key: int, version: int) -> Tap:
     """What watches Produce requests of this version."""
     return lambda client, now: ProduceWatch(counting, version, tapped(client).audited, now)
 
@@ -33,7 +32,7 @@ def produce_tap(counting: Counting, version: int) -> Callable[[Client, float], W
 class ProduceWatch(Watch):
     """One Produce request."""
 
-    __slots__ = ("_client", "_counting", "_forwarded", "_parts", "_since", "_version", "_walk")
+    __slots__ = ("_client", "_counting", "_forwarded", "_pieces", "_since", "_version", "_walk")
 
     def __init__(self, counting: Counting, version: int, client: AuditedClient, now: float) -> None:
         self._counting = counting
@@ -42,7 +41,7 @@ class ProduceWatch(Watch):
         self._since = now
         self._walk = ProduceWalk(version)
         self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
-        self._parts: list[bytes] | None = None  # of a response that arrives in pieces
+        self._pieces: Pieces | None = None  # of a response that arrives in pieces
 
     @property
     def skip(self) -> int:
@@ -81,11 +80,12 @@ class ProduceWatch(Watch):
         self._settle(LOST for _ in self._walk.rows)
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
-        if not last or self._parts is not None:
-            data = self._collect(data[start:end])
-            start, end = 0, len(data)
-        if not last:
-            return
+        if not last or self._pieces is not None:
+            self._pieces = self._pieces or Pieces()
+            frame = self._pieces.add(data, start, end, last)
+            if frame is None:
+                return
+            data, start, end = frame
         try:
             found = acknowledged(data, start, end, self._version)
         except CodecError:
@@ -97,12 +97,6 @@ class ProduceWatch(Watch):
             self._count(rows[0], _outcome(found[0]), now)  # as below, for most requests
         else:
             self._settle(self._match(rows, found), now)
-
-    def _collect(self, piece: bytes) -> bytes:
-        self._parts = parts = self._parts or []
-        if sum(map(len, parts)) <= MAX_RESPONSE_BYTES:
-            parts.append(piece)
-        return b"".join(parts)
 
     def _match(self, rows: list[Sent], found: list[Acknowledged]) -> Iterable[Outcome]:
         """The result of each batch; batches of one partition follow each other (only old formats have several)."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.auditing.commits import commit_tap
 from kafka_sidecar.proxy.auditing.counting import Counting
+from kafka_sidecar.proxy.auditing.fetch import fetch_tap
+from kafka_sidecar.proxy.auditing.group_watch import group_tap
 from kafka_sidecar.proxy.auditing.produce import produce_tap
 from kafka_sidecar.proxy.relay.tap import Tap
 
-TAPS: dict[int, Callable[[Counting, int], Tap]] = {
+TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
     ApiKey.PRODUCE: produce_tap,
+    ApiKey.FETCH: fetch_tap,
+    ApiKey.OFFSET_COMMIT: commit_tap,
+    ApiKey.TXN_OFFSET_COMMIT: commit_tap,
+    ApiKey.JOIN_GROUP: group_tap,
+    ApiKey.SYNC_GROUP: group_tap,
+    ApiKey.HEARTBEAT: group_tap,
+    ApiKey.OFFSET_FETCH: group_tap,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: group_tap,
 }
 
 
 def tap(counting: Counting, key: int, version: int) -> Tap | None:
     """What watches requests of this API and version, if anything."""
     make = TAPS.get(key)
-    return make(counting, version) if make is not None else None
+    return make(counting, key, version) if make is not None else None

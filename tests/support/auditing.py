@@ -32,10 +32,14 @@ class Calls(BatchAuditor):
         self.produced_.append(rest)
 
     def delivered(self, client: AuditedClient, *rest: Any) -> None:
+        if self.fails:
+            raise RuntimeError("the auditor is broken")
         self.clients.append(client)
         self.delivered_.append(rest)
 
     def committed(self, client: AuditedClient, *rest: Any) -> None:
+        if self.fails:
+            raise RuntimeError("the auditor is broken")
         self.clients.append(client)
         self.committed_.append(rest)
 

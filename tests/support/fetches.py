@@ -29,7 +29,9 @@ OffsetsByTopic = Mapping[str, Mapping[int, int]]  # by partition
 Place = tuple[str, int]  # topic and partition
 
 
-def fetch_request(version: int, topics: OffsetsByTopic, isolation_level: int = 0, epoch: int = -1) -> bytes:
+def fetch_request(
+    version: int, topics: OffsetsByTopic, isolation_level: int = 0, epoch: int = -1, session: int = 0
+) -> bytes:
     data = [
         {
             "topic": name,
@@ -54,7 +56,7 @@ def fetch_request(version: int, topics: OffsetsByTopic, isolation_level: int = 0
         replica_id=-1,
         max_bytes=1 << 20,
         isolation_level=isolation_level,
-        session_id=0,
+        session_id=session,
         session_epoch=epoch,
         topics=data,
         rack_id="r",

@@ -1,0 +1,48 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.codec.cursor cimport Cursor
+from kafka_sidecar.codec.records_walk cimport RecordsWalk
+
+cdef int _TRANSACTIONAL, _CONTROL
+cdef int64_t _MAX_OFFSET, _PRECISION
+cdef int _FLEXIBLE, _MAX_BYTES, _ISOLATION, _START_OFFSET, _SESSIONS, _LEADER_EPOCH, _FETCHED_EPOCH, _IDS
+cdef int _REPLICA_STATE, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPLICAS, _RESPONSE_IDS
+
+
+@cython.final
+cdef class FetchPositions:
+    cdef readonly int isolation_level, session_id, session_epoch
+    cdef readonly dict offsets
+    cdef readonly list forgotten
+
+
+@cython.locals(cursor=Cursor, found=FetchPositions, _=Py_ssize_t)
+cpdef FetchPositions fetch_positions(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+
+@cython.locals(after=Py_ssize_t, index=int, _=Py_ssize_t)
+cdef int _read_topic(Cursor cursor, int version, dict offsets) except -1
+
+
+cdef class FetchWalk(RecordsWalk):
+    cdef readonly int session_id
+    cdef dict _offsets
+    cdef bint _committed_only, _row_dense
+    cdef int64_t _bucket_ms, _now_ms, _offset
+    cdef list _aborted
+    cdef set _aborting
+    cdef int64_t _row_count, _row_size, _row_first, _row_last, _row_aborted, _row_min, _row_max
+
+    cdef Py_ssize_t _head(self, Cursor cursor) except -2
+    @cython.locals(index=int, size=Py_ssize_t)
+    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    @cython.locals(count=Py_ssize_t, found=list, _=Py_ssize_t)
+    cdef list _aborted_in(self, Cursor cursor)
+    @cython.locals(first=int64_t, last=int64_t, dense=bint, is_aborted=bint, aborted=int64_t)
+    cdef _add(
+        self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
+        int64_t producer_id,
+    )
+    @cython.locals(least=int64_t, greatest=int64_t)
+    cdef bint _joins(self, int64_t first, int64_t timestamp, int64_t aborted) except -1
+    cdef int _flush(self) except -1

@@ -1,0 +1,244 @@
+"""What a Fetch request asks for, and how many records its response delivers, by batch headers alone.
+
+This file runs as it is and compiled (fetch_counts.pxd holds the C types).
+"""
+
+from __future__ import annotations
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kafka_sidecar.codec.records.batch_header import CONTROL, TRANSACTIONAL
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.records_walk import RecordsWalk
+else:
+    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
+
+Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
+# key, partition, timestamp, records, bytes, first offset, last offset, records of an aborted transaction
+Shown = tuple[str | bytes, int, int, int, int, int, int, int]
+
+MAX_OFFSET = 1 << 62
+LATENCY_PRECISION = 50  # batches can be one row if their latencies differ by less than one in so many
+_TRANSACTIONAL, _CONTROL, _MAX_OFFSET, _PRECISION = TRANSACTIONAL, CONTROL, MAX_OFFSET, LATENCY_PRECISION  # for C
+
+_FLEXIBLE = FetchRequest.declaration_.first_flexible
+_MAX_BYTES = first_version(FetchRequest, "max_bytes")
+_ISOLATION = first_version(FetchRequest, "isolation_level")
+_START_OFFSET = first_version(FetchPartition, "log_start_offset")
+_SESSIONS = first_version(FetchRequest, "session_id")
+_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
+_FETCHED_EPOCH = first_version(FetchPartition, "last_fetched_epoch")
+_IDS = first_version(FetchTopic, "topic_id")
+_REPLICA_STATE = first_version(FetchRequest, "replica_state")
+_THROTTLE = first_version(FetchResponse, "throttle_time_ms")
+_STABLE = 4  # the last stable offset and the aborted transactions; the declarations begin there
+_RESPONSE_START_OFFSET = first_version(PartitionData, "log_start_offset")
+_REPLICAS = first_version(PartitionData, "preferred_read_replica")
+_RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
+
+
+class FetchPositions:
+    """What a Fetch request asks for."""
+
+    __slots__ = ("forgotten", "isolation_level", "offsets", "session_epoch", "session_id")
+
+    isolation_level: int  # 1: committed records only
+    session_id: int
+    session_epoch: int  # 0: a session begins; -1: no session; more: it continues
+    offsets: dict[Partition, int]
+    forgotten: list[Partition]  # that no longer belong to the session
+
+
+def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositions:
+    """What the Fetch request data[at:end] asks for, which begins with its length.
+
+    Raises:
+        CodecError: these bytes are no such request.
+    """
+    cursor = Cursor(data, at, end, False)
+    cursor.skip(12)
+    cursor.skip(cursor.length(2, True, "client_id"))
+    cursor.flexible = version >= _FLEXIBLE
+    cursor.skip_tags()
+    cursor.skip(8 if version >= _REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
+    if version >= _MAX_BYTES:
+        cursor.skip(4)
+    found = FetchPositions.__new__(FetchPositions)
+    found.isolation_level = cursor.integer(1) if version >= _ISOLATION else 0
+    found.session_id, found.session_epoch = 0, -1
+    if version >= _SESSIONS:
+        found.session_id = cursor.integer(4)
+        found.session_epoch = cursor.integer(4)
+    found.offsets = {}
+    found.forgotten = []
+    for _ in range(cursor.length(4, False, "topics")):
+        _read_topic(cursor, version, found.offsets)
+    if version >= _SESSIONS:
+        for _ in range(cursor.length(4, False, "forgotten_topics_data")):
+            topic = cursor.topic(version >= _IDS)
+            for _ in range(cursor.length(4, False, "partitions")):
+                found.forgotten.append((topic, cursor.integer(4)))
+            cursor.skip_tags()
+    return found
+
+
+def _read_topic(cursor: Cursor, version: int, offsets: dict[Partition, int]) -> None:
+    topic = cursor.topic(version >= _IDS)
+    after = 4  # partition_max_bytes
+    if version >= _START_OFFSET:
+        after += 8
+    if version >= _FETCHED_EPOCH:
+        after += 4
+    for _ in range(cursor.length(4, False, "partitions")):
+        index = cursor.integer(4)
+        if version >= _LEADER_EPOCH:
+            cursor.skip(4)
+        offsets[topic, index] = cursor.integer(8)
+        cursor.skip(after)
+        cursor.skip_tags()
+    cursor.skip_tags()
+
+
+class FetchWalk(RecordsWalk):
+    """A Fetch response from its length on; `rows` are `Shown`: what the client that asked for it reads.
+
+    What is before the offset that it asked for is cut off, control batches are not shown, and records of aborted
+    transactions only to clients that read uncommitted ones. Batches that follow each other are one row if they are in
+    the same bucket of event time, with the same latency.
+    """
+
+    __slots__ = (
+        "_aborted", "_aborting", "_bucket_ms", "_committed_only", "_now_ms", "_offset", "_offsets", "_row_aborted",
+        "_row_count", "_row_dense", "_row_first", "_row_last", "_row_max", "_row_min", "_row_size", "session_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        version: int,
+        offsets: dict[tuple[str | bytes, int], int],
+        committed_only: bool = False,
+        bucket_ms: int = 0,
+        now_ms: int = 0,
+    ) -> None:
+        """
+        Args:
+            offsets: that the client has asked for, by topic and partition.
+            committed_only: whether it reads committed records only.
+            bucket_ms: length of the buckets of event time; 0: a row for each batch.
+            now_ms: the time of delivery.
+        """
+        RecordsWalk.__init__(self, version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
+        self.session_id = 0
+        self._offsets = offsets
+        self._committed_only = committed_only
+        self._bucket_ms = bucket_ms
+        self._now_ms = now_ms
+        self._offset = 0
+        self._aborted: list[tuple[int, int]] = []  # (first offset, producer), ascending, of the current partition
+        self._aborting: set[int] = set()  # producers in whose aborted transaction the current batch may be
+        self._row_count = self._row_size = self._row_first = self._row_last = self._row_aborted = 0
+        self._row_min = self._row_max = 0
+        self._row_dense = False
+
+    def _head(self, cursor: Cursor) -> int:
+        cursor.skip(8)
+        cursor.skip_tags()
+        if self._version >= _THROTTLE:
+            cursor.skip(4)
+        if self._version >= _SESSIONS:
+            cursor.skip(2)
+            self.session_id = cursor.integer(4)
+        return cursor.length(4, False, "responses")
+
+    def _partition(self, cursor: Cursor) -> int:
+        index = cursor.integer(4)
+        cursor.skip(10)
+        aborted = None
+        if self._version >= _STABLE:
+            cursor.skip(16 if self._version >= _RESPONSE_START_OFFSET else 8)
+            aborted = self._aborted_in(cursor)
+        if self._version >= _REPLICAS:
+            cursor.skip(4)
+        size = cursor.length(4, True, "records")
+        self._index = index
+        self._aborted = aborted or []
+        if self._aborting:
+            self._aborting = set()
+        self._offset = self._offsets.get((self._key, index), 0) if size > 0 else 0
+        return size
+
+    def _aborted_in(self, cursor: Cursor) -> list[tuple[int, int]] | None:
+        count = cursor.length(4, True, "aborted_transactions")
+        if count <= 0:
+            return None
+        found = []
+        for _ in range(count):
+            producer_id = cursor.integer(8)
+            found.append((cursor.integer(8), producer_id))
+            cursor.skip_tags()
+        return sorted(found) if self._committed_only else None
+
+    def _add(
+        self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
+    ) -> None:
+        if base < 0 or base > _MAX_OFFSET:
+            raise CodecError(f"a batch at offset {base}")
+        first, last = base, base + delta
+        while self._aborted and self._aborted[0][0] <= last:
+            self._aborting.add(self._aborted.pop(0)[1])
+        if attributes & _CONTROL:
+            self._aborting.discard(producer_id)
+            return
+        if last < self._offset:
+            return
+        dense = count == delta + 1
+        if first < self._offset:
+            first = self._offset
+            count = min(count, last - first + 1)
+        is_aborted = bool(attributes & _TRANSACTIONAL and self._aborting and producer_id in self._aborting)
+        aborted = count if is_aborted else 0
+        if not (dense and self._joins(first, timestamp, aborted)):
+            self._flush()
+            self._row_first, self._row_dense, self._row_min, self._row_max = first, dense, timestamp, timestamp
+        self._row_last = last
+        self._row_count += count
+        self._row_size += size
+        self._row_aborted += aborted
+        self._row_min, self._row_max = min(self._row_min, timestamp), max(self._row_max, timestamp)
+
+    def _joins(self, first: int, timestamp: int, aborted: int) -> bool:
+        """Whether a batch belongs to the same row as the one before."""
+        if not (self._bucket_ms and self._row_count and self._row_dense and first == self._row_last + 1):
+            return False
+        least, greatest = min(self._row_min, timestamp), max(self._row_max, timestamp)
+        if least < 0 or (aborted > 0) != (self._row_aborted > 0):
+            return False
+        if least // self._bucket_ms != greatest // self._bucket_ms:
+            return False
+        return greatest - least <= 1 or (greatest - least) * _PRECISION <= self._now_ms - greatest
+
+    def _flush(self) -> None:
+        if self._row_count:
+            self.rows.append(
+                (
+                    self._key, self._index, self._row_max, self._row_count, self._row_size, self._row_first,
+                    self._row_last, self._row_aborted,
+                )
+            )  # fmt: skip
+            self._row_count = self._row_size = self._row_aborted = 0

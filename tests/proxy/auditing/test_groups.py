@@ -1,0 +1,99 @@
+"""Which consumer group fetches: learned from other requests of the same client id and address."""
+
+from __future__ import annotations
+
+import pytest
+from support import oracle
+from support.auditing import Audited
+from support.commit_requests import PLAIN, THREE, commit_request
+from support.dialogue import pieces
+from support.fetches import fetch_request
+from support.interception import fetch_response
+from support.produce_requests import batch
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.auditing.groups import KEPT_S, MAX_CLIENTS, MAX_GROUPS, Groups, named_group
+
+OTHERS = [
+    *((ApiKey.JOIN_GROUP, version) for version in range(2, 10)),
+    *((ApiKey.SYNC_GROUP, version) for version in range(6)),
+    *((ApiKey.HEARTBEAT, version) for version in range(5)),
+    *((ApiKey.OFFSET_FETCH, version) for version in range(1, 8)),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
+]
+APP = ("app", None)
+
+
+def request(key: int, version: int, group: str = "billing") -> bytes:
+    return oracle.request_frame(oracle.request(key, version, group_id=group), 7)
+
+
+def fetched(found: Audited) -> str | None:
+    found.dialogue.client(fetch_request(12, {"orders": {0: 0}})).broker(fetch_response(12, {"orders": {0: batch("a")}}))
+    group: str | None = found.calls.delivered_[-1][0]
+    return group
+
+
+@pytest.mark.parametrize(("key", "version"), OTHERS)
+def test_requests_of_members_name_the_group(key: int, version: int) -> None:
+    frame = request(key, version, "Bücher")
+    assert named_group(key, version, b"before" + frame, 6) == "Bücher"
+    found = Audited()
+    found.dialogue.client(*pieces(frame, [len(frame) - 3]))
+    assert found.counting.groups.find(APP) == "Bücher"
+    assert found.dialogue.to_broker == frame
+
+
+def test_an_offset_fetch_of_several_groups_names_the_first() -> None:
+    groups = [{"group_id": "billing"}, {"group_id": "other"}]
+    for named, expected in ((groups, "billing"), ([], "")):
+        frame = oracle.request_frame(oracle.request(ApiKey.OFFSET_FETCH, 8, groups=named), 7)
+        assert named_group(ApiKey.OFFSET_FETCH, 8, frame, 0) == expected
+
+
+def test_a_fetch_is_of_the_group_that_the_client_has_named() -> None:
+    found = Audited()
+    assert fetched(found) is None
+    other = Audited()
+    other.dialogue.client(commit_request(PLAIN, 9, THREE))
+    assert fetched_on(other) == "g"
+
+
+def fetched_on(found: Audited) -> str | None:
+    return found.counting.groups.find(APP)
+
+
+def test_two_groups_at_a_time_are_none() -> None:
+    now = 0.0
+    groups = Groups(lambda: now)
+    groups.learn(APP, "one")
+    groups.learn(APP, "")
+    groups.learn(("other", None), "two")
+    assert (groups.find(APP), groups.find(("other", None))) == ("one", "two")
+    groups.learn(APP, "two")
+    assert groups.find(APP) is None
+    now = KEPT_S + 1
+    groups.learn(APP, "two")
+    assert groups.find(APP) == "two"
+
+
+def test_a_bounded_number_of_clients_and_groups_is_remembered() -> None:
+    groups = Groups(lambda: 0.0)
+    for number in range(MAX_CLIENTS + 1):
+        groups.learn((str(number), None), "g")
+    assert (groups.find(("0", None)), groups.find((str(MAX_CLIENTS), None))) == (None, "g")
+    for number in range(MAX_GROUPS * 2):
+        groups.learn(APP, str(number))
+    assert len(groups._seen[APP]) == MAX_GROUPS
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.HEARTBEAT, 0), (ApiKey.HEARTBEAT, 4), (ApiKey.OFFSET_FETCH, 8)])
+def test_a_request_without_a_group_is_unreadable(key: int, version: int) -> None:
+    frame = oracle.framed(int(key).to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff")
+    with pytest.raises(CodecError):
+        named_group(key, version, frame, 0)
+    found = Audited()
+    found.dialogue.client(frame)
+    assert found.dialogue.to_broker == frame
+    assert sum(found.counting.stats.uncounted.values()) == 1
