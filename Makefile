@@ -38,8 +38,8 @@ spark-install: .venv/.spark ## Spark and its Kafka connector into .venv (0.8 GB;
 
 .PHONY: spark
 spark: spark-install ## the tests of the pipeline
-	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) -Xlog:disable" \
-	    $(BIN)/pytest --quiet tests/pipeline src/kafka_sidecar/pipeline
+	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m" \
+	    $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/pipeline src/kafka_sidecar/pipeline
 
 .PHONY: demo
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
@@ -123,7 +123,7 @@ other-clients: install kafka ## producers in Go and JavaScript after a rejection
 .PHONY: fuzz
 fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then new examples for every property
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis"
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis" $(NOT_SPARK)
 
 .PHONY: hostile
 hostile: install kafka ## attacks on a sidecar with honest Java clients beside them; the table of docs/reference/limits.md

@@ -10,8 +10,15 @@ from pyspark.sql import SparkSession
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.pipeline import Pipeline
 
-# Of two cores, and of a heap that shows early what grows.
-LOCAL = Pipeline(master="local[2]", spark={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+# Tables of a few hundred rows: to compile a query would take longer than to run it.
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.memory": "1g",
+}
+LOCAL = Pipeline(master="local[2]", spark=SMALL)
 
 
 @pytest.fixture(scope="session")
