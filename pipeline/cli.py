@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
+from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +13,20 @@ import typer
 
 from kafka_sidecar.pipeline.jars import JarError, fetch_jars
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
-from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
+AUDIT_TOPIC = "kafka-sidecar-audit"
 EXTRA = ("pyspark", "pyarrow", "pandas", "numpy", "matplotlib")
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="The sidecar's YAML file.")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
+
+
+class Format(Enum):
+    JSON = "json"
+    PARQUET = "parquet"
 
 
 @app.callback()
@@ -34,6 +42,35 @@ def jars(
     try:
         typer.echo(f"verified: {fetch_jars(folder)}")
     except JarError as error:
+        exit_with_error(str(error))
+
+
+@app.command()
+def reconcile(
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Annotated[str | None, typer.Option(help="The audit topic.")] = None,
+    files: Annotated[
+        str | None, typer.Option("--input", help="Folder of events in files, in place of a topic.")
+    ] = None,
+    file_format: Annotated[Format, typer.Option("--input-format", help="Of these files.")] = Format.JSON,
+    path: Annotated[str | None, typer.Option(help="Folder of the tables.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until it is interrupted.")] = False,
+    interval: Annotated[float, typer.Option(min=0, help="With --watch: seconds between batches.")] = 60,
+    now: Annotated[datetime | None, typer.Option(help="UTC, in place of the clock.")] = None,
+) -> None:
+    """Compare what was sent with what was read."""
+    flags: dict[str, object] = {"bootstrap_servers": bootstrap_servers, "pipeline.reconcile.path": path}
+    if files is not None and config is None and bootstrap_servers is None:
+        flags |= PLACEHOLDER
+    settings = load_config(config, flags)
+    from kafka_sidecar.pipeline.reconcile import command
+
+    source = command.Source(topic or AUDIT_TOPIC, files, file_format.value)
+    at = round(now.replace(tzinfo=UTC).timestamp() * 1000) if now else None
+    try:
+        command.reconcile(settings, source, interval if watch else None, at, typer.echo)
+    except (JarError, ValueError) as error:
         exit_with_error(str(error))
 
 

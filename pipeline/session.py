@@ -15,6 +15,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # An overwritten partition leaves the others as they are.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # A batch of the available files or offsets is bounded even beside a source that has no end, such as the clock.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     # The column hour stays text when it is read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }

@@ -35,6 +35,8 @@ TESTED_IN = {
     "codec/schema/writers.py": "tests/codec/test_round_trips.py",
     "codec/wire.py": "tests/codec/test_hostile_bytes.py",
     "pipeline/__main__.py": "tests/pipeline/test_cli.py",
+    "pipeline/reconcile/rows.py": "tests/pipeline/reconcile/test_job.py",
+    "pipeline/reconcile/sql.py": "tests/pipeline/reconcile/test_job.py",
     "plugins/registry.py": "tests/policies/test_registry.py",
     "plugins/violations.py": "tests/proxy/telemetry/test_log_limiter.py",
     "policies/registry.py": "tests/policies/test_registry.py",

@@ -1,0 +1,1 @@
+"""Compares what was sent with what was read, from the events that the sidecars have audited."""

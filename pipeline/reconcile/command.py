@@ -1,0 +1,70 @@
+"""`reconcile` from its settings: once over all events that are there, or for as long as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_sidecar.pipeline.reconcile.events import from_files, from_kafka
+from kafka_sidecar.pipeline.reconcile.job import Job, Limits, Written, wall_clock
+from kafka_sidecar.pipeline.reconcile.tables import Tables
+from kafka_sidecar.pipeline.session import start_session
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.pipeline import Reconcile
+
+FILES_AT_A_TIME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where events are read from: an audit topic, or files."""
+
+    topic: str
+    folder: str | None
+    file_format: str
+
+
+def reconcile(
+    config: Config, source: Source, interval_s: float | None, now: int | None, echo: Callable[[str], None]
+) -> None:
+    """Run it; with an interval until it is interrupted. Raises JarError, or ValueError if the tables are not whole."""
+    settings = config.pipeline.reconcile
+    spark = start_session(config.pipeline, "reconcile", uses_kafka=source.folder is None)
+    clock = wall_clock if now is None else lambda: now
+    job = Job(spark, Tables(spark, settings.path), _limits(settings), clock, lambda written: echo(line(written)))
+    events = _events(spark, config, source)
+    if interval_s is None:
+        query = job.start(events, availableNow=True)
+    else:
+        query = job.start(events, processingTime=f"{interval_s} seconds")
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        spark.stop()
+
+
+def _limits(settings: Reconcile) -> Limits:
+    lateness, skew, retention = (
+        round(1000 * seconds) for seconds in (settings.lateness, settings.clock_skew, settings.retention)
+    )
+    return Limits(lateness, skew, retention, settings.target)
+
+
+def _events(spark: SparkSession, config: Config, source: Source) -> DataFrame:
+    if source.folder is not None:
+        return from_files(spark, source.folder, source.file_format, FILES_AT_A_TIME)
+    servers, at_a_time = ",".join(config.bootstrap_servers), config.pipeline.reconcile.max_events
+    return from_kafka(spark, servers, source.topic, config.pipeline.kafka, at_a_time)
+
+
+def line(written: Written) -> str:
+    """What a batch has done."""
+    states = ", ".join(f"{count} {state}" for state, count in sorted(written.states.items())) or "none"
+    return (
+        f"batch {written.batch}: {written.events} new events, {written.hours} hours computed, "
+        f"rows: {states}; alerts: {written.alerts}"
+    )

@@ -1,0 +1,151 @@
+"""What is known of each sidecar's reporting intervals: up to when all have reported, and what is missing for good.
+
+Each interval of an epoch has a number without gaps, and says how many events it has. A missing one is waited for until
+the sidecar has been silent for too long; then it is a hole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window, functions, types
+
+from kafka_sidecar.pipeline.reconcile.sql import column, longs
+
+EPOCH = ["emitter_id", "emitter_epoch"]
+HOLES = types.StructType(
+    [
+        types.StructField("emitter_id", types.StringType()),
+        *longs("emitter_epoch", "from_seq", "to_seq", "from_ms", "to_ms", "lost_events"),
+        types.StructField("cause", types.StringType()),
+        types.StructField("topics", types.ArrayType(types.StringType())),
+    ]
+)
+# Causes. Of lost events the event times are known, of all else only when it was counted.
+MISSING, UNFINISHED, SILENT, DISCARDED = "missing", "unfinished", "silent", "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The state of all sidecars."""
+
+    until: int  # ms; each sidecar has reported up to here, or what it has not is a hole
+    holes: DataFrame
+
+
+def reported(events: DataFrame, now: int, lateness: int) -> Reported:
+    """What was reported, as of ``now``; both are in ms."""
+    gaps = _gaps(_complete(events)).unionByName(_tails(events)).cache()
+    newer = column("next_epoch").isNotNull()
+    late = functions.lit(now) - functions.coalesce("to_ms", "from_ms") > lateness
+    is_hole = newer | late
+    waited = gaps.where(~is_hole).agg(functions.min("from_ms").alias("until")).first()
+    until = now if waited is None or waited.until is None else min(now, int(waited.until))
+    # Of a sidecar that is silent nothing is known, not even whether it still runs.
+    end = functions.coalesce("to_ms", "next_epoch", column("from_ms") + lateness)
+    holes = gaps.where(is_hole).withColumn("to_ms", end).where("to_ms > from_ms").drop("next_epoch")
+    holes = holes.unionByName(_discarded(events), allowMissingColumns=True)
+    names = (
+        events.where("kind = 'counts'")
+        .groupBy("emitter_id")
+        .agg(functions.array_sort(functions.collect_set("topic")).alias("topics"))
+    )
+    with_topics = holes.join(names, "emitter_id", "left").withColumn(
+        "topics", functions.coalesce("topics", functions.array().cast("array<string>"))
+    )
+    # They are few, and used several times.
+    found = with_topics.select(HOLES.fieldNames()).collect()
+    gaps.unpersist()
+    return Reported(until, events.sparkSession.createDataFrame(found, HOLES))
+
+
+def is_touched(settles: Column, clock_skew: int) -> Column:
+    """Whether one of the ``holes`` beside a row may belong to its bucket. Its last event is made at ``settles``."""
+    begin, end = column("bucket_start"), column("bucket_start") + column("bucket_ms")
+
+    def touches(hole: Column) -> Column:
+        in_time = (hole["from_ms"] < settles + clock_skew) & (hole["to_ms"] > begin - clock_skew)
+        in_event_time = (hole["from_ms"] < end) & (hole["to_ms"] > begin)
+        named = functions.array_contains(hole["topics"], column("topic")) | (functions.size(hole["topics"]) == 0)
+        return named & functions.when(hole["cause"] == DISCARDED, in_event_time).otherwise(in_time)
+
+    return functions.exists("holes", touches)
+
+
+def with_holes(rows: DataFrame, holes: DataFrame) -> DataFrame:
+    """The rows with a column of all holes, of which there are few."""
+    whole = holes.agg(functions.collect_list(functions.struct(*holes.columns)).alias("holes"))
+    return rows.crossJoin(functions.broadcast(whole))
+
+
+def _complete(events: DataFrame) -> DataFrame:
+    """The intervals of which nothing is missing."""
+    one = events.groupBy(*EPOCH, "interval_seq").agg(
+        functions.count_distinct("event_index").alias("counted"),
+        functions.max("interval_events").alias("expected"),
+        functions.max("interval_start").alias("start_ms"),
+        functions.max("interval_end").alias("end_ms"),
+        functions.max("is_closing").alias("is_closing"),
+        functions.max("lost_events").alias("lost"),
+    )
+    return one.where("end_ms IS NOT NULL AND counted + lost >= expected")
+
+
+def _gaps(complete: DataFrame) -> DataFrame:
+    """What is missing between complete intervals, or before the first one."""
+    order = Window.partitionBy(*EPOCH).orderBy("interval_seq")
+    before = functions.coalesce(functions.lag("interval_seq").over(order), functions.lit(-1))
+    found = complete.withColumn("from_seq", before + 1).withColumn(
+        "from_ms", functions.coalesce(functions.lag("end_ms").over(order), "emitter_epoch")
+    )
+    return found.where("from_seq < interval_seq").select(
+        *EPOCH,
+        "from_seq",
+        (column("interval_seq") - 1).alias("to_seq"),
+        "from_ms",
+        column("start_ms").alias("to_ms"),
+        functions.lit(None).cast("long").alias("next_epoch"),
+        functions.lit(MISSING).alias("cause"),
+    )
+
+
+def _tails(events: DataFrame) -> DataFrame:
+    """What may be missing after the last complete interval of an epoch that was not closed."""
+    epochs = events.select(*EPOCH).distinct()
+    last = (
+        _complete(events)
+        .groupBy(*EPOCH)
+        .agg(
+            functions.max("interval_seq").alias("last_seq"),
+            functions.max("end_ms").alias("last_ms"),
+            functions.max("is_closing").alias("is_closing"),
+        )
+    )
+    order = Window.partitionBy("emitter_id").orderBy("emitter_epoch")
+    known = epochs.join(last, EPOCH, "left").withColumn("next_epoch", functions.lead("emitter_epoch").over(order))
+    return known.where("NOT coalesce(is_closing, false)").select(
+        *EPOCH,
+        (functions.coalesce("last_seq", functions.lit(-1)) + 1).alias("from_seq"),
+        functions.lit(None).cast("long").alias("to_seq"),
+        functions.coalesce("last_ms", "emitter_epoch").alias("from_ms"),
+        functions.lit(None).cast("long").alias("to_ms"),
+        "next_epoch",
+        functions.when(column("next_epoch").isNotNull(), UNFINISHED).otherwise(SILENT).alias("cause"),
+    )
+
+
+def _discarded(events: DataFrame) -> DataFrame:
+    """Events that a sidecar had no room for: the range of their event times, or else their interval."""
+    return (
+        events.where("lost_events > 0")
+        .dropDuplicates([*EPOCH, "interval_seq"])
+        .select(
+            *EPOCH,
+            column("interval_seq").alias("from_seq"),
+            column("interval_seq").alias("to_seq"),
+            functions.coalesce("lost_min_ts", "interval_start").alias("from_ms"),
+            functions.coalesce(column("lost_max_ts") + 1, "interval_end").alias("to_ms"),
+            "lost_events",
+            functions.when(column("lost_min_ts").isNull(), MISSING).otherwise(DISCARDED).alias("cause"),
+        )
+    )

@@ -1,0 +1,180 @@
+"""The rows of a bucket: what was sent against what was acknowledged, and that against what each group was sent."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, functions, types
+
+from kafka_sidecar.pipeline.reconcile import coverage
+from kafka_sidecar.pipeline.reconcile.coverage import GROUP, Groups
+from kafka_sidecar.pipeline.reconcile.events import hour_of
+from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
+from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total
+
+KEY = [*BUCKET, "hop", "group"]
+PRODUCE, DELIVER = "produce", "deliver"  # hops: attempt to acknowledgement, acknowledgement to a group
+COUNTS = [
+    "expected", "seen", "pending", "missing", "surplus", "failed", "rejected", "unconfirmed", "redelivered", "hidden",
+    "aborted", "large", "segments", "no_timestamp", "bytes",
+]  # fmt: skip
+ROWS = types.StructType(
+    [
+        *(types.StructField(name, types.StringType()) for name in ("cluster", "topic", "hop", "group")),
+        *longs("bucket_start", "bucket_ms", *COUNTS),
+        *(types.StructField(name, types.DoubleType()) for name in ("completeness", *PERCENTILES)),
+        *longs("lateness_ms", "clock_ahead_ms", "settles_at"),
+        *(types.StructField(name, types.StringType()) for name in ("state", "hour")),
+    ]
+)
+
+
+def bucket_rows(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
+    """All columns but state and hour; ``settles_at`` is null while a group has not reached the bucket's end."""
+    produced, delivered = _produced(events), _delivered(events, cut, groups)
+    rows = produced.unionByName(delivered, allowMissingColumns=True).fillna(0, COUNTS)
+    latencies = percentiles(_with_hop(events), KEY)
+    joined = beside(rows, latencies, KEY, "left").select(
+        *rows.columns, *(column(f"other_{name}").alias(name) for name in PERCENTILES)
+    )
+    due = column("expected") - column("pending")
+    complete = functions.when(due > 0, at_least_zero(due - column("missing")) / due)
+    return joined.withColumn("completeness", complete).withColumn("hour", hour_of(column("bucket_start")))
+
+
+def _with_hop(events: DataFrame) -> DataFrame:
+    """The events at the end of a hop, with its name."""
+    hop = functions.when(column("tier") == "produce_ack", PRODUCE).when(column("tier") == "fetch_delivered", DELIVER)
+    group = functions.when(column("tier") == "fetch_delivered", column("group"))
+    counted = events.where("tier = 'produce_ack' OR (tier = 'fetch_delivered' AND group IS NOT NULL)")
+    return counted.withColumn("hop", hop).withColumn("group", group)
+
+
+def _common() -> list[Column]:
+    late = functions.max(column("emitted_at") - column("bucket_start") - column("bucket_ms"))
+    return [
+        functions.max("bucket_ms").alias("bucket_ms"),
+        at_least_zero(late).alias("lateness_ms"),
+        at_least_zero(functions.max(column("max_ts") - column("emitted_at"))).alias("clock_ahead_ms"),
+    ]
+
+
+def _sum(alias: str, name: str, where: str = "true") -> Column:
+    return total(name, where).alias(alias)
+
+
+def _produced(events: DataFrame) -> DataFrame:
+    acked, failed = "tier = 'produce_ack' AND type = 'SUCCESS'", "tier = 'produce_ack' AND type = 'FAILURE'"
+    sums = (
+        events.where("tier IN ('produce_attempt', 'produce_ack')")
+        .groupBy(*BUCKET)
+        .agg(
+            *_common(),
+            _sum("attempted", "count", "tier = 'produce_attempt'"),
+            _sum("seen", "count", acked),
+            _sum("failed", "count", failed),
+            _sum("rejected", "reject_count"),
+            _sum("redelivered", "redelivered_count", acked),
+            _sum("unconfirmed", "unconfirmed_count", acked),
+            _sum("large", "large_count", acked),
+            _sum("segments", "segment_count", acked),
+            _sum("no_timestamp", "no_timestamp_count", acked),
+            _sum("bytes", "bytes", acked),
+        )
+    )
+    # A request that is sent again is attempted again, and acknowledged again.
+    expected = at_least_zero(column("attempted") - column("failed") - column("redelivered"))
+    return (
+        sums.withColumn("expected", expected)
+        .drop("attempted")
+        .withColumns(
+            {
+                "hop": functions.lit(PRODUCE),
+                "missing": at_least_zero(column("expected") - column("seen")),
+                "surplus": at_least_zero(column("seen") - column("expected")),
+                "settles_at": column("bucket_start") + column("bucket_ms"),
+            }
+        )
+    )
+
+
+def _delivered(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
+    expected = _expected(events, cut, groups)
+    keys = [*BUCKET, "group"]
+    seen = (
+        _with_hop(events)
+        .where(column("hop") == DELIVER)
+        .groupBy(*keys)
+        .agg(
+            *_common(),
+            functions.min("ranges_exact").alias("delivered_exact"),
+            _sum("seen", "count"),
+            *(_sum(name, f"{name}_count") for name in ("redelivered", "hidden", "aborted", "no_timestamp")),
+            _sum("large", "large_count"),
+            _sum("segments", "segment_count"),
+            _sum("bytes", "bytes"),
+        )
+    )
+    both = beside(expected, seen, keys, "full")
+    measured = [name for name in seen.columns if name not in (*keys, "bucket_ms")]
+    picked = both.select(
+        *(functions.coalesce(name, f"other_{name}").alias(name) for name in (*keys, "bucket_ms")),
+        *("acked", "exact", "pending", "gaps", "unconfirmed", "reached_at"),
+        *(column(f"other_{name}").alias(name) for name in measured),
+    ).fillna(0, ["acked", "pending", "gaps", "seen", "hidden", "aborted"])
+    return _compared(picked).where("expected > 0 OR seen > 0 OR pending > 0")
+
+
+def _compared(both: DataFrame) -> DataFrame:
+    """Missing by offsets, where these are exact; what was sent beyond the rest is surplus."""
+    expected = at_least_zero(column("acked") - column("hidden") - column("aborted"))
+    counted = at_least_zero(expected - column("pending") - column("seen"))
+    is_exact = functions.coalesce("exact", functions.lit(False)) & functions.coalesce(
+        "delivered_exact", functions.lit(True)
+    )
+    missing = functions.when(is_exact, column("gaps")).otherwise(functions.greatest("gaps", counted))
+    surplus = at_least_zero(column("seen") + column("missing") + column("pending") - column("expected"))
+    end = column("bucket_start") + column("bucket_ms")
+    settles = functions.when(column("pending") == 0, functions.greatest(end, "reached_at"))
+    rows = both.withColumn("hop", functions.lit(DELIVER)).withColumn("expected", expected)
+    return (
+        rows.withColumn("missing", missing)
+        .withColumn("surplus", surplus)
+        .withColumn("settles_at", settles)
+        .drop("acked", "exact", "gaps", "reached_at", "delivered_exact")
+    )
+
+
+def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
+    """What each group of the topic should have been sent: acknowledged records since the group began."""
+    keys = [*BUCKET, "partition"]
+    acked = (
+        events.where("tier = 'produce_ack' AND type = 'SUCCESS'")
+        .groupBy(*keys)
+        .agg(
+            functions.max("bucket_ms").alias("bucket_ms"),
+            functions.min(
+                column("ranges_exact") & (column("unconfirmed_count") == 0) & (column("large_count") == 0)
+            ).alias("exact"),
+            _sum("count", "count"),
+            _sum("unconfirmed", "unconfirmed_count"),
+        )
+    )
+    names = groups.partitions.select("cluster", "topic", "group", "since").distinct()
+    each = acked.join(names, ["cluster", "topic"])
+    parts = coverage.by_partition(cut)
+    with_parts = each.join(parts, [*GROUP, "bucket_start"], "left").fillna(
+        0, ["offsets", "before", "pending", "missing"]
+    )
+    due = with_parts.where("offsets > before OR (offsets = 0 AND count > 0 AND bucket_start >= since)")
+    reached = coverage.reached_at(due.where("last IS NOT NULL"), groups.marks)
+    # An acknowledgement that is repeated has the same offsets, even if the event with the first one is missing.
+    number = functions.when(column("exact"), column("offsets")).otherwise(column("count"))
+    timed = due.join(reached, [*GROUP, "bucket_start"], "left")
+    return timed.groupBy(*BUCKET, "group").agg(
+        functions.max("bucket_ms").alias("bucket_ms"),
+        functions.min("exact").alias("exact"),
+        functions.sum(at_least_zero(number - column("before"))).alias("acked"),
+        total("pending"),
+        functions.sum("missing").alias("gaps"),
+        total("unconfirmed"),
+        functions.max("at").alias("reached_at"),
+    )

@@ -1,0 +1,38 @@
+"""Short names for what every query here is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, functions, types
+
+column = functions.col
+
+BUCKET = ["cluster", "topic", "bucket_start"]
+PARTITION = ["cluster", "topic", "partition"]
+
+
+def longs(*names: str) -> list[types.StructField]:
+    return [types.StructField(name, types.LongType()) for name in names]
+
+
+def at_least_zero(value: Column) -> Column:
+    return functions.greatest(value, functions.lit(0))
+
+
+def total(name: str, where: str = "true") -> Column:
+    """The sum of a column over the rows for which a condition holds; 0 if there are none."""
+    return (
+        functions.coalesce(functions.sum(functions.when(functions.expr(where), column(name))), functions.lit(0))
+        .cast("long")
+        .alias(name)
+    )
+
+
+def beside(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str, also: Column | None = None) -> DataFrame:
+    """A join in which null equals null. The columns of the right side are found as ``other_<name>``."""
+    renamed = right.withColumnsRenamed({name: f"other_{name}" for name in right.columns})
+    condition = functions.lit(True) if also is None else also
+    for key in keys:
+        condition = condition & column(key).eqNullSafe(column(f"other_{key}"))
+    return left.join(renamed, condition, how)

@@ -1,0 +1,82 @@
+"""The state of each row, what has been published as final, and the alerts that follow."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, functions, types
+
+from kafka_sidecar.pipeline.reconcile.intervals import Reported, is_touched, with_holes
+from kafka_sidecar.pipeline.reconcile.rows import KEY, PRODUCE
+from kafka_sidecar.pipeline.reconcile.sql import beside, column, longs
+
+OPEN, PROVISIONAL, UNKNOWN, FINAL, CORRECTED = "OPEN", "PROVISIONAL", "UNKNOWN", "FINAL", "CORRECTED"
+# With these only new events or other holes change a row.
+SETTLED = (UNKNOWN, FINAL, CORRECTED)
+MEASURED = ["expected", "seen", "missing", "surplus"]
+FINALS = types.StructType(
+    [
+        *(types.StructField(name, types.StringType()) for name in ("cluster", "topic", "hop", "group")),
+        *longs("bucket_start", *MEASURED),
+        types.StructField("completeness", types.DoubleType()),
+        *(types.StructField(name, types.StringType()) for name in ("state", "hour", "batch")),
+    ]
+)
+
+
+def with_states(rows: DataFrame, reported: Reported, finals: DataFrame, now: int, clock_skew: int) -> DataFrame:
+    """The rows with their state. ``finals`` has what earlier batches have published."""
+    end = column("bucket_start") + column("bucket_ms")
+    settles = column("settles_at") + clock_skew
+    touched = is_touched(functions.coalesce("settles_at", functions.lit(now)), clock_skew)
+    known = with_holes(rows, reported.holes).withColumn("is_touched", touched).drop("holes")
+    joined = beside(known, _last(finals), KEY, "left")
+    state = (
+        functions.when(column("settles_at").isNull() | (end > now), OPEN)
+        .when(settles > reported.until, PROVISIONAL)
+        .when(column("is_touched"), UNKNOWN)
+        .when(column("other_state").isNull(), FINAL)
+        .when(_is_unchanged(), column("other_state"))
+        .otherwise(CORRECTED)
+    )
+    return joined.select(*rows.columns, state.alias("state"))
+
+
+def newly_final(rows: DataFrame, finals: DataFrame) -> DataFrame:
+    """The rows that are final for the first time, or with other numbers than before."""
+    settled = rows.where(column("state").isin(FINAL, CORRECTED))
+    published = _is_unchanged() & (column("state") == column("other_state"))
+    return beside(settled, _last(finals), KEY, "left_anti", published).select(
+        *[name for name in FINALS.fieldNames() if name != "batch"]
+    )
+
+
+def _is_unchanged() -> Column:
+    """Of a row beside what was published last."""
+    equal = functions.lit(True)
+    for name in MEASURED:
+        equal = equal & (column(name) == column(f"other_{name}"))
+    return equal
+
+
+def _last(finals: DataFrame) -> DataFrame:
+    """What was published last for each key."""
+    order = Window.partitionBy(*KEY).orderBy(column("batch").desc())
+    return finals.withColumn("n", functions.row_number().over(order)).where("n = 1").drop("n")
+
+
+def alerts(finals: DataFrame, rows: DataFrame, target: float) -> DataFrame:
+    """One row for each key that was final below the target: as it was first, and as it is now."""
+    order = Window.partitionBy(*KEY).orderBy("batch")
+    below = finals.where(_is_below(target)).withColumn("n", functions.row_number().over(order)).where("n = 1")
+    now = rows.withColumn("is_below", functions.coalesce(_is_below(target), functions.lit(False)))
+    return beside(below, now, KEY, "left").select(
+        "hour",
+        *KEY,
+        *(column(name).alias(f"raised_{name}") for name in ("missing", "completeness")),
+        *(column(f"other_{name}").alias(name) for name in ("missing", "completeness", "state")),
+        (~column("other_is_below")).alias("is_resolved"),
+    )
+
+
+def _is_below(target: float) -> Column:
+    # An attempt without a response is no loss: the client knows of it.
+    return (column("completeness") * 100 < target) & (column("hop") != PRODUCE)

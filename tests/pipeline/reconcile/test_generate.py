@@ -1,0 +1,27 @@
+"""The generator of any number of events: the tables of all copies are those that it names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kafka_sidecar.pipeline.reconcile.events import from_files
+from kafka_sidecar.pipeline.reconcile.job import Job
+from kafka_sidecar.pipeline.reconcile.tables import Tables
+from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, table
+from pipeline.reconcile.generate import AT_ONCE, SPAN, generate
+from pipeline.reconcile.traffic import traffic
+
+
+def test_copies_have_the_truth_of_the_original(spark: SparkSession, tmp_path: Path) -> None:
+    copies = AT_ONCE + 1
+    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=12), copies)
+    job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER + SPAN)
+    job.start(from_files(spark, str(tmp_path / "in"), "parquet", 10), availableNow=True).awaitTermination()
+    rows = table(spark, tmp_path / "out", "reconcile")
+    assert Counter(row["state"] for row in rows) == expected.states
+    found = [row["missing"] for row in rows if (row["hop"], row["state"]) == ("deliver", "FINAL")]
+    assert sum(found) == expected.missing > 0
+    assert len(table(spark, tmp_path / "out", "events")) == expected.events

@@ -1,0 +1,108 @@
+"""The whole job against known traffic, row by row."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.reconcile import truth
+from pipeline.reconcile.conftest import LIMITS, run, table, write_files
+from pipeline.reconcile.emitted import disturb, emit
+from pipeline.reconcile.traffic import Traffic, reported, traffic
+
+EXACT = [
+    "expected", "seen", "pending", "missing", "surplus", "failed", "rejected", "redelivered", "hidden", "aborted",
+    "settles_at", "state",
+]  # fmt: skip
+REAL = ["completeness", *truth.SHARES]
+
+
+def by_key(rows: list[dict[str, Any]]) -> dict[truth.Key, dict[str, Any]]:
+    keyed = {(row["topic"], row["bucket_start"], row["hop"], row["group"]): row for row in rows}
+    assert len(keyed) == len(rows)
+    return keyed
+
+
+def compare(found: dict[truth.Key, dict[str, Any]], expected: dict[truth.Key, dict[str, Any]], corrected: bool) -> None:
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    for key, row in expected.items():
+        got = dict(found[key])
+        if corrected and got["state"] == "CORRECTED":
+            got["state"] = "FINAL"
+        assert {name: got[name] for name in EXACT} == {name: row[name] for name in EXACT}, key
+        assert {name: got[name] for name in REAL} == pytest.approx({name: row[name] for name in REAL}), key
+
+
+def test_a_table_of_one_run_is_the_truth(spark: SparkSession, tmp_path: Path) -> None:
+    made = traffic(seed=1)
+    write_files(tmp_path / "in", disturb(emit(made), seed=1), 1)
+    run(spark, tmp_path / "in", tmp_path / "out")
+    expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
+    found = by_key(table(spark, tmp_path / "out", "reconcile"))
+    compare(found, expected, corrected=False)
+    assert {row["state"] for row in expected.values()} == {"OPEN", "UNKNOWN", "FINAL"}
+
+
+def lost_offsets(rows: list[dict[str, Any]], finding: str) -> set[tuple[str, int, str, int]]:
+    return {
+        (row["topic"], row["partition"], row["group"], offset)
+        for row in rows
+        if row["finding"] == finding
+        for offset in range(row["first_offset"], row["last_offset"] + 1)
+    }
+
+
+def check_losses(made: Traffic, found: list[dict[str, Any]], expected: dict[truth.Key, dict[str, Any]]) -> None:
+    """Lost is exactly what was planted, except where nothing is known."""
+    named = {
+        state: {
+            (topic, partition, group, offset)
+            for (topic, _, _, group), row in expected.items()
+            if row["state"] == state and group
+            for partition, offset in row["lost"]
+        }
+        for state in ("OPEN", "FINAL", "UNKNOWN")
+    }
+    assert lost_offsets(found, "lost") == named["FINAL"] | named["OPEN"]
+    assert lost_offsets(found, "unknown") == named["UNKNOWN"]
+    assert named["FINAL"]
+    assert named["FINAL"] <= made.lost
+
+
+def test_ranges_of_lost_records_are_those_that_were_planted(spark: SparkSession, tmp_path: Path) -> None:
+    made = traffic(seed=2)
+    write_files(tmp_path / "in", emit(made), 1)
+    run(spark, tmp_path / "in", tmp_path / "out")
+    expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
+    compare(by_key(table(spark, tmp_path / "out", "reconcile")), expected, corrected=False)
+    losses = table(spark, tmp_path / "out", "losses")
+    check_losses(made, losses, expected)
+    read = {
+        (one.batch.topic, one.batch.partition, one.group or "", offset)
+        for one in reported(made)
+        for offset in one.batch.offsets
+    }
+    assert lost_offsets(losses, "unaudited") >= made.unaudited & read
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_a_stream_with_restarts_at_random_points_has_the_same_table(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    made = traffic(seed)
+    events = disturb(emit(made), seed)
+    cuts = sorted(dice.sample(range(1, len(events)), 3))
+    clock = 0
+    for first, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        write_files(tmp_path / "in", events[first:end], dice.randint(1, 2))
+        clock = max(clock, *(event["emitted_at"] for event in events[first:end])) + 1000
+        run(spark, tmp_path / "in", tmp_path / "out", lambda now=clock: now, files=1)  # type: ignore[misc]
+    run(spark, tmp_path / "in", tmp_path / "out")  # nothing new, but much later
+    expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
+    compare(by_key(table(spark, tmp_path / "out", "reconcile")), expected, corrected=True)
+    check_losses(made, table(spark, tmp_path / "out", "losses"), expected)

@@ -1,0 +1,88 @@
+"""The life of a row: OPEN, PROVISIONAL, FINAL, CORRECTED, UNKNOWN, and the alerts that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline.reconcile.conftest import run, table, write_files
+from pipeline.reconcile.emitted import Event
+from pipeline.reconcile.made import counts, interval, minute
+
+
+class Life:
+    """One topic, whose events come bit by bit."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def goes_on(self, now: float, events: Sequence[Event]) -> dict[str, Any]:
+        """The row of group g for the first minute after these events have come."""
+        write_files(self.folder / "in", events, 1)
+        run(self.spark, self.folder / "in", self.folder / "out", lambda: minute(now))
+        found = [row for row in self.table("reconcile") if (row["group"], row["bucket_start"]) == ("g", minute(0))]
+        return found[0] if found else {}
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        return table(self.spark, self.folder / "out", name)
+
+
+def sent(seq: int, *ranges: list[int], **values: Any) -> list[Event]:
+    kept = {"bucket_start": minute(0)} | values
+    attempt = counts("p", seq, 0, "produce_attempt", [], count=10, **kept)
+    return [attempt, counts("p", seq, 1, "produce_ack", list(ranges), **kept), interval("p", seq, 2)]
+
+
+def read(seq: int, *ranges: list[int]) -> list[Event]:
+    found = counts("c", seq, 0, "fetch_delivered", list(ranges), group="g", bucket_start=minute(0))
+    return [found, interval("c", seq, 1)]
+
+
+def test_a_row_is_open_provisional_final_and_corrected(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    row = life.goes_on(1.1, [*sent(0, [0, 9]), *read(0, [0, 4])])
+    assert (row["state"], row["expected"], row["pending"], row["missing"]) == ("OPEN", 10, 5, 0)
+    row = life.goes_on(2.1, read(1, [7, 9]))
+    assert (row["state"], row["pending"], row["missing"]) == ("PROVISIONAL", 0, 2)
+    assert life.table("alerts") == []
+    row = life.goes_on(4.1, [interval("p", 1), interval("p", 2), interval("c", 2), interval("c", 3), interval("p", 3)])
+    assert (row["state"], row["missing"], row["completeness"]) == ("FINAL", 2, 0.8)
+    (alert,) = life.table("alerts")
+    assert (alert["raised_missing"], alert["missing"], alert["is_resolved"]) == (2, 2, False)
+    row = life.goes_on(5.1, [*read(4, [5, 6]), interval("p", 4)])
+    assert (row["state"], row["missing"], row["completeness"]) == ("CORRECTED", 0, 1.0)
+    (alert,) = life.table("alerts")
+    assert (alert["raised_missing"], alert["missing"], alert["is_resolved"]) == (2, 0, True)
+    assert life.table("losses") == []
+
+
+def test_nothing_is_lost_where_a_sidecar_was_killed(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    before = [*sent(0, [0, 9]), *read(0, [0, 4]), interval("p", 1), interval("p", 2), interval("p", 3, is_closing=True)]
+    again = counts("c", 0, 0, "fetch_delivered", [[8, 9]], group="g", bucket_start=minute(0), epoch=2.5)
+    row = life.goes_on(4, [*before, again, interval("c", 0, 1, epoch=2.5), interval("c", 1, epoch=2.5)])
+    assert (row["state"], row["missing"]) == ("UNKNOWN", 3)
+    assert [one["finding"] for one in life.table("losses")] == ["unknown"]
+    assert life.table("alerts") == []
+    assert [one["cause"] for one in life.table("holes")] == ["unfinished"]
+
+
+def test_what_was_unknown_is_final_once_the_missing_events_come(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    closed = [interval("p", 1, is_closing=True), interval("c", 2, is_closing=True)]
+    row = life.goes_on(40, [*sent(0, [0, 9]), *read(0, [0, 3], [9, 9]), *closed])
+    assert (row["state"], row["missing"]) == ("UNKNOWN", 5)
+    row = life.goes_on(41, read(1, [4, 8]))
+    assert (row["state"], row["missing"]) == ("FINAL", 0)
+    assert life.table("holes") == []
+
+
+def test_time_alone_ends_the_wait_for_a_sidecar(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    assert life.goes_on(2.1, [*sent(0, [0, 9]), *read(0, [0, 9])])["state"] == "PROVISIONAL"
+    assert life.goes_on(40, [])["state"] == "UNKNOWN"  # both sidecars are silent since then
+    assert {one["cause"] for one in life.table("holes")} == {"silent"}

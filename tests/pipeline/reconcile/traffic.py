@@ -1,0 +1,163 @@
+"""Traffic whose every record is known: what was sent, acknowledged and read, and what each sidecar has counted of it.
+
+The faults are planted: lost and repeated deliveries, attempts without a response, requests that are sent again, records
+that are late, hidden, aborted or of a producer without a sidecar, a sidecar that is killed, events without room.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+START = 1_767_225_600_000  # ms: 2026-01-01, 00:00 UTC
+MINUTE = 60_000
+TOPICS = ("orders", "payments")
+PARTITIONS = 2
+GROUPS = ("billing", "search")
+PRODUCER, OTHER_PRODUCER = "shop-1", "shop-2"
+# The sidecar in which each group reads a partition; another one takes over halfway.
+READERS = {("billing", 0): ("billing-1", "billing-1"), ("billing", 1): ("billing-1", "billing-2")}
+READERS |= {("search", 0): ("search-1", "search-1"), ("search", 1): ("search-1", "search-1")}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    topic: str
+    partition: int
+    first: int
+    count: int
+    timestamp: int  # ms
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+    @property
+    def offsets(self) -> range:
+        return range(self.first, self.first + self.count)
+
+    @property
+    def bucket(self) -> int:
+        return self.timestamp // MINUTE * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A batch that a sidecar has counted in one of its intervals."""
+
+    emitter: str
+    interval: int
+    tier: str
+    type: str
+    batch: Batch
+    group: str | None = None
+    kind: str = "count"  # or redelivered, hidden, aborted, reject
+    latency: int = 0  # index of its bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """The events of intervals from ``first`` on never come; a new process begins with interval ``again``."""
+
+    emitter: str
+    first: int
+    again: int
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What has happened in so many minutes, an interval each."""
+
+    minutes: int
+    counted: list[Counted] = field(default_factory=list)
+    lost: set[tuple[str, int, str, int]] = field(default_factory=set)  # topic, partition, group, offset
+    unaudited: set[tuple[str, int, str, int]] = field(default_factory=set)
+    lagging: set[tuple[str, int, str]] = field(default_factory=set)
+    killed: list[Killed] = field(default_factory=list)
+    discarded: set[tuple[str, int]] = field(default_factory=set)  # emitter, interval
+
+    def emitters(self) -> list[str]:
+        return sorted({PRODUCER, OTHER_PRODUCER} | {name for names in READERS.values() for name in names})
+
+
+def traffic(seed: int, minutes: int = 30) -> Traffic:
+    """Repeatable: the same for the same seed."""
+    dice = random.Random(seed)
+    made = Traffic(minutes)
+    for topic in TOPICS:
+        for partition in range(PARTITIONS):
+            offset = dice.randrange(1000)
+            for minute in range(minutes - 4):
+                for _ in range(dice.randint(1, 3)):
+                    offset += _send(made, dice, topic, partition, offset, minute)
+    made.lagging = {("payments", 1, "search")}
+    made.counted = [one for one in made.counted if not _is_lagging(one, minutes // 3)]
+    made.lost = {one for one in made.lost if one[:3] not in made.lagging}
+    made.unaudited = {one for one in made.unaudited if one[:3] not in made.lagging}
+    made.killed = [Killed("search-1", minutes // 2 - 3, minutes // 2 - 1), Killed("billing-2", minutes - 8, minutes)]
+    made.discarded = {(OTHER_PRODUCER, minutes // 5)}
+    return made
+
+
+def _is_lagging(one: Counted, since: int) -> bool:
+    """One group stops in the middle of one partition."""
+    return one.group == "search" and (one.batch.topic, one.batch.partition) == ("payments", 1) and one.interval > since
+
+
+def _send(made: Traffic, dice: random.Random, topic: str, partition: int, offset: int, minute: int) -> int:
+    """One request of a producer and all that becomes of it. Returns the number of offsets that it takes."""
+    is_late = dice.random() < 0.1
+    age = dice.randrange(2, 5) * MINUTE if is_late else 0
+    timestamp = START + minute * MINUTE + dice.randrange(MINUTE) - age
+    batch = Batch(topic, partition, offset, dice.randint(1, 40), timestamp)
+    emitter = dice.choice((PRODUCER, OTHER_PRODUCER))
+    fate = dice.random()
+    count = made.counted.append
+    if fate < 0.05:  # without a sidecar
+        _read_all(made, dice, batch, minute)
+        made.unaudited |= {(topic, partition, group, one) for group in GROUPS for one in batch.offsets}
+        return batch.count
+    count(Counted(emitter, minute, "produce_attempt", "ATTEMPT", batch))
+    if fate < 0.10:
+        count(Counted(emitter, minute, "produce_ack", "FAILURE", batch, kind="reject" if fate < 0.08 else "count"))
+        return 0
+    if fate < 0.14:  # no response
+        return 0
+    count(Counted(emitter, minute, "produce_ack", "SUCCESS", batch, latency=dice.randrange(60)))
+    if fate < 0.20:  # sent again, acknowledged again
+        count(Counted(emitter, minute + 1, "produce_attempt", "ATTEMPT", batch))
+        count(Counted(emitter, minute + 1, "produce_ack", "SUCCESS", batch, kind="redelivered"))
+    _read_all(made, dice, batch, minute)
+    return batch.count
+
+
+def _read_all(made: Traffic, dice: random.Random, batch: Batch, minute: int) -> None:
+    for group in GROUPS:
+        emitter = READERS[group, batch.partition][minute > made.minutes // 2]
+        at = minute + dice.choice((0, 0, 1, 2))
+        kind = "count"
+        fate = dice.random()
+        if fate < 0.06:
+            made.lost |= {(batch.topic, batch.partition, group, offset) for offset in batch.offsets}
+            continue
+        if fate < 0.10:
+            kind = "hidden"
+        elif fate < 0.14:
+            kind = "aborted"
+        made.counted.append(
+            Counted(emitter, at, "fetch_delivered", "SUCCESS", batch, group, kind, latency=dice.randrange(60))
+        )
+        if 0.14 <= fate < 0.20:  # read again by the same sidecar, which knows it
+            made.counted.append(Counted(emitter, at + 1, "fetch_delivered", "SUCCESS", batch, group, "redelivered"))
+        elif 0.20 <= fate < 0.26 and group == "billing":  # and by another one, which does not
+            other = "billing-2" if emitter == "billing-1" else "billing-1"
+            made.counted.append(Counted(other, at + 1, "fetch_delivered", "SUCCESS", batch, group, latency=3))
+
+
+def reported(made: Traffic) -> Iterator[Counted]:
+    """What was counted in intervals whose events come."""
+    for one in made.counted:
+        gone = any(one.emitter == dead.emitter and dead.first <= one.interval < dead.again for dead in made.killed)
+        if not gone and (one.emitter, one.interval) not in made.discarded:
+            yield one
