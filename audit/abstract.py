@@ -24,7 +24,7 @@ MAX_SLEEP_S = 3600.0  # the clock may be set
 
 
 class AuditorSettings(Settings):
-    """li's settings, by li's names."""
+    """li's settings by li's names, and labels for what is reported."""
 
     interval_ms: int = Field(default=600_000, ge=1, alias="auditor.reporting.interval.ms")
     """Length of a reporting interval. Intervals begin at multiples of it since 1970."""
@@ -34,6 +34,14 @@ class AuditorSettings(Settings):
     """Whether intervals end by the clock. Otherwise only `tick` ends them."""
     bucket_ms: int = Field(default=600_000, ge=1, alias="auditor.bucket.ms")
     """Length of the buckets of event time."""
+    emitter_id: str = Field(default="kafka-sidecar", min_length=1)
+    """Stable name of this sidecar. Not li's, as those that follow."""
+    cluster: str | None = None
+    """Id of the Kafka cluster."""
+    dc: str | None = None
+    """Datacenter."""
+    app: str | None = None
+    """Application."""
 
 
 class AuditStats(Protocol):

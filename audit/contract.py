@@ -60,7 +60,7 @@ class Auditor:
     """li's `Auditor`: a call for each record, or for several of one topic and timestamp. Thread-safe."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Take the settings: those of the section ``audit`` that begin with ``auditor.`` or ``enable.``, and its own.
+        """Take the settings: li's by li's names, ``emitter_id``, ``cluster``, ``dc``, ``app``, and the auditor's own.
 
         Raises:
             ValueError: a setting is invalid; the text names it and the remedy.

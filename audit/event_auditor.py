@@ -15,16 +15,8 @@ from kafka_sidecar.audit.events import Emitter, Interval, interval_events
 
 
 class EventSettings(AuditorSettings):
-    """With the labels of events."""
+    """With the bound on keys."""
 
-    emitter_id: str = Field(default="kafka-sidecar", min_length=1)
-    """Stable name of this sidecar."""
-    cluster: str | None = None
-    """Id of the Kafka cluster."""
-    dc: str | None = None
-    """Datacenter."""
-    app: str | None = None
-    """Application."""
     max_keys: int = Field(default=10_000, ge=1)
     """Keys of an interval (client, topic, partition, bucket) above which further clients are counted as (other)."""
 

@@ -40,8 +40,8 @@ class Recent(Generic[K, V]):
 class Delivered:
     """What one reader was sent of one partition: ascending ranges of offsets, each with its greatest timestamp.
 
-    A batch with a later timestamp than that of the range in which its offsets are cannot be the same batch: the topic
-    was created again, or its log was truncated. Then everything known of it is forgotten.
+    A batch with a later timestamp than that of the range in which all its offsets are cannot be the same batch: the
+    topic was created again, or its log was truncated. Then everything known of it is forgotten.
     """
 
     __slots__ = ("_ranges",)
@@ -62,7 +62,7 @@ class Delivered:
     def _insert(self, first: int, last: int, timestamp: int) -> int:
         touching = [one for one in self._ranges if one[0] <= last + 1 and one[1] >= first - 1]
         common = [(min(last, one[1]) - max(first, one[0]) + 1, one[2]) for one in touching]
-        if any(offsets > 0 and timestamp > latest for offsets, latest in common):
+        if any(offsets == last - first + 1 and timestamp > latest for offsets, latest in common):
             self._ranges = [[first, last, timestamp]]
             return 0
         joined = [first, last, timestamp]

@@ -1,4 +1,4 @@
-"""Validation, interception and topic configs of one sidecar: imported and started once something is configured.
+"""Validation, interception, topic configs and audit of one sidecar: imported and started once something is configured.
 
 Which exchange looks into which request is decided here; `Server` owns the connections.
 """
@@ -17,12 +17,14 @@ from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.tap import Tap
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from kafka_sidecar.proxy.auditing.audit import Audit
     from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
     from kafka_sidecar.proxy.exchanges.produce import Stage
     from kafka_sidecar.proxy.interception.interception import Interception
@@ -42,6 +44,10 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         from kafka_sidecar.proxy.interception import from_config as interception
 
         yield from interception.find_mistakes(config)
+    if config.audit.type is not None:
+        from kafka_sidecar.proxy.auditing import from_config as auditing
+
+        yield from auditing.find_mistakes(config)
 
 
 class Features:
@@ -58,11 +64,13 @@ class Features:
         self.validator: Validator | None = None
         self.interception: Interception | None = None
         self.topic_configs: TopicConfigs | None = None
+        self.audit: Audit | None = None
         self._denied: DeniedTopics | None = None
         self.is_applied = False
         self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
         metrics.features += [
             self._validation_metrics, self._interception_metrics, self._thread_metrics, self._topic_configs_metrics,
+            self._audit_metrics,
         ]  # fmt: skip
 
     def apply(self, config: Config) -> None:
@@ -73,6 +81,7 @@ class Features:
         try:
             use_interceptors = self._load_interceptors(config)
             self._apply_rules(config)
+            self._load_auditor()
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
         use_interceptors()
@@ -87,12 +96,16 @@ class Features:
     async def start(self) -> None:
         if self.topic_configs is not None:
             await self.topic_configs.start()
+        if self.audit is not None:
+            await self.audit.start()
 
-    async def stop(self) -> None:
-        """Called once nothing is relayed."""
+    async def stop(self, within_s: float = 0.0) -> None:
+        """Called once nothing is relayed; audit events may take this long to be sent."""
         if self.topic_configs is not None:
             await self.topic_configs.stop()
         await self._performer.threads.drain(MAX_DRAIN_S)
+        if self.audit is not None:
+            await self.audit.stop(within_s)
         if self.interception is not None:
             self.interception.close()
 
@@ -103,6 +116,10 @@ class Features:
             begin = make(version)
         return begin if self._denied is None else self._denied.guard(key, version, begin)
 
+    def tap(self, key: int, version: int) -> Tap | None:
+        """What watches requests of this API and version, if anything."""
+        return self.audit.tap(key, version) if self.audit is not None else None
+
     def _compose(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:
         """By API: what looks into a version of it. The stages of each are in D8's order."""
         name_of, interception = self._topics.name_of, self.interception
@@ -112,9 +129,10 @@ class Features:
             from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
             exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits).exchange
+        if interception is not None or self.audit is not None:
+            exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which they are shown
         if interception is None:
             return exchanges
-        exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which interceptors are shown
         if (consume := interception.consume_stage()) is not None:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 
@@ -147,6 +165,13 @@ class Features:
         if self.interception is None:
             self.interception = Interception(self._topics.name_of)
         return self.interception.load(config)
+
+    def _load_auditor(self) -> None:
+        """The one that was configured at the start."""
+        if self.audit is None and self._config.audit.type is not None:
+            from kafka_sidecar.proxy.auditing.audit import Audit
+
+            self.audit = Audit(self._config, self._topics)
 
     def _apply_rules(self, config: Config) -> None:
         if self.validator is None and not config.uses_validation:
@@ -187,6 +212,13 @@ class Features:
         from kafka_sidecar.proxy.topic_configs.exposition import collect
 
         return collect(self.topic_configs)
+
+    def _audit_metrics(self) -> Iterable[Metric]:
+        if self.audit is None:
+            return ()
+        from kafka_sidecar.proxy.auditing.exposition import collect
+
+        return collect(self.audit)
 
     def _keep_topic_configs(self, topic: str) -> TopicConfigs:
         from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs

@@ -95,7 +95,7 @@ class Server:
         self._performer.add(TopicIds, self._find_ids)
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer)
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
-        self._routes = Routes(metrics, rewrites.response, local_response, self.features.exchange)
+        self._routes = Routes(metrics, rewrites.response, local_response, self.features.exchange, self.features.tap)
         self._listeners: dict[str, asyncio.Server] = {}
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
@@ -144,6 +144,7 @@ class Server:
     async def drain(self, hurry: asyncio.Event) -> None:
         """Stop accepting; close open connections once drain_timeout is over or ``hurry`` is set."""
         self.listening = False
+        drained_by = time.monotonic() + self.config.connections.drain_timeout
         await stop(*self._tasks)
         for server in self._listeners.values():
             server.close()
@@ -163,7 +164,7 @@ class Server:
             log.warning("connections not closed in time", extra={"connections": len(self.connections)})
         self._ends.finish()
         self._cluster.close()
-        await self.features.stop()
+        await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
 
     def began(self, connection: Connection) -> Closing | None:
         self.connections.add(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 from support.pages import Page, all_pages, modules, page, settings, tree
 
 from kafka_sidecar.proxy.admin.exposition import render
+from kafka_sidecar.proxy.auditing.exposition import collect as of_audit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.interception.exposition import collect as interception
@@ -40,7 +42,8 @@ def defaults(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[tu
             yield from defaults(field.annotation, f"{prefix}{name}.")
         elif about.get("default") not in (None, []):
             is_size = "string" in about.get("type", ())
-            yield prefix + name, written(about["default"]) if is_size else str(about["default"])
+            default = json.dumps(about["default"]) if about["default"] is True else str(about["default"])
+            yield prefix + name, written(about["default"]) if is_size else default
 
 
 def written(value: object) -> str:
@@ -71,6 +74,10 @@ def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
     kept: Any = SimpleNamespace(entries=(), trouble=None, lost=None, unreadable=0)
+    auditing = SimpleNamespace(discarded=0, intervals=0, events=0, bytes=0)
+    sending = SimpleNamespace(sent=0, failures=0, in_flight=0, too_large=0)
+    counting = SimpleNamespace(stats=SimpleNamespace(uncounted={}, unnamed=0))
+    audit: Any = SimpleNamespace(outbox=auditing, sender=sending, counting=counting)
     metrics = Metrics(
         features=[
             lambda: validation(about_validation),
@@ -78,6 +85,7 @@ def metric_names() -> frozenset[str]:
             lambda: threads(Threads(1)),
             LogRate(1, lambda: 0.0).collect,
             lambda: topic_configs(kept),
+            lambda: of_audit(audit),
         ]
     )
     families = text_string_to_metric_families(render(metrics).decode())

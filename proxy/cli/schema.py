@@ -17,6 +17,7 @@ from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES
+from kafka_sidecar.proxy.config.audit import LI_NAMES
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
 
@@ -38,6 +39,7 @@ def build_schema() -> Schema:
     policies = schema["properties"]["policies"]
     policies["properties"] = {name: _own_name(definitions["Policy"], name) for name in POLICIES.built_in}
     _add_kafka_names(schema)
+    _add_li_names(definitions["Audit"])
     topic = definitions["Topic"]
     topic["properties"][TOPIC_POLICY] = topic["properties"]["policy"]
     topic["not"] = {"required": ["policy", TOPIC_POLICY]}
@@ -118,6 +120,13 @@ def _add_kafka_names(schema: Schema) -> None:
         schema["allOf"].append({"not": {"allOf": [{"required": [kafka_name]}, ours]}})
     schema["required"].remove("bootstrap_servers")
     schema["anyOf"] = [{"required": ["bootstrap_servers"]}, {"required": ["bootstrap.servers"]}]
+
+
+def _add_li_names(audit: Schema) -> None:
+    """li's names in the section of the auditor, each in place of ours."""
+    for name, li_name in LI_NAMES.items():
+        audit["properties"][li_name] = audit["properties"][name]
+    audit["allOf"] = [{"not": {"required": [name, li_name]}} for name, li_name in LI_NAMES.items()]
 
 
 def _add_bounds(model: type[BaseModel], section: Schema) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
+from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain
 from kafka_sidecar.proxy.config.pipeline import Pipeline
 from kafka_sidecar.proxy.config.sections import (
@@ -58,6 +59,7 @@ class Config(Section):
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     limits: Limits = Field(default_factory=Limits)
     interception: Interception = Field(default_factory=Interception)
+    audit: Audit = Field(default_factory=Audit)
     pipeline: Pipeline = Field(default_factory=Pipeline)
 
     _origins: Origins = PrivateAttr(default=Origins(""))
@@ -112,7 +114,7 @@ class Config(Section):
 
 
 # What names code: its mistakes are found even if other sections are invalid.
-PLUG_IN_SECTIONS = ("policies", "topics", "validation", "interceptors", "interception")
+PLUG_IN_SECTIONS = ("policies", "topics", "validation", "interceptors", "interception", "audit")
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 
 

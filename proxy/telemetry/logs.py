@@ -32,8 +32,9 @@ KEYS = frozenset(
         "detail",  # a readable explanation
         "drain_timeout_s",
         "duration_s",  # of a connection, or of a call of an interceptor
+        "events",  # of the audit
         "failures",  # of an interceptor, in a row
-        "hook",  # of an interceptor
+        "hook",  # of an interceptor or auditor
         "in_flight",  # requests without a response when the connection ended
         "index",  # of the first rejected record in its batch; -1: the batch as a whole
         "interceptor",

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.topic_configs.aiokafka_settings import connect_from, create_no_topics
+from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client, create_topic
 from kafka_sidecar.proxy.topic_configs.store import TopicIds
-
-T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 5000
 RETRY_MS = 100
 IDLE_FETCH_MS = 2000  # a broker answers a fetch at once when there is something, else after this time
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
-# Clients that may not create the topic may still read it, if it exists.
-GO_ON = {
-    ErrorCode.NONE,
-    ErrorCode.TOPIC_ALREADY_EXISTS,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}
-
-# The store reports what happens to it, once.
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 class PartitionLog:
@@ -97,15 +83,6 @@ class KafkaClients:
         self._producer: Any = None
         self._starting = asyncio.Lock()
 
-    def _made(self, kind: Callable[..., T], **settings: Any) -> T:
-        """One of aiokafka's three kinds of clients, which hold the client that connects under two names."""
-        made = kind(**self._common, **settings)
-        client = getattr(made, "client", None) or made._client  # type: ignore[attr-defined]
-        create_no_topics(client)
-        if self._source is not None:
-            connect_from(self._source, client)
-        return made
-
     async def stop(self) -> None:
         if self._producer is not None:
             await self._producer.stop()
@@ -121,7 +98,7 @@ class KafkaClients:
         """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
         async with self._starting:
             if self._producer is None:
-                producer = self._made(AIOKafkaProducer, acks="all")
+                producer: Any = create_client(AIOKafkaProducer, self._source, acks="all", **self._common)
                 try:
                     await producer.start()
                 except BaseException:
@@ -138,9 +115,10 @@ class KafkaClients:
         if create:
             await self._make_topic()
         # "none": a log that was truncated or replaced is an error.
-        consumer = self._made(
-            AIOKafkaConsumer, enable_auto_commit=False, auto_offset_reset="none", fetch_max_wait_ms=IDLE_FETCH_MS
-        )
+        consumer = create_client(
+            AIOKafkaConsumer, self._source, enable_auto_commit=False, auto_offset_reset="none",
+            fetch_max_wait_ms=IDLE_FETCH_MS, **self._common,
+        )  # fmt: skip
         try:
             await consumer.start()
             consumer.assign([self._partition])
@@ -150,19 +128,12 @@ class KafkaClients:
             await _stop(consumer)
 
     async def _make_topic(self) -> None:
-        admin = self._made(AIOKafkaAdminClient)
+        admin = create_client(AIOKafkaAdminClient, self._source, **self._common)
         try:
             await admin.start()
-            wanted = NewTopic(self._topic, num_partitions=1, replication_factor=1, topic_configs=TOPIC_CONFIGS)
-            wanted.replication_factor = (
-                self._replication_factor
-            )  # -1, the cluster's default: its constructor takes none
-            made = await admin.create_topics([wanted], timeout_ms=REQUEST_LIMIT_MS)
+            await create_topic(admin, self._topic, 1, self._replication_factor, TOPIC_CONFIGS, REQUEST_LIMIT_MS)
         finally:
             await admin.close()
-        for _, code, *message in made.topic_errors:
-            if code not in GO_ON:
-                raise OSError(f"the topic {self._topic} cannot be made: {message or code}")
 
 
 async def _stop(consumer: Any) -> None:

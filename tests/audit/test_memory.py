@@ -43,3 +43,10 @@ def test_the_offsets_of_a_topic_that_was_created_again_are_new() -> None:
     assert delivered.add(0, 9, 3001) == 0
     assert delivered.add(0, 9, 1000) == 10
     assert delivered.add(10, 19, 2000) == 0
+
+
+def test_a_read_that_goes_on_beyond_what_was_sent_is_partly_a_repetition_whatever_its_time() -> None:
+    delivered = Delivered()
+    delivered.add(0, 9, 1000)
+    assert delivered.add(5, 14, 2000) == 5
+    assert delivered.add(0, 14, 2000) == 15

@@ -20,13 +20,13 @@ from support.fake_broker import FakeBroker, Request, stall
 from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.topic_configs import kafka_clients
-from kafka_sidecar.proxy.topic_configs.aiokafka_settings import (
+from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
     NAMING_TOPICS,
     connect_from,
     create_no_topics,
 )
+from kafka_sidecar.proxy.topic_configs import kafka_clients
 from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
 
 SOURCE = "127.0.0.2"
