@@ -74,7 +74,7 @@ class Site:
                 "linger.ms": 5,
                 "enable.idempotence": True,
                 "logger": SILENT,
-            }  # fmt: skip
+            }
         )
         for _ in range(count):
             number = next(self._numbers)
@@ -127,6 +127,13 @@ def read(bootstrap: str, topic: str) -> list[bytes]:
         return values
     finally:
         consumer.close()
+
+
+def consume(consumer: Consumer, count: int) -> None:
+    for _ in range(count):
+        message = consumer.poll(LIMIT_S)
+        assert message is not None
+        assert message.error() is None
 
 
 def once(events: list[Event]) -> list[Event]:
@@ -201,6 +208,28 @@ def test_events_add_up_and_their_topic_is_as_configured(site: Site) -> None:
     (configs,) = admin.describe_configs([resource]).values()
     values = {name: entry.value for name, entry in configs.result(LIMIT_S).items()}
     assert (values["cleanup.policy"], values["retention.ms"]) == ("compact,delete", str(2 * 86_400_000))
+
+
+def test_what_a_group_reads_and_commits_is_counted_and_what_it_reads_again_apart(site: Site) -> None:
+    site.produce(500)
+    group = {"group.id": "readers", "client.id": "shop", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": site.sidecar.bootstrap, "logger": SILENT, **group})
+    consumer.subscribe([site.topic])
+    consume(consumer, 200)
+    consumer.commit(asynchronous=False)  # the first one says where the group is
+    consume(consumer, 300)
+    consumer.commit(asynchronous=False)
+    consumer.seek(TopicPartition(site.topic, 0, 0))
+    consume(consumer, 250)
+    consumer.close()
+    assert site.sidecar.stop() == 0
+    events = once(site.events())
+    assert_complete(events)
+    read_ = [event for event in events if event.get("tier") == "fetch_delivered"]
+    assert {event["group"] for event in read_} == {"readers"}
+    assert sum(event["count"] for event in read_) == 500
+    assert sum(event["redelivered_count"] for event in read_) == 250
+    assert {event["last_offset"] for event in events if event.get("tier") == "commit"} == {249}
 
 
 def test_an_outage_loses_nothing_below_the_bound(site: Site) -> None:

@@ -27,7 +27,7 @@ def test_without_an_auditor_nothing_of_it_is_imported() -> None:
 
 
 def test_an_audited_sidecar_watches_requests_and_learns_principals() -> None:
-    features = started("latency", audit={"topic": "audit"})
+    features = started({"type": "latency"}, audit={"topic": "audit"})
     assert features.audit is not None
     assert features.tap(ApiKey.PRODUCE, 9) is not None
     assert features.exchange(ApiKey.SASL_AUTHENTICATE, 2) is not None
@@ -36,11 +36,11 @@ def test_an_audited_sidecar_watches_requests_and_learns_principals() -> None:
 
 
 def test_a_sidecar_without_an_auditor_watches_nothing() -> None:
-    features = started("latency")
+    features = started({"type": "latency"})
     assert features.tap(ApiKey.PRODUCE, 9) is None
 
 
-@pytest.mark.parametrize("audit", [{"auditor_class": "events"}, {"auditor_class": "nobody:Here"}])
+@pytest.mark.parametrize("audit", [{"auditor_class": "events"}, {"auditor_class": "missing:Here"}])
 def test_a_sidecar_with_a_wrong_auditor_does_not_start(audit: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="audit"):
-        started("latency", audit=audit)
+        started({"type": "latency"}, audit=audit)
