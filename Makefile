@@ -141,6 +141,10 @@ bench-validate: install ## CPU per record with a JSON policy, without, and throu
 bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none
 	$(BIN)/python bench/intercept.py
 
+.PHONY: bench-audit
+bench-audit: install ## CPU per request of what is audited, compared with what is not
+	$(BIN)/python bench/audit.py
+
 .PHONY: bench-records
 bench-records: install ## CPU per record of reading or changing a batch, compared with decompression and checksum
 	$(BIN)/python bench/records.py

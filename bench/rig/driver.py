@@ -35,13 +35,14 @@ class Workload:
     target: float | None = None  # proxy CPU per request, as a multiple of haproxy's
     is_latency: bool = False
     batches: tuple[bytes, ...] = ()  # or these, one for each partition
+    fetch_records: bytes = b""  # or these in a Fetch response
     records: int = 1  # in one request
 
     def request(self) -> Frame:
         if self.batches:
             return frames.produce_batches(self.batches)
-        if self.fetch_bytes:
-            return frames.fetch_request(self.fetch_bytes)
+        if fetch_bytes := self.fetch_bytes or len(self.fetch_records):
+            return frames.fetch_request(fetch_bytes)
         return frames.produce_request(self.produce_bytes)
 
 
@@ -78,7 +79,7 @@ class Driver:
 
         Raises BenchError if requests got lost or bypassed the proxy, AssertionError for a wrong correlation id.
         """
-        self.broker.prepare(workload.fetch_bytes, len(workload.batches) or 1)
+        self.broker.prepare(workload.fetch_bytes, len(workload.batches) or 1, workload.fetch_records)
         node, request = self.learn_node(bootstrap), workload.request()
         clients = [
             Client(self.loop, self._dial(node), request, workload.depth, first=number << 24)

@@ -171,10 +171,12 @@ def produce_error(response: bytes) -> int:
     return int.from_bytes(response[at : at + 2], "big", signed=True)
 
 
-def fetch_response(records_bytes: int) -> bytes:
-    """Fetch v17 after the correlation id: one batch of ``records_bytes``."""
+def fetch_response(records_bytes: int, records: bytes = b"") -> bytes:
+    """Fetch v17 after the correlation id: one batch of ``records_bytes``, or these batches."""
     # index, error, high watermark, last stable offset, log start offset; aborted: null; preferred replica; records
-    partition = pack(">ihqqq", 0, 0, 1, 1, 0) + b"\0" + pack(">i", -1) + compact(record_batch(records_bytes)) + b"\0"
+    partition = (
+        pack(">ihqqq", 0, 0, 1, 1, 0) + b"\0" + pack(">i", -1) + compact(records or record_batch(records_bytes)) + b"\0"
+    )
     topic = TOPIC_ID + uvarint(2) + partition + b"\0"
     return b"\0" + pack(">ihi", 0, 0, 0) + uvarint(2) + topic + b"\0"
 

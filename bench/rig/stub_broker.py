@@ -39,11 +39,11 @@ class StubBroker:
         self._loop.forget(self._listener)
         self._listener.close()
 
-    def prepare(self, fetch_bytes: int, partitions: int = 1) -> None:
-        """Build the responses, Fetch with ``fetch_bytes`` of records, and reset the count of requests."""
+    def prepare(self, fetch_bytes: int, partitions: int = 1, fetch_records: bytes = b"") -> None:
+        """Build the responses, Fetch with ``fetch_bytes`` of records or with these, and reset the count of requests."""
         self.responses = {frames.PRODUCE: frames.response(frames.produce_response(partitions))}
-        if fetch_bytes:
-            self.responses[frames.FETCH] = frames.response(frames.fetch_response(fetch_bytes))
+        if fetch_bytes or fetch_records:
+            self.responses[frames.FETCH] = frames.response(frames.fetch_response(fetch_bytes, fetch_records))
         self.served = 0
 
     def control(self, api_key: int, version: int) -> bytes:
