@@ -143,7 +143,7 @@ bench-intercept: install ## CPU per request with interceptors for its topic, for
 
 .PHONY: bench-audit
 bench-audit: install ## CPU per request of what is audited, compared with what is not
-	$(BIN)/python bench/audit.py
+	$(BIN)/python bench/audit_counts.py
 
 .PHONY: bench-records
 bench-records: install ## CPU per record of reading or changing a batch, compared with decompression and checksum

@@ -211,3 +211,23 @@ def test_a_validated_request_whose_response_is_lost_is_unknown() -> None:
     found = Checked().run(produce_request(9, {"orders": {0: GOOD}}))
     found.dialogue.session.lost("the broker closed its connection")
     assert found.calls.results == [("orders", 0, 1, UNKNOWN, -1)]
+
+
+def test_a_response_that_cannot_be_read_leaves_the_results_unknown() -> None:
+    found = audited(9)
+    answer = produce_response(9, {"orders": {0: 10}})
+    cut = (len(answer) - 14).to_bytes(4, "big") + answer[4:-10]
+    found.dialogue.client(produce_request(9, {"orders": {0: GOOD}})).broker(*pieces(cut, [15]))
+    assert found.dialogue.to_client == cut
+    assert found.calls.results == [("orders", 0, 1, UNKNOWN, -1)]
+    assert found.counting.stats.uncounted == {("Produce", "unreadable"): 1}
+
+
+def test_a_long_request_is_stepped_over() -> None:
+    found = audited(9)
+    long = build_batch([NewRecord(b"x" * 1000) for _ in range(100)])
+    request = produce_request(9, {"orders": {0: long, 1: THREE}})
+    found.dialogue.client(*pieces(request, list(range(0, len(request), 1000))))
+    found.dialogue.broker(*pieces(produce_response(9, {"orders": {0: 1, 1: 2}}), [20]))
+    assert found.calls.results == [("orders", 0, 100, ACKED, 1), ("orders", 1, 3, ACKED, 2)]
+    assert found.dialogue.to_broker == request

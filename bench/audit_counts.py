@@ -1,6 +1,6 @@
 """The cost of auditing: what is produced and fetched is counted, and nothing else is done to it.
 
-usage: audit.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
+usage: audit_counts.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
 
 How it measures and how to read it: docs/reference/benchmarks.md
 """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import audit_counts as bench
 import pytest
 from rig import frames
 from rig.driver import Workload
 from support.auditing import Audited
-
-import audit as bench
 
 pytestmark = pytest.mark.program
 

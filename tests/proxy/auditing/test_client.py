@@ -1,0 +1,55 @@
+"""What is known of one connection: who the client is, and from where its fetch session reads."""
+
+from __future__ import annotations
+
+import pytest
+from support.client import FakeClient
+from support.fetches import fetch_request
+
+from kafka_sidecar.codec.fetch_counts import FetchPositions, fetch_positions
+from kafka_sidecar.proxy.auditing import client as module
+from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
+
+
+def positions(offsets: dict[int, int], epoch: int, session: int = 0) -> FetchPositions:
+    frame = fetch_request(12, {"orders": offsets}, epoch=epoch, session=session)
+    return fetch_positions(frame, 0, len(frame), 12)
+
+
+@pytest.fixture
+def state() -> TappedClient:
+    return tapped(FakeClient())
+
+
+def test_a_client_is_the_same_until_its_name_or_principal_changes() -> None:
+    client = FakeClient(host="10.0.0.1")
+    first = tapped(client)
+    assert (first.audited.client_id, first.audited.principal, first.audited.host) == ("app", None, "10.0.0.1")
+    assert tapped(client) is first
+    client.principal = "User:alice"
+    assert tapped(client).audited.principal == "User:alice"
+
+
+def test_without_a_session_only_what_is_named_is_read(state: TappedClient) -> None:
+    state.offsets_of(positions({0: 5}, epoch=0))
+    assert state.offsets_of(positions({1: 7}, epoch=-1)) == {("orders", 1): 7}
+
+
+def test_a_session_of_another_connection_is_not_mistaken_for_this_one(state: TappedClient) -> None:
+    state.offsets_of(positions({0: 5}, epoch=0))
+    state.session_id = 77
+    assert state.offsets_of(positions({1: 6}, epoch=1, session=77)) == {("orders", 0): 5, ("orders", 1): 6}
+    assert state.offsets_of(positions({2: 8}, epoch=9, session=78)) == {("orders", 2): 8}
+
+
+def test_partitions_that_are_forgotten_leave_the_session(state: TappedClient) -> None:
+    state.offsets_of(positions({0: 5, 1: 6}, epoch=0))
+    continued = positions({}, epoch=1)
+    continued.forgotten.append(("orders", 0))
+    assert state.offsets_of(continued) == {("orders", 1): 6}
+
+
+def test_a_bounded_number_of_partitions_is_remembered(state: TappedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSION_PARTITIONS", 2)
+    assert len(state.offsets_of(positions({0: 1, 1: 1, 2: 1}, epoch=0))) == 3
+    assert state.offsets_of(positions({3: 1}, epoch=1)) == {("orders", 3): 1}
