@@ -69,6 +69,9 @@ def test_the_how_to_reads_files(spark: SparkSession, tmp_path: Path) -> None:
     output = type_in(tmp_path, [*of_how_to("--input events"), "--config", "sidecar.yaml"])
     assert re.match(rf"batch 0: {len(emit(MADE))} new events, \d hours computed, rows: \d+ FINAL, ", output)
     check(spark, tmp_path / "audit-tables")
+    (code,) = (block.text for block in page("docs/how-to/reconcile.md").blocks if block.language == "python")
+    lost = [row for row in table(spark, tmp_path / "audit-tables", "losses") if row["finding"] == "lost"]
+    assert len(lost) == len(type_in(tmp_path, ["python", "-c", code]).splitlines()) - 1 > 0
 
 
 def test_the_how_to_reads_the_audit_topic(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_sidecar.pipeline.reconcile.events import from_files
+from kafka_sidecar.pipeline.reconcile.job import Job, Written
+from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile import truth
-from pipeline.reconcile.conftest import LIMITS, run, table, write_files
+from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, run, table, write_files
 from pipeline.reconcile.emitted import disturb, emit
 from pipeline.reconcile.traffic import Traffic, reported, traffic
 
@@ -106,3 +110,20 @@ def test_a_stream_with_restarts_at_random_points_has_the_same_table(
     expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
     compare(by_key(table(spark, tmp_path / "out", "reconcile")), expected, corrected=True)
     check_losses(made, table(spark, tmp_path / "out", "losses"), expected)
+
+
+def test_a_job_that_watches_takes_what_comes_until_it_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    made = traffic(seed=6, minutes=12)
+    events = emit(made)
+    written: Queue[Written] = Queue()
+    write_files(tmp_path / "in", events[:100], 1)
+    job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER, written.put)
+    query = job.start(from_files(spark, str(tmp_path / "in"), "json", 1), processingTime="0 seconds")
+    assert written.get(timeout=300).events == 100
+    write_files(tmp_path / "in", events[100:], 1)
+    while written.get(timeout=300).events == 0:  # only the clock has gone on
+        pass
+    query.stop()  # wherever it is
+    run(spark, tmp_path / "in", tmp_path / "out")
+    expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
+    compare(by_key(table(spark, tmp_path / "out", "reconcile")), expected, corrected=True)
