@@ -49,7 +49,7 @@ def jars(
 def reconcile(
     config: ConfigFile = None,
     bootstrap_servers: BootstrapServers = None,
-    topic: Annotated[str | None, typer.Option(help="The audit topic.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The audit topic. Default: that of the file.")] = None,
     files: Annotated[
         str | None, typer.Option("--input", help="Folder of events in files, in place of a topic.")
     ] = None,
@@ -66,7 +66,7 @@ def reconcile(
     settings = load_config(config, flags)
     from kafka_sidecar.pipeline.reconcile import command
 
-    source = command.Source(topic or AUDIT_TOPIC, files, file_format.value)
+    source = command.Source(topic or settings.audit.topic or AUDIT_TOPIC, files, file_format.value)
     at = round(now.replace(tzinfo=UTC).timestamp() * 1000) if now else None
     try:
         command.reconcile(settings, source, interval if watch else None, at, typer.echo)

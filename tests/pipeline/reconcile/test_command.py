@@ -78,10 +78,12 @@ def test_the_how_to_reads_the_audit_topic(spark: SparkSession, tmp_path: Path) -
     with Cluster.start(NEWEST) as cluster:
         producer = Producer({"bootstrap.servers": cluster.direct})
         for event in [*emit(MADE), *emit(MADE)[::3]]:
-            producer.produce("kafka-sidecar-audit", json.dumps(event))
-        producer.produce("kafka-sidecar-audit", b"not JSON")
+            producer.produce("counted", json.dumps(event))
+        producer.produce("counted", b"not JSON")
         assert producer.flush(30) == 0
-        (tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: {cluster.direct}\n{SETTINGS}\n")
+        (tmp_path / "sidecar.yaml").write_text(
+            f"bootstrap_servers: {cluster.direct}\naudit: {{topic: counted}}\n{SETTINGS}\n"
+        )
         type_in(tmp_path, of_how_to("--config sidecar.yaml"))
         check(spark, tmp_path / Reconcile().path)
 
