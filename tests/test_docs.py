@@ -45,7 +45,7 @@ def test_every_command_has_its_heading_and_every_flag_its_row() -> None:
         assert flags - {"--help"} == set(reference.first_column(name))
 
 
-@pytest.mark.parametrize("group", [[], ["config"], ["policy"], ["interceptor"]], ids=" ".join)
+@pytest.mark.parametrize("group", [[], ["config"], ["policy"], ["interceptor"], ["pipeline"]], ids=" ".join)
 def test_no_help_text_is_cut_in_a_narrow_terminal(group: list[str]) -> None:
     listed = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*group, "--help"]).output.partition("Commands:")[2]
     assert listed
