@@ -97,7 +97,6 @@ def run(
         raise_file_limit()
         settings = load(config, os.environ, flags, find_mistakes)
         rate = logs.configure(settings.log.level, settings.log.max_rate)
-        _warn_if_slow()
         _runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
     except ConfigError as error:
         exit_with_error(*error.lines)
@@ -165,6 +164,7 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
     metrics.features.append(rate.collect)
     server = Server(settings, metrics)
     server.apply(settings)
+    _warn_if_slow()
     await server.start()
     admin_server, admin_address = await _start_admin(server)
     configure_allocator()
