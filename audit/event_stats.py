@@ -75,21 +75,14 @@ class EventStats:
             else:
                 if base_offset != NO_OFFSET:
                     tallies.add_offsets(tally, base_offset, base_offset + count - 1)
-                    if self._is_repeated((topic, partition, base_offset), timestamp):
+                    # A topic that was created again has the same offsets, but not the same times.
+                    if self._memory.acks.put((topic, partition, base_offset), timestamp) == timestamp:
                         tally.repeated += count
                         count = 0
                 tally.add_latency(count, latency_s)
         elif result is REJECTED:
             tally.rejected += count
         tally.add(count, size, event_time)
-
-    def _is_repeated(self, batch: tuple[str, int, int], timestamp: int) -> bool:
-        """Whether it was acknowledged before. A topic that was created again has the offsets, but not the times."""
-        acks = self._memory.acks
-        if acks.get(batch) == timestamp:
-            return True
-        acks.put(batch, timestamp)
-        return False
 
     def add_delivered(
         self,
@@ -153,8 +146,7 @@ class EventStats:
     ) -> None:
         """The first commit that is seen says where the group is, not how far it has come."""
         commits = self._memory.commits
-        before = commits.get((group, topic, partition))
-        commits.put((group, topic, partition), offset)
+        before = commits.put((group, topic, partition), offset)
         if before is None or offset <= before:
             return
         bucket = event_time - event_time % self.bucket_ms

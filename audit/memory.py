@@ -28,10 +28,17 @@ class Recent(Generic[K, V]):
             self.put(key, value)
         return value
 
-    def put(self, key: K, value: V) -> None:
-        if len(self._young) >= self._max_entries:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
+    def put(self, key: K, value: V) -> V | None:
+        """Remember it; what was known under this key before."""
+        young = self._young
+        before = young.get(key)
+        if before is None:
+            before = self._old.get(key)
+            if len(young) >= self._max_entries:
+                self._old, self._young = young, {}
+                young = self._young
+        young[key] = value
+        return before
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
