@@ -160,8 +160,7 @@ async def serve(settings: Config, path: Path | None, read_config: Callable[[], C
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    metrics = Metrics()
-    metrics.features.append(rate.collect)
+    metrics = Metrics(features=[rate.collect])
     server = Server(settings, metrics)
     server.apply(settings)
     _warn_if_slow()
