@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import os
+import time
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.util import find_spec
@@ -72,6 +74,44 @@ def reconcile(
         command.reconcile(settings, source, interval if watch else None, at, typer.echo)
     except (JarError, ValueError) as error:
         exit_with_error(str(error))
+
+
+@app.command("replay-policy")
+def replay_policy(
+    topic: Annotated[list[str], typer.Option(help="Topic to read; may be repeated.")],
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    policy: Annotated[
+        str | None, typer.Option(help="In place of that of the topics: record.validation.policy.")
+    ] = None,
+    first: Annotated[str | None, typer.Option("--from", help="Offset, UTC time or duration before now.")] = None,
+    until: Annotated[str | None, typer.Option(help="Likewise; not included.")] = None,
+    segments: Annotated[
+        Path | None, typer.Option(help="Folder of a broker's segment files, in place of brokers.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Group rejected records by key or header:NAME.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Show these as they are, not hashed.")] = False,
+    top: Annotated[int, typer.Option(min=0, help="How many groups are shown.")] = 10,
+    samples: Annotated[int, typer.Option(min=0, help="How many rejected records of each reason are shown.")] = 3,
+    path: Annotated[str, typer.Option(help="Folder of the table and the report.")] = "kafka-sidecar-replay",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Show what a policy would have rejected of the records in a topic."""
+    flags: dict[str, object] = {"bootstrap_servers": bootstrap_servers}
+    if segments is not None and config is None and bootstrap_servers is None:
+        flags |= PLACEHOLDER
+    settings = load_config(config, flags)
+    from kafka_sidecar.pipeline.replay import command
+    from kafka_sidecar.pipeline.replay.command import Request, parse_bound
+
+    now = round(time.time() * 1000)
+    try:
+        ends = parse_bound(first, now), parse_bound(until, now)
+        command.main(settings, Request(tuple(topic), policy, *ends, segments, by, plain, top, samples, path), as_json)
+    except ValueError as error:
+        exit_with_error(str(error))
+    except command.FAILURES as error:
+        exit_with_error(command.explain_failure(error))
 
 
 def load_config(path: Path | None, flags: dict[str, object]) -> Config:

@@ -36,7 +36,7 @@ class Timestamp(RecordValidationPolicy):
     settings = TimestampSettings()
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock  # seconds since 1970
+        self.clock = clock  # seconds since 1970; `pipeline replay-policy` replaces it
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(TimestampSettings, configs)
@@ -50,7 +50,7 @@ class Timestamp(RecordValidationPolicy):
         reject_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
-        own, now = self.settings, int(self._clock() * 1000)
+        own, now = self.settings, int(self.clock() * 1000)
         earliest = None if own.before_max is None else now - own.before_max
         latest = None if own.after_max is None else now + own.after_max
         for record in records:

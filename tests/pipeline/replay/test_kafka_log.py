@@ -1,0 +1,126 @@
+"""A replay of what a broker has stored for a real producer: ranges, compression, deleted records."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from harness.cluster import Cluster
+from pipeline.conftest import LOCAL
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from kafka_sidecar.pipeline.replay.command import Request, parse_bound, replay_policy, report_json
+from kafka_sidecar.pipeline.replay.job import Job, Outcome, Slice
+from kafka_sidecar.pipeline.replay.kafka_log import Bound, LogError, find_ranges
+from kafka_sidecar.pipeline.replay.source import replay_slice
+from kafka_sidecar.proxy.config.loading import Config
+
+SENT_AT = 1_760_000_000_000
+MINUTE = 60_000
+PER_PARTITION = 1000
+QUIET = Console(file=io.StringIO())
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start("4.3.1") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def config(cluster: Cluster) -> Config:
+    return Config(bootstrap_servers=cluster.direct, pipeline=LOCAL)
+
+
+def produce(cluster: Cluster, topic: str, codec: str = "lz4") -> None:
+    """A thousand records into each of two partitions, one a minute; every tenth is not JSON."""
+    servers = {"bootstrap.servers": cluster.direct}
+    admin = AdminClient(servers)  # kept until it has responded
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    producer = Producer(
+        servers | {"compression.type": codec, "linger.ms": 20, "batch.num.messages": 100, "enable.idempotence": True}
+    )
+    for number in range(PER_PARTITION):
+        for partition in range(2):
+            value = b"{broken" if number % 10 == 0 else b"{}"
+            producer.produce(
+                topic, value, f"k{number % 30}", partition, timestamp=SENT_AT + number * MINUTE,
+                headers={"source": b"web"},
+            )  # fmt: skip
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: Cluster) -> str:
+    produce(cluster, "orders")
+    return "orders"
+
+
+def test_a_whole_topic_is_replayed(spark: SparkSession, config: Config, topic: str, tmp_path: Path) -> None:
+    request = Request((topic,), "json", by="key", plain=True, path=str(tmp_path / "out"))
+    report = replay_policy(config, request, QUIET)
+    (one,) = report.topics
+    assert (one.partitions, one.records, one.rejected_records) == (2, 2 * PER_PARTITION, PER_PARTITION // 5)
+    (reason,) = report.reasons
+    assert (reason.policy, reason.reason, reason.error_code) == ("json", "not_json", 87)
+    assert (reason.first.partition, reason.first.offset, reason.first.timestamp) == (0, 0, SENT_AT)
+    assert (reason.last.partition, reason.last.offset) == (1, PER_PARTITION - 10)
+    assert {group.by: group.records for group in report.groups} == {"k0": 68, "k10": 66, "k20": 66}
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == json.loads(report_json(report))
+    rows = spark.read.parquet(str(tmp_path / "out" / "rows"))
+    assert rows.filter("outcome = 'rejected'").count() == one.rejected_records
+
+
+def test_a_batch_belongs_to_the_range_of_its_last_record(config: Config, topic: str) -> None:
+    job = Job(config, "json")
+    cuts = [0, 1, 333, 500, 999, PER_PARTITION]
+    parts = [Slice(topic, 0, first, end) for first, end in itertools.pairwise(cuts)]
+    rows = [row for part in parts for row in replay_slice(job, part)]
+    whole = list(replay_slice(job, Slice(topic, 0, 0, PER_PARTITION)))
+
+    def of(found: list[object], outcome: Outcome) -> list[object]:
+        return [row for row in found if row.outcome == outcome.value]  # type: ignore[attr-defined]
+
+    assert of([*rows], Outcome.REJECTED) == of([*whole], Outcome.REJECTED)
+    assert sum(row.records for row in rows if row.outcome == Outcome.VALIDATED.value) == PER_PARTITION
+
+
+def test_times_and_offsets_limit_the_range(config: Config, topic: str) -> None:
+    settings = {"bootstrap_servers": config.bootstrap_servers}
+    assert find_ranges(settings, [topic], None, None) == dict.fromkeys([(topic, 0), (topic, 1)], (0, PER_PARTITION))
+    since = parse_bound("40m", SENT_AT + 100 * MINUTE)
+    assert find_ranges(settings, [topic], since, Bound(offset=70))[topic, 1] == (60, 70)
+    late = Bound(time_ms=SENT_AT + 10**10)
+    assert find_ranges(settings, [topic], late, None)[topic, 0] == (PER_PARTITION, PER_PARTITION)
+
+
+def test_records_that_are_deleted_meanwhile_are_counted(cluster: Cluster, config: Config) -> None:
+    produce(cluster, "deleted", "zstd")
+    admin = AdminClient({"bootstrap.servers": cluster.direct})
+    ((_, done),) = admin.delete_records([TopicPartition("deleted", 0, 600)]).items()
+    assert done.result(30).low_watermark == 600
+    rows = list(replay_slice(Job(config, "json"), Slice("deleted", 0, 0, PER_PARTITION)))
+    deleted = [(row.batch_offset, row.offset) for row in rows if row.outcome == Outcome.DELETED.value]
+    (validated,) = (row for row in rows if row.outcome == Outcome.VALIDATED.value)
+    assert deleted == [(0, 600)]
+    assert 400 <= validated.records < 400 + 100  # the batch with offset 600 is stored whole
+
+
+def test_a_topic_that_does_not_exist_is_an_error_and_is_not_created(cluster: Cluster, config: Config) -> None:
+    with pytest.raises(LogError, match="topic missing does not exist"):
+        find_ranges({"bootstrap_servers": config.bootstrap_servers}, ["missing"], None, None)
+    topics = AdminClient({"bootstrap.servers": cluster.direct}).list_topics(timeout=10).topics
+    assert "missing" not in topics
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_error() -> None:
+    with pytest.raises(LogError, match="KafkaConnectionError: Unable to bootstrap"):
+        find_ranges({"bootstrap_servers": ["127.0.0.1:1"]}, ["orders"], None, None)
