@@ -37,7 +37,7 @@ SPARK_CLASSES := $(abspath .venv/spark.jsa)
 spark-install: .venv/.spark ## Spark and its Kafka connector into .venv (0.8 GB; a JDK and Maven)
 
 .PHONY: spark
-spark: spark-install ## the tests of the pipeline
+spark: spark-install kafka ## the tests of the pipeline
 	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m" \
 	    $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/pipeline src/kafka_sidecar/pipeline
 
@@ -156,6 +156,10 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
+
+.PHONY: bench-replay
+bench-replay: spark-install kafka ## CPU per record and memory of replay-policy, by how it could read the records
+	$(BIN)/python bench/replay.py
 
 .PHONY: lock
 lock: install ## resolve the dependencies again into requirements.lock

@@ -2,7 +2,7 @@
 
 usage: replay.py [--records N,N] [--readers NAME,NAME] [--json FILE]
 
-What replay-policy itself uses, "fetch", reads every number of records; the others only the smallest one.
+"fetch" is what replay-policy does.
 Each run is a process of its own; the broker is a real one. How to read it: docs/reference/benchmarks.md
 """
 
@@ -99,7 +99,7 @@ def confluent(spark: SparkSession, job: Job, slices: Sequence[Slice], path: str)
         consumer.assign([TopicPartition(part.topic, part.partition, part.first)])
         at = part.first
         while at < part.end:
-            found = [one for one in consumer.consume(REBUILT, 5) if not one.error()]
+            found: list[Any] = [one for one in consumer.consume(REBUILT, 5) if not one.error()]
             if not found:
                 break
             new = [NewRecord(one.value(), one.key(), [Header(k, v) for k, v in one.headers() or ()]) for one in found]
@@ -131,12 +131,13 @@ def connector(spark: SparkSession, job: Job, slices: Sequence[Slice], path: str)
                 rows += replay.rows(Slice(TOPIC, partition, offsets[0], offsets[-1] + 1), [batch])
             yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows], schema=ARROW_SCHEMA)
 
+    ends = {str(number): max(one.end for one in slices if one.partition == number) for number in range(PARTITIONS)}
     source: DataFrame = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", job.config.bootstrap_servers[0])
         .option("subscribe", TOPIC)
         .option("startingOffsets", "earliest")
-        .option("endingOffsets", "latest")
+        .option("endingOffsets", json.dumps({TOPIC: ends}))
         .option("minPartitions", str(len(slices)))
         .load()
     )
@@ -157,7 +158,7 @@ def rebuilt(records: list[NewRecord], offset: int, timestamp: int) -> Batch:
 def measure(servers: str, reader: str, records: int) -> dict[str, Any]:
     """One run in this process."""
     settings = {"spark.driver.memory": "1g", "spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
-    config = Config(bootstrap_servers=servers, pipeline=Pipeline(master=f"local[{CORES}]", spark=settings))
+    config = Config(bootstrap_servers=[servers], pipeline=Pipeline(master=f"local[{CORES}]", spark=settings))
     job = Job(config, POLICY)
     spark = start_session(config.pipeline, "bench", uses_kafka=reader == "connector")
     spark.range(1000).mapInArrow(lambda rows: rows, "id long").count()  # the first workers are started
@@ -235,7 +236,7 @@ def main() -> None:
     with Cluster.start("4.3.1") as cluster:
         produce(cluster.direct, counts[-1])
         for reader in flags.readers.split(","):
-            for count in counts if reader == "fetch" else counts[:1]:
+            for count in counts:
                 command = [sys.executable, __file__, "--one", cluster.direct, reader, str(count)]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                 results.append(json.loads(done.stdout.splitlines()[-1]))

@@ -100,7 +100,9 @@ def replay_policy(config: Config, request: Request, console: Console) -> Report:
     """
     job = Job(config, request.policy, parse_grouping(request.by, request.plain))
     policies, notes = _describe_policies(job, request.topics)
-    spark = start_session(config.pipeline, "replay-policy", uses_kafka=False)
+    # Our bar shows the same as Spark's.
+    quiet = {"spark.ui.showConsoleProgress": "false"} | config.pipeline.spark
+    spark = start_session(config.pipeline.model_copy(update={"spark": quiet}), "replay-policy", uses_kafka=False)
     slices = _find_slices(config, request, spark)
     if not slices:
         raise LogError(f"{', '.join(request.topics)}: there is no record in this range")

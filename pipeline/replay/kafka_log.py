@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -118,7 +118,7 @@ class PartitionReader:
             finally:
                 runner.run(chunks.aclose())
 
-    async def _chunks(self) -> AsyncIterator[list[Batch]]:
+    async def _chunks(self) -> AsyncGenerator[list[Batch], None]:
         part = self._part
         async with self._connected() as consumer:
             offset = part.first
@@ -174,9 +174,9 @@ class PartitionReader:
                 return await self._log_start(log_start), None
             if code == ErrorCode.NONE:
                 return log_start, data
-            error = for_code(code)
-            why = error.__name__
-            if not error.retriable and not error.invalid_metadata:
+            kind = for_code(code)
+            why = kind.__name__
+            if not kind.retriable and not kind.invalid_metadata:
                 break
         raise self._failed(why)
 

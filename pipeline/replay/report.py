@@ -138,8 +138,8 @@ def _reasons(rejected: DataFrame, samples: int) -> list[Reason]:
         some.setdefault(tuple(row[name] for name in REASON), []).append(_place(row))
     return [
         Reason(
-            *(row[name] for name in REASON), row["records"], row["batches"], _place(row["first"]), _place(row["last"]),
-            tuple(some.get(tuple(row[name] for name in REASON), ())),
+            row["topic"], row["policy"], row["reason"], row["error_code"], row["records"], row["batches"],
+            _place(row["first"]), _place(row["last"]), tuple(some.get(tuple(row[name] for name in REASON), ())),
         )
         for row in found.sort(f.desc("records"), *REASON).collect()
     ]  # fmt: skip

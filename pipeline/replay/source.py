@@ -29,7 +29,7 @@ ARROW_SCHEMA = pyarrow.schema([(name, ARROW[kind]) for name, kind in (one.split(
 _opened: dict[str, Rules] = {}
 
 
-class Task(InputPartition):
+class Task(InputPartition):  # type: ignore[misc]  # Spark is not looked into
     """One slice."""
 
     def __init__(self, part: Slice) -> None:
@@ -37,7 +37,7 @@ class Task(InputPartition):
         self.part = part
 
 
-class Reader(DataSourceReader):
+class Reader(DataSourceReader):  # type: ignore[misc]
     """Slices as Spark's tasks."""
 
     def __init__(self, job: Job, slices: Sequence[Slice]) -> None:
@@ -81,7 +81,7 @@ def _rules_of(job: Job) -> Rules:
 def load_rows(spark: SparkSession, job: Job, slices: Sequence[Slice]) -> DataFrame:
     """The rows of all slices; nothing is read before they are used."""
 
-    class Source(DataSource):
+    class Source(DataSource):  # type: ignore[misc]
         """The class is sent to the workers, and the job with it."""
 
         @classmethod

@@ -7,12 +7,12 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
-from pipeline.conftest import LOCAL
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -21,6 +21,7 @@ from kafka_sidecar.pipeline.replay.job import Job, Outcome, Slice
 from kafka_sidecar.pipeline.replay.kafka_log import Bound, LogError, find_ranges
 from kafka_sidecar.pipeline.replay.source import replay_slice
 from kafka_sidecar.proxy.config.loading import Config
+from pipeline.conftest import LOCAL
 
 SENT_AT = 1_760_000_000_000
 MINUTE = 60_000
@@ -36,12 +37,12 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def config(cluster: Cluster) -> Config:
-    return Config(bootstrap_servers=cluster.direct, pipeline=LOCAL)
+    return Config(bootstrap_servers=[cluster.direct], pipeline=LOCAL)
 
 
 def produce(cluster: Cluster, topic: str, codec: str = "lz4") -> None:
     """A thousand records into each of two partitions, one a minute; every tenth is not JSON."""
-    servers = {"bootstrap.servers": cluster.direct}
+    servers: dict[str, Any] = {"bootstrap.servers": cluster.direct}
     admin = AdminClient(servers)  # kept until it has responded
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     producer = Producer(

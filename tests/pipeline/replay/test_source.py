@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline.replay.logs import APPENDED_AT, sent_batches, stored, write_log
 from pyspark.sql import SparkSession
 from support.in_process import config
 from support.pages import ROOT
@@ -25,6 +24,7 @@ from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.validation.stats import ValidationStats
+from pipeline.replay.logs import APPENDED_AT, sent_batches, stored, write_log
 
 RECORDS = 10_000
 VERSION = 9  # of Produce: with names of topics, and errors of records
