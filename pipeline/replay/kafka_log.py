@@ -20,7 +20,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.pipeline.replay.job import Slice
-from kafka_sidecar.proxy.topic_configs.aiokafka_settings import create_no_topics
+from kafka_sidecar.proxy.runtime.aiokafka_settings import create_no_topics
 
 FETCH_BYTES = 8 << 20  # of one response: its bytes are in memory twice, the records of one batch once more
 MAX_WAIT_MS = 500
