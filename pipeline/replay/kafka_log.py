@@ -53,7 +53,7 @@ def find_ranges(settings: Settings, topics: Sequence[str], first: Bound | None, 
     try:
         return asyncio.run(_find_ranges(settings, topics, first, end))
     except FAILURES as error:
-        raise LogError(f"{', '.join(topics)}: {type(error).__name__}: {error}") from error
+        raise LogError(f"{', '.join(topics)}: {_describe(error)}") from error
 
 
 async def _find_ranges(settings: Settings, topics: Sequence[str], first: Bound | None, end: Bound | None) -> Ranges:
@@ -142,7 +142,7 @@ class PartitionReader:
                 await consumer._client.set_topics([self._part.topic])
                 yield consumer
         except FAILURES as error:
-            raise self._failed(f"{type(error).__name__}: {error}") from error
+            raise self._failed(_describe(error)) from error
 
     def _decode(self, data: bytes) -> list[Batch]:
         try:
@@ -168,7 +168,7 @@ class PartitionReader:
                 )
                 ((_, ((_, code, _, _, log_start, *_, data),)),) = (await client.send(leader, fetch)).topics
             except FAILURES as error:
-                why = f"{type(error).__name__}: {error}"
+                why = _describe(error)
                 continue
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 return await self._log_start(log_start), None
@@ -191,6 +191,10 @@ class PartitionReader:
 
     def _failed(self, why: str) -> LogError:
         return LogError(f"{self._part.topic}, partition {self._part.partition}: {why}")
+
+
+def _describe(error: BaseException) -> str:
+    return str(error) if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
 
 
 def _end_offset(batch: Batch) -> int:

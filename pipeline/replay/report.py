@@ -76,11 +76,6 @@ class Report:
     notes: tuple[str, ...]
     seconds: float
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was read."""
-        return not any(one.records for one in self.topics)
-
 
 Policies = dict[str, tuple[str, str, str]]  # topic: policy string, source, mode
 
