@@ -95,7 +95,7 @@ def replay_policy(
     path: Annotated[str, typer.Option(help="Folder of the table and the report.")] = "kafka-sidecar-replay",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Show what a policy would have rejected of the records in a topic."""
+    """Show what a policy would reject of a topic."""
     flags: dict[str, object] = {"bootstrap_servers": bootstrap_servers}
     if segments is not None and config is None and bootstrap_servers is None:
         flags |= PLACEHOLDER
