@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from kafka_sidecar.pipeline.jars import JarError, fetch_jars
+from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -111,6 +112,28 @@ def replay_policy(
         exit_with_error(str(error))
     except command.FAILURES as error:
         exit_with_error(command.explain_failure(error))
+
+
+@app.command()
+def report(
+    config: ConfigFile = None,
+    path: Annotated[str | None, typer.Option(help="Folder of the tables of reconcile.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("kafka-sidecar-report"),
+    last: Annotated[str | None, typer.Option(help="Only the last 24h, 7d, ...")] = None,
+    replay: Annotated[str | None, typer.Option(help="report.json of replay-policy, to show beside.")] = None,
+) -> None:
+    """Write a page about what reconcile has found."""
+    flags: dict[str, object] = {"pipeline.reconcile.path": path}
+    if config is None:
+        flags |= PLACEHOLDER
+    settings = load_config(config, flags)
+    try:
+        last_s = None if last is None else seconds(last)
+    except ValueError as error:
+        exit_with_error(f"--last: {error}")
+    from kafka_sidecar.pipeline.report import command
+
+    typer.echo(command.report(settings, output, last_s, replay))
 
 
 def load_config(path: Path | None, flags: dict[str, object]) -> Config:

@@ -1,0 +1,1 @@
+"""One page about what `reconcile` has found: completeness, losses, latency, rejections, lateness."""
