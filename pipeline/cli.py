@@ -123,10 +123,8 @@ def report(
     replay: Annotated[str | None, typer.Option(help="report.json of replay-policy, to show beside.")] = None,
 ) -> None:
     """Write a page about what reconcile has found."""
-    flags: dict[str, object] = {"pipeline.reconcile.path": path}
-    if config is None:
-        flags |= PLACEHOLDER
-    settings = load_config(config, flags)
+    # No broker is needed, so the file need not name one.
+    settings = load_config(config, {"pipeline.reconcile.path": path, **PLACEHOLDER})
     try:
         last_s = None if last is None else seconds(last)
     except ValueError as error:
