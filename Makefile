@@ -45,6 +45,10 @@ spark: spark-install kafka ## the tests of the pipeline
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
 	$(BIN)/python examples/demo.py
 
+.PHONY: demo-pipeline
+demo-pipeline: spark-install kafka ## a broker, two sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
+	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
+
 .PHONY: test
 test: install check unit unit-pure programs integration-core coverage ## what CI runs: all but the matrix
 

@@ -31,12 +31,13 @@ NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The vertical axis: its title with the unit, and what it begins and ends with."""
+    """The vertical axis: its title with the unit, and what it begins and ends with; ``span`` (ms) of the other one."""
 
     title: str
     least: float | None = None
     most: float | None = None
     is_log: bool = False
+    span: tuple[int, int] | None = None
 
 
 def lines(
@@ -48,6 +49,8 @@ def lines(
         for colour, (name, (times, values)) in zip(_colours(len(series)), series.items(), strict=True):
             at, height = _broken(times, values, step)
             axes.plot(at, height, color=colour, label=name, linewidth=1.6, marker="o", markersize=2.2)
+        if scale.span is not None:
+            axes.set_xlim(*map(_time, scale.span))
         axes.set_ylim(scale.least, scale.most)  # before that it would end the automatic limits
         for number, (begin, end) in enumerate(unknown):
             label = "UNKNOWN" if number == 0 else None

@@ -25,14 +25,14 @@ def render(report: Report, made_at: int) -> str:
     else:
         parts += [
             _summary(rows),
-            _section("Completeness", _completeness(rows, report.step)),
+            _section("Completeness", _completeness(rows, report)),
             _section("Worst buckets", _worst(rows)),
             _section("Losses", _losses(rows)),
             _section("Holes", _holes(rows)),
             _section("Alerts", _alerts(rows)),
-            _section("Latency", _latency(rows, report.step)),
+            _section("Latency", _latency(rows, report)),
             _section("Rejections", _rejections(rows)),
-            _section("Lateness", _lateness(rows, report.step)),
+            _section("Lateness", _lateness(rows, report)),
         ]
     style = files("kafka_sidecar.pipeline.report").joinpath("style.css").read_text(encoding="utf-8")
     return (
@@ -95,7 +95,7 @@ def _spans(rows: Iterable[Row], step: int) -> list[tuple[int, int]]:
     return found
 
 
-def _completeness(rows: Rows, step: int) -> Iterable[str]:
+def _completeness(rows: Rows, report: Report) -> Iterable[str]:
     yield html.paragraph("Of the records that are due, those that arrived. Shaded: some of it is unknown.", "note")
     pictures: dict[str, list[Row]] = defaultdict(list)
     for row in rows["completeness"]:
@@ -107,9 +107,9 @@ def _completeness(rows: Rows, step: int) -> Iterable[str]:
             known = [row for row in points if hop(row) == name and row["completeness"] is not None]
             series[name] = [row["at"] for row in known], [100 * row["completeness"] for row in known]
         least = min((value for _, values in series.values() for value in values), default=100.0)
-        margin = max(0.05 * (100 - least), 0.001)
-        scale = charts.Scale("complete (%)", least - margin, 100 + margin)
-        yield charts.lines(f"{title}: completeness", scale, series, _spans(points, step), step)
+        margin = 0.05 * (100 - least) or 0.5
+        scale = charts.Scale("complete (%)", least - margin, 100 + margin, span=(report.begin, report.end))
+        yield charts.lines(f"{title}: completeness", scale, series, _spans(points, report.step), report.step)
     yield html.table(rows["topics"], {
         "topic": TOPIC_AND_HOP, "missing": html.number("missing"), "complete": html.share("completeness"),
         "expected": html.number("expected"), "seen": html.number("seen"), "pending": html.number("pending"),
@@ -215,17 +215,17 @@ def _by_hop(rows: list[Row], name: str) -> dict[str, list[Row]]:
     return {hop: points for hop, points in found.items() if points}
 
 
-def _latency(rows: Rows, step: int) -> Iterable[str]:
+def _latency(rows: Rows, report: Report) -> Iterable[str]:
     yield html.paragraph("Percentiles of merged log buckets: each is the upper bound of its bucket.", "note")
     measured = _by_hop(rows["latency"], "p50_ms")
     if not measured:
         yield html.paragraph("No latency was measured.")
         return
-    scale = charts.Scale("latency (ms)", is_log=True)
+    scale = charts.Scale("latency (ms)", is_log=True, span=(report.begin, report.end))
     for name, points in measured.items():
         at = [row["at"] for row in points]
         series = {title: (at, [row[column] for row in points]) for column, title in PERCENTILES.items()}
-        yield charts.lines(HOPS[name], scale, series, step=step)
+        yield charts.lines(HOPS[name], scale, series, step=report.step)
     timed = [row for row in rows["topics"] if row["p50_ms"] is not None]
     yield html.table(
         timed, {"topic": TOPIC_AND_HOP} | {title: html.duration(column) for column, title in PERCENTILES.items()}
@@ -258,7 +258,7 @@ def _replayed(rows: Rows) -> Iterable[str]:
     yield html.paragraph("What happened:")
 
 
-def _lateness(rows: Rows, step: int) -> Iterable[str]:
+def _lateness(rows: Rows, report: Report) -> Iterable[str]:
     yield html.paragraph(
         "How long after the end of a bucket the last event about it was made: pipeline.reconcile.lateness must be "
         "longer than what is usual here.",
@@ -269,6 +269,8 @@ def _lateness(rows: Rows, step: int) -> Iterable[str]:
         name: ([row["at"] for row in points], [row["lateness_ms"] / 1000 for row in points])
         for name, points in measured.items()
     }
-    yield charts.lines("Lateness", charts.Scale("greatest lateness (s)", 0), series, step=step)
+    yield charts.lines(
+        "Lateness", charts.Scale("greatest lateness (s)", 0, span=(report.begin, report.end)), series, step=report.step
+    )
     ahead = max((row["clock_ahead_ms"] or 0 for row in rows["lateness"]), default=0)
     yield html.paragraph(f"Event times were up to {html.milliseconds(ahead)} ahead of a sidecar's clock.")

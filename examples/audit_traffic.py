@@ -1,0 +1,106 @@
+"""The demo's producers and consumers, and what is known of their records without any audit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from integration.scenarios.target import SILENT
+
+LIMIT_S = 30.0
+WAIT_MS = 100
+Offsets = set[tuple[str, int, int]]  # topic, partition, offset
+
+
+@dataclass(slots=True)
+class Sent:
+    """What a producer was told about its records."""
+
+    acked: Offsets = field(default_factory=set)
+    failed: int = 0
+
+    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acked.add(place(message))
+        else:
+            self.failed += 1
+
+
+def place(message: Message) -> tuple[str, int, int]:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
+def send(bootstrap: str, client: str, topic: str, count: int, sent: Sent, age_s: float = 0) -> None:
+    """Send so many records; returns when the outcome of each is known."""
+    producer = producer_of(bootstrap, client)
+    produce(producer, topic, count, sent, age_s)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def producer_of(bootstrap: str, client: str, **settings: object) -> Producer:
+    return Producer({"bootstrap.servers": bootstrap, "client.id": client, "linger.ms": 5, **settings}, logger=SILENT)
+
+
+def produce(producer: Producer, topic: str, count: int, sent: Sent, age_s: float = 0) -> None:
+    for number in range(count):
+        at = round((time.time() - age_s) * 1000)
+        producer.produce(topic, f"{topic} {at} {number}", timestamp=at, on_delivery=sent.on_delivery)
+
+
+@contextmanager
+def reader(bootstrap: str, group: str, topic: str, start: Callable[[int], int] | None = None) -> Iterator[Consumer]:
+    """A member of a group that has its partitions; ``start`` moves the offset of each, after the one committed."""
+    config = {
+        "bootstrap.servers": bootstrap, "group.id": group, "client.id": f"{group}-app", "auto.offset.reset": "earliest",
+        "enable.auto.commit": False, "fetch.wait.max.ms": WAIT_MS,
+    }  # fmt: skip
+    consumer = Consumer(config, logger=SILENT)
+
+    def assign(ours: Consumer, partitions: list[TopicPartition]) -> None:
+        if start is not None:
+            partitions = [TopicPartition(one.topic, one.partition, start(one.partition)) for one in partitions]
+        ours.assign(partitions)
+
+    consumer.subscribe([topic], on_assign=assign)
+    try:
+        yield consumer
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+        # A fetch that still waits at the broker would be sent what comes next, and be counted.
+        time.sleep(4 * WAIT_MS / 1000)
+
+
+def read(bootstrap: str, group: str, topic: str, last: int, start: Callable[[int], int] | None = None) -> int:
+    """Read partition 0 up to an offset; the number of records."""
+    count, end = 0, time.monotonic() + LIMIT_S
+    with reader(bootstrap, group, topic, start) as consumer:
+        while time.monotonic() < end:
+            message = consumer.poll(0.5)
+            if message is None or message.error() is not None:
+                continue
+            count += 1
+            if place(message)[2] >= last:
+                return count
+    raise TimeoutError(f"{group} has not read {topic} up to offset {last}")
+
+
+def stored(bootstrap: str, topic: str) -> dict[int, bytes]:
+    """Every record of partition 0 as the broker has it: offset to value."""
+    config = {"bootstrap.servers": bootstrap, "group.id": "truth", "enable.partition.eof": True}
+    consumer = Consumer(config, logger=SILENT)
+    found: dict[int, bytes] = {}
+    try:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while (message := consumer.poll(LIMIT_S)) is not None and message.error() is None:
+            found[place(message)[2]] = message.value() or b""
+    finally:
+        consumer.close()
+    return found
