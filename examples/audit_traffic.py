@@ -17,7 +17,7 @@ Offsets = set[tuple[str, int, int]]  # topic, partition, offset
 
 @dataclass(slots=True)
 class Sent:
-    """What a producer was told about its records."""
+    """The outcome of a producer's records."""
 
     acked: Offsets = field(default_factory=set)
     failed: int = 0

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 Line = tuple[Sequence[int], Sequence[float]]  # ms UTC, values
 # Readable on white and on black; in pairs they differ in brightness, too.
 COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#06b6d4", "#84cc16", "#ec4899")
-INK = "#012345"  # stands for the text colour of the page
+INK = "#012345"  # replaced by the text colour of the page
 STYLE = {
     "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 11, "axes.titlesize": 12, "legend.fontsize": 10,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
@@ -43,7 +43,7 @@ class Scale:
 def lines(
     title: str, scale: Scale, series: Mapping[str, Line], unknown: Sequence[tuple[int, int]] = (), step: int = 0
 ) -> str:
-    """Lines over time, broken where a step is left out; ``unknown`` spans (ms) are shaded."""
+    """Lines over time, broken where a step is missing; ``unknown`` spans (ms) are shaded."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": title}):
         figure, axes = _figure(title, scale)
         for colour, (name, (times, values)) in zip(_colours(len(series)), series.items(), strict=True):

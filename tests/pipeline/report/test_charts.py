@@ -30,7 +30,7 @@ def test_ids_of_two_pictures_differ() -> None:
     assert not one & other
 
 
-def test_a_line_is_broken_where_a_step_is_left_out() -> None:
+def test_a_line_is_broken_where_a_step_is_missing() -> None:
     line = {"p50": ([0, 60_000, 240_000, 300_000], [1.0, 2.0, 3.0, 2.0])}
     whole, broken = (lines("a", Scale("s"), line, step=step).count("M ") for step in (0, 60_000))
     assert broken == whole + 1
