@@ -1,8 +1,8 @@
 """Counts what a client fetches, once the response was sent whole.
 
 What the client does not read of it is not delivered: records before the offset that it asked for, a last batch that the
-broker has cut off, control batches. Records that an interceptor hides are found by comparing the broker's response with
-the one that the client gets.
+broker has cut off, control batches, a response to a client that has closed its connection meanwhile. Records that an
+interceptor hides are found by comparing the broker's response with the one that the client gets.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, Partition, Shown, fetch_positions
-from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
+from kafka_sidecar.proxy.auditing.client import tapped
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.pieces import Pieces
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.tap import Tap, Watch
 
 API = "Fetch"
@@ -22,18 +23,19 @@ READ_COMMITTED = 1
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
     """What watches Fetch requests of this version."""
-    return lambda client, now: FetchWatch(counting, version, tapped(client))
+    return lambda client, now: FetchWatch(counting, version, client)
 
 
 class FetchWatch(Watch):
     """One Fetch request."""
 
-    __slots__ = ("_counting", "_now_s", "_pieces", "_positions", "_received", "_state", "_version", "_walk")
+    __slots__ = ("_client", "_counting", "_now_s", "_pieces", "_positions", "_received", "_state", "_version", "_walk")
 
-    def __init__(self, counting: Counting, version: int, state: TappedClient) -> None:
+    def __init__(self, counting: Counting, version: int, client: Client) -> None:
         self._counting = counting
         self._version = version
-        self._state = state
+        self._client = client
+        self._state = tapped(client)
         self._pieces: Pieces | None = None  # of a request that arrives in pieces
         self._positions: FetchPositions | None = None
         self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
@@ -78,6 +80,8 @@ class FetchWatch(Watch):
         positions = self._positions
         if positions is not None and not positions.session_epoch:
             self._state.session_id = walk.session_id
+        if self._client.has_closed:
+            return
         if self._received is not None:
             self._count_shown(self._received, walk.rows)
         else:

@@ -127,6 +127,7 @@ class Client(Protocol):
     principal: str | None  # "User:alice", where it has authenticated by name
     fetch_session: FetchSession | None
     host: str | None  # its address
+    has_closed: bool  # it sends no more: Kafka's clients read no more then either
     tap_state: object | None  # what taps know of this connection
     reports_running: int  # works that notify interceptors of results and may not have ended
 

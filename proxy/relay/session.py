@@ -55,8 +55,8 @@ class Session:
     __slots__ = (
         "_acks_at", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
         "_own_waiting", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing", "host",
-        "number", "principal", "reports_running", "requests", "tap_state",
+        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing",
+        "has_closed", "host", "number", "principal", "reports_running", "requests", "tap_state",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +83,7 @@ class Session:
         self.client_software: str | None = None
         self.principal: str | None = None
         self.host: str | None = None
+        self.has_closed = False
         self.tap_state: object | None = None
         self.fetch_session: FetchSession | None = None
         self.reports_running = 0
@@ -173,6 +174,7 @@ class Session:
 
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
+        self.has_closed = True
         if not self.requests and (sentence := diagnose(self._client_frames.carry)) is not None:
             self._fail(RouteError("not_kafka", sentence), "not_kafka")
 

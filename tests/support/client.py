@@ -17,6 +17,7 @@ class FakeClient(Client):
     tap_state: object | None = None
     fetch_session: FetchSession | None = None
     reports_running: int = 0
+    has_closed: bool = False
 
 
 FAKE_CLIENT = FakeClient()

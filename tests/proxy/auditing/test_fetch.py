@@ -92,6 +92,16 @@ def test_a_response_that_is_cut_by_the_end_of_the_connection_is_not_delivered() 
     assert deliveries(found) == []
 
 
+def test_a_response_after_the_client_has_closed_is_relayed_and_not_delivered() -> None:
+    found = audited(12)
+    answer = fetch_response(12, {"orders": {0: records(0)}})
+    found.dialogue.client(fetch_request(12, {"orders": {0: 0}}))
+    found.dialogue.session.client_ended()
+    found.dialogue.broker(answer)
+    assert deliveries(found) == []
+    assert found.dialogue.to_client == answer
+
+
 def test_excluded_topics_are_not_counted_and_unknown_ids_later() -> None:
     found = Audited(excluded=("free",))
     found.dialogue.topics.remember([(topic_id("free"), "free")])
