@@ -26,12 +26,18 @@ from pipeline.conftest import LOCAL
 SENT_AT = 1_760_000_000_000
 MINUTE = 60_000
 PER_PARTITION = 1000
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SASL = {  # of one of its listeners
+    "listener.security.protocol.map": "SIDECAR:SASL_PLAINTEXT,DIRECT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.name.sidecar.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sidecar.plain.sasl.jaas.config": f'{LOGIN} user_app="secret";',
+}
 QUIET = Console(file=io.StringIO())
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start("4.3.1") as cluster:
+    with Cluster.start("4.3.1", overrides=SASL) as cluster:
         yield cluster
 
 
@@ -125,3 +131,18 @@ def test_a_topic_that_does_not_exist_is_an_error_and_is_not_created(cluster: Clu
 def test_a_cluster_that_cannot_be_reached_is_an_error() -> None:
     with pytest.raises(LogError, match="KafkaConnectionError: Unable to bootstrap"):
         find_ranges({"bootstrap_servers": ["127.0.0.1:1"]}, ["orders"], None, None)
+
+
+def test_a_broker_that_requires_a_login_gets_that_of_the_configuration(cluster: Cluster, topic: str) -> None:
+    def with_password(password: str) -> Config:
+        kafka = {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{LOGIN} username="app" password="{password}";',
+        }  # fmt: skip
+        return Config(bootstrap_servers=[cluster.bootstrap], pipeline=LOCAL.model_copy(update={"kafka": kafka}))
+
+    part = Slice(topic, 0, 0, PER_PARTITION)
+    *_, validated = replay_slice(Job(with_password("secret"), "json"), part)
+    assert validated.records == PER_PARTITION
+    with pytest.raises(LogError, match=r"orders, partition 0: KafkaConnectionError: Unable to bootstrap"):
+        list(replay_slice(Job(with_password("wrong"), "json"), part))
