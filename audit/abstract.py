@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from threading import Event, RLock, Thread
 from typing import Any, NamedTuple, Protocol
@@ -68,7 +69,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class AbstractAuditor(BatchAuditor):
+class AbstractAuditor(BatchAuditor, ABC):
     """Extend it and override `create_audit_stats`, `get_audit_key`, `on_tick` and `on_closed`."""
 
     settings = AuditorSettings()
@@ -144,10 +145,11 @@ class AbstractAuditor(BatchAuditor):
         elif self.is_started:
             self._finish()
 
+    @abstractmethod
     def create_audit_stats(self) -> Any:
         """New stats, for a new interval."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get_audit_key(
         self,
         token: object | None,
@@ -158,15 +160,14 @@ class AbstractAuditor(BatchAuditor):
         audit_type: AuditType,
     ) -> Hashable | None:
         """What to count the record under; None: do not count it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_tick(self, last_stats: Any) -> None:
         """An interval is over: report it. What this raises is logged."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_closed(self, current_stats: Any, next_stats: Any, remaining_s: float | None) -> None:
         """The auditor is closed: report what was not reported, within ``remaining_s`` seconds if given."""
-        raise NotImplementedError
 
     def _first_tick(self) -> int:
         if not self.settings.auto_tick:

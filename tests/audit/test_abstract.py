@@ -249,3 +249,12 @@ def test_counts_and_bytes_of_each_key_are_exact_under_concurrency() -> None:
     assert stats.counts == {key: AuditingCounts(10_000, 5 * sum(range(1000))) for key in keys}
     stats.close()
     assert not stats.update(keys[0], 1, 1)
+
+
+def test_an_auditor_that_reports_nothing_cannot_be_created() -> None:
+    class Half(AbstractAuditor):
+        def create_audit_stats(self) -> CountingAuditStats:
+            return CountingAuditStats(600_000)
+
+    with pytest.raises(TypeError, match="get_audit_key, on_closed, on_tick"):
+        Half()  # type: ignore[abstract]

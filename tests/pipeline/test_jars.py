@@ -11,14 +11,11 @@ from kafka_sidecar.pipeline.jars import POM, JarError, default_folder, expected_
 
 
 def test_the_jars_are_those_of_the_pom() -> None:
-    maven = "{http://maven.apache.org/POM/4.0.0}"
     pom = ElementTree.parse(POM)
-    values: dict[str | None, str | None] = {
-        f"${{{one.tag.removeprefix(maven)}}}": one.text for one in pom.iterfind(f"{maven}properties/*")
-    }
+    values: dict[str | None, str | None] = {f"${{{one.tag}}}": one.text for one in pom.iterfind("properties/*")}
     named = set()
-    for dependency in pom.iter(f"{maven}dependency"):
-        name, version = dependency.findtext(f"{maven}artifactId"), dependency.findtext(f"{maven}version")
+    for dependency in pom.iter("dependency"):
+        name, version = dependency.findtext("artifactId"), dependency.findtext("version")
         named.add(f"{name}-{values.get(version, version)}.jar")
     assert named == set(expected_jars())
 
