@@ -1,11 +1,14 @@
 """Compiles what `codec/compiled.py` lists, as far as KAFKA_SIDECAR_COMPILE says so. All else is in pyproject.toml.
 
+A release sets KAFKA_SIDECAR_URL, where the repository is: the package names it, and the links of its README lead there.
+
 auto  (default) compile; where that fails, as without a C compiler, install the Python sources alone
 yes   compile or fail
 no    install the Python sources alone
 """
 
 import os
+import re
 import runpy
 from pathlib import Path
 
@@ -45,7 +48,13 @@ def compiled() -> list[Extension]:
     # force: C files of an earlier run do not know when the settings here have changed.
     return cythonize(
         [
-            Extension(module, [f"{path}.py"], depends=types, optional=choice == "auto")
+            Extension(
+                module,
+                [f"{path}.py"],
+                depends=types,
+                optional=choice == "auto",
+                extra_compile_args=["-g0"],  # what debuggers read is four fifths of a wheel otherwise
+            )
             for module, path in zip(modules, paths, strict=True)
         ],
         build_dir="build/cython",
@@ -55,4 +64,19 @@ def compiled() -> list[Extension]:
     )
 
 
-setup(ext_modules=[] if choice == "no" else compiled(), cmdclass={"build_ext": BuildOrDoWithout})
+def urls(repository: str) -> dict[str, str]:
+    pages = {"Documentation": "docs/tutorial.md", "Upgrade": "docs/how-to/upgrade.md", "Changelog": "CHANGELOG.md"}
+    return {"Homepage": repository} | {name: f"{repository}/blob/main/{page}" for name, page in pages.items()}
+
+
+repository = os.environ.get("KAFKA_SIDECAR_URL", "").rstrip("/")
+readme = Path("README.md").read_text(encoding="utf-8")
+
+setup(
+    project_urls=urls(repository) if repository else {},
+    long_description=re.sub(r"\]\((?!\w+:|#)", f"]({repository}/blob/main/", readme) if repository else readme,
+    long_description_content_type="text/markdown",
+    ext_modules=[] if choice == "no" else compiled(),
+    cmdclass={"build_ext": BuildOrDoWithout},
+    options={"build_ext": {"parallel": os.cpu_count()}},
+)
