@@ -12,9 +12,18 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
 MODULES = (
+    "kafka_sidecar.audit.counters",
+    "kafka_sidecar.audit.event_counters",
+    "kafka_sidecar.audit.event_stats",
+    "kafka_sidecar.audit.longs",
+    "kafka_sidecar.audit.memory",
+    "kafka_sidecar.audit.ranges",
+    "kafka_sidecar.audit.sketch",
+    "kafka_sidecar.audit.tally",
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.envelope",
     "kafka_sidecar.codec.fetch_counts",
+    "kafka_sidecar.codec.fetch_head",
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
@@ -30,13 +39,18 @@ MODULES = (
     "kafka_sidecar.codec.records.records",
     "kafka_sidecar.codec.records_walk",
     "kafka_sidecar.codec.scan",
+    "kafka_sidecar.codec.share_fetch_counts",
+    "kafka_sidecar.proxy.auditing.client",
+    "kafka_sidecar.proxy.auditing.fetch",
+    "kafka_sidecar.proxy.auditing.produce",
+    "kafka_sidecar.proxy.relay.watch",
 )
 
 
 def is_compiled(module: str) -> bool:
     """Whether importing this module gives the compiled one. Does not import it or its package."""
-    inside = module.removeprefix(f"{__package__}.").split(".")[:-1]
-    folder = str(Path(__file__).parent.joinpath(*inside))
+    inside = module.split(".")[1:-1]
+    folder = str(Path(__file__).parents[1].joinpath(*inside))
     found = next(filter(None, (finder.find_spec(module, [folder]) for finder in sys.meta_path)), None)
     return found is not None and isinstance(found.loader, ExtensionFileLoader)
 

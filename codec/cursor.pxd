@@ -1,22 +1,55 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+cdef extern from *:
+    """
+    /* data[at:at + size], of a size that a compiler makes one load of; the caller has checked the bounds. */
+    static CYTHON_INLINE int64_t read_big_endian(PyObject *data, Py_ssize_t at, Py_ssize_t size) {
+        const unsigned char *p = (const unsigned char *)PyBytes_AS_STRING(data) + at;
+        uint64_t value = 0;
+        if (size == 8) {
+            return (int64_t)((uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32
+                | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | (uint64_t)p[7]);
+        }
+        if (size == 4) {
+            return (int32_t)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3]);
+        }
+        value = (uint64_t)(int64_t)(signed char)p[0];
+        for (Py_ssize_t index = 1; index < size; index++) value = value << 8 | p[index];
+        return (int64_t)value;
+    }
+
+    /* Whether known, bytes or an ASCII string, is data[at:at + size]; the caller has checked the bounds. */
+    static CYTHON_INLINE int is_text(PyObject *known, PyObject *data, Py_ssize_t at, Py_ssize_t size) {
+        const char *text = PyBytes_AS_STRING(data) + at;
+        if (PyBytes_CheckExact(known)) {
+            return PyBytes_GET_SIZE(known) == size && !memcmp(PyBytes_AS_STRING(known), text, size);
+        }
+        return PyUnicode_CheckExact(known) && PyUnicode_IS_COMPACT_ASCII(known)
+            && PyUnicode_GET_LENGTH(known) == size && !memcmp(PyUnicode_1BYTE_DATA(known), text, size);
+    }
+    """
+    int64_t read_big_endian(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
+    bint is_text(object known, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
+
 cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _STRING, _UNLIMITED
 cdef int _MAX_UVARINT_BYTES
 
 
 @cython.final
 @cython.no_gc
+@cython.freelist(8)
 cdef class Cursor:
-    cdef bytes _data
+    cdef readonly bytes data
     cdef Py_ssize_t _end, _limit, _room
     cdef readonly Py_ssize_t at
     cdef public bint flexible
 
     cdef int skip(self, Py_ssize_t size) except -1
-    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, value=int64_t)
+    @cython.locals(at=Py_ssize_t)
+    cdef Py_ssize_t take(self, Py_ssize_t size) except -1
     cdef int64_t integer(self, Py_ssize_t size) except? -1
-    @cython.locals(value=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
+    @cython.locals(value=Py_ssize_t, at=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
     cdef Py_ssize_t _uvarint(self) except -1
     @cython.locals(found=Py_ssize_t)
     cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
@@ -28,10 +61,15 @@ cdef class Cursor:
     @cython.locals(found=Py_ssize_t)
     cdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
     cdef str string(self, bint nullable, str what)
-    cdef object topic(self, bint by_id)
+    @cython.locals(size=Py_ssize_t, at=Py_ssize_t, text=bytes)
+    cdef object topic(self, bint by_id, known=*)
     cdef bint has_tags(self) except -1
     cdef int read_tags(self, dict known) except -1
     cdef int skip_tags(self) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)
     cdef object _truncated(self)
+
+
+@cython.locals(cursor=Cursor)
+cdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)

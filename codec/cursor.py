@@ -33,21 +33,29 @@ _MAX_STRING_BYTES = MAX_STRING_BYTES
 _STRING = 2  # size of the length of a string
 _UNLIMITED = UNLIMITED
 
+if not cython.compiled:  # for C they are in cursor.pxd
+
+    def read_big_endian(data: bytes, at: int, size: int) -> int:
+        """The signed integer data[at : at + size]. The caller has checked the bounds."""
+        return int.from_bytes(data[at : at + size], "big", signed=True)
+
+    def is_text(known: object, data: bytes, at: int, size: int) -> bool:
+        """Whether ``known``, bytes or an ASCII string, is data[at : at + size]; False if that takes long to say."""
+        return False
+
 
 class Cursor:
     """A position in ``data`` that moves forward as values are read, up to ``end``. All methods raise CodecError,
-    TruncatedError at the end of the bytes."""
+    TruncatedError at the end of the bytes. `cursor_at` creates one."""
 
-    __slots__ = ("_data", "_end", "_limit", "_room", "at", "flexible")
+    __slots__ = ("_end", "_limit", "_room", "at", "data", "flexible")
 
-    def __init__(self, data: bytes, at: int, end: int, flexible: bool) -> None:
-        if not 0 <= at <= end <= len(data):
-            raise TruncatedError(f"no bytes {at} to {end} in {len(data)}")
-        self._data = data
-        self._end = end
-        self.at = at
-        self._limit = self._room = _UNLIMITED
-        self.flexible = flexible  # whether lengths are varints and structs end with tagged fields (KIP-482)
+    data: bytes
+    at: int
+    flexible: bool  # whether lengths are varints and structs end with tagged fields (KIP-482)
+    _end: int
+    _limit: int
+    _room: int
 
     def skip(self, size: int) -> None:
         """Skip ``size`` bytes; none if it is negative (null)."""
@@ -56,32 +64,30 @@ class Cursor:
         if size > 0:
             self.at += size
 
+    def take(self, size: int) -> int:
+        """Skip ``size`` bytes; where they begin."""
+        at = self.at
+        self.skip(size)
+        return at
+
     def integer(self, size: int) -> int:
         """A signed integer of 1 to 8 bytes."""
-        at = self.at
-        data = self._data
-        self.skip(size)
-        if not cython.compiled:
-            return int.from_bytes(data[at : at + size], "big", signed=True)
-        value = data[at]
-        if value > 127:
-            value -= 256
-        for index in range(at + 1, at + size):
-            value = value * 256 + data[index]
-        return value
+        return read_big_endian(self.data, self.take(size), size)
 
     def _uvarint(self) -> int:
         value = shift = 0
+        at = self.at
         for _ in range(_MAX_UVARINT_BYTES):
-            if self.at >= self._end:
+            if at >= self._end:
                 raise self._truncated()
-            byte = self._data[self.at]
-            self.at += 1
-            if byte < 128:
-                return value | byte << shift
+            byte = self.data[at]
+            at += 1
             value |= (byte & 127) << shift
+            if byte < 128:
+                self.at = at
+                return value
             shift += 7
-        raise CodecError(f"a varint is longer than {_MAX_UVARINT_BYTES} bytes at {self.at - _MAX_UVARINT_BYTES}")
+        raise CodecError(f"a varint is longer than {_MAX_UVARINT_BYTES} bytes at {self.at}")
 
     def length(self, size: int, nullable: bool, what: str) -> int:
         """The length of a string (``size`` 2), or of bytes or an array (``size`` 4); -1: null. ``size`` is that of the
@@ -121,12 +127,14 @@ class Cursor:
         """A string; bytes that are not UTF-8 become lone surrogates."""
         return self._text(self.length(2, nullable, what))
 
-    def topic(self, by_id: bool) -> str | bytes:
-        """A topic's 16-byte id, or its name."""
-        if not by_id:
-            return self._text(self.length(2, False, "a topic's name"))  # type: ignore[return-value]
-        self.skip(_ID_SIZE)
-        return self._data[self.at - _ID_SIZE : self.at]
+    def topic(self, by_id: bool, known: str | bytes | None = None) -> str | bytes:
+        """A topic's 16-byte id, or its name; ``known`` itself if it is equal: most requests repeat a topic."""
+        size = _ID_SIZE if by_id else self.length(2, False, "a topic's name")
+        at = self.take(size)
+        if known is not None and is_text(known, self.data, at, size):
+            return known
+        text = self.data[at : at + size]
+        return text if by_id else text.decode("utf-8", "surrogateescape")
 
     def has_tags(self) -> bool:
         """Whether tagged fields follow; an empty tag section is skipped."""
@@ -134,7 +142,7 @@ class Cursor:
             return False
         if self.at >= self._end:
             raise self._truncated()
-        if self._data[self.at]:
+        if self.data[self.at]:
             return True
         self.at += 1
         return False
@@ -145,7 +153,7 @@ class Cursor:
         Args:
             known: functions that read the declared fields, by number; a field that they cannot read is an error.
         """
-        _, _, self.at = read_known_tags(self._data, self.at, known)
+        _, _, self.at = read_known_tags(self.data, self.at, known)
 
     def skip_tags(self) -> None:
         """Skip a tag section, if there is one, in which no field is known."""
@@ -155,9 +163,22 @@ class Cursor:
     def _text(self, size: int) -> str | None:
         if size < 0:
             return None
-        at = self.at
-        self.skip(size)
-        return self._data[at : self.at].decode("utf-8", "surrogateescape")
+        at = self.take(size)
+        return self.data[at : self.at].decode("utf-8", "surrogateescape")
 
     def _truncated(self) -> TruncatedError:
         return TruncatedError(f"truncated at byte {self._end}")
+
+
+def cursor_at(data: bytes, at: int, end: int, flexible: bool) -> Cursor:
+    """A cursor at data[at], which reads up to data[end].
+
+    Raises:
+        TruncatedError: these bytes are not in ``data``.
+    """
+    if not 0 <= at <= end <= len(data):
+        raise TruncatedError(f"no bytes {at} to {end} in {len(data)}")
+    cursor = Cursor.__new__(Cursor)
+    cursor.data, cursor.at, cursor._end, cursor.flexible = data, at, end, flexible
+    cursor._limit = cursor._room = _UNLIMITED
+    return cursor

@@ -28,10 +28,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.cursor import cursor_at
     from kafka_sidecar.codec.scan import ProduceSpans
 else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
+        cursor_at,
+    )
     from cython.cimports.kafka_sidecar.codec.scan import ProduceSpans  # type: ignore[no-redef]
 
 M = TypeVar("M", bound=Message)
@@ -65,7 +67,7 @@ class OpenRequest:
 
     @property
     def client_id(self) -> str | None:
-        return Cursor(self.frame, _CLIENT_ID_AT, len(self.frame), False).string(True, "client_id")
+        return cursor_at(self.frame, _CLIENT_ID_AT, len(self.frame), False).string(True, "client_id")
 
     @property
     def header(self) -> bytes:
@@ -73,7 +75,7 @@ class OpenRequest:
         return self.frame[_LENGTH_SIZE : self.body_at]
 
     def _integer(self, at: int, size: int) -> int:
-        return Cursor(self.frame, at, len(self.frame), False).integer(size)
+        return cursor_at(self.frame, at, len(self.frame), False).integer(size)
 
 
 def open_request(frame: bytes) -> OpenRequest:
@@ -82,7 +84,7 @@ def open_request(frame: bytes) -> OpenRequest:
     Raises:
         CodecError: these bytes are no header of a known API.
     """
-    cursor = Cursor(frame, _CLIENT_ID_AT, len(frame), False)
+    cursor = cursor_at(frame, _CLIENT_ID_AT, len(frame), False)
     cursor.skip(cursor.length(2, True, "client_id"))
     cursor.flexible = _request_has_tags(frame[_LENGTH_SIZE:_CORRELATION_AT])
     cursor.skip_tags()
@@ -103,7 +105,7 @@ def response_body_at(key: int, version: int, data: bytes, start: int = 0) -> int
     Raises:
         CodecError: the bytes end before it, or there is no such API.
     """
-    cursor = Cursor(data, start + _RESPONSE_BODY_AT, len(data), _response_has_tags(key, version))
+    cursor = cursor_at(data, start + _RESPONSE_BODY_AT, len(data), _response_has_tags(key, version))
     cursor.skip_tags()
     return cursor.at
 

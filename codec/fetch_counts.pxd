@@ -2,17 +2,16 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.codec.cursor cimport Cursor
+from kafka_sidecar.codec.fetch_head cimport FetchHead
 from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
 cdef int _TRANSACTIONAL, _CONTROL
 cdef int64_t _MAX_OFFSET, _PRECISION
-cdef int _FLEXIBLE, _MAX_BYTES, _ISOLATION, _START_OFFSET, _SESSIONS, _LEADER_EPOCH, _FETCHED_EPOCH, _IDS
-cdef int _REPLICA_STATE, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPLICAS, _RESPONSE_IDS
+cdef int _FLEXIBLE, _SESSIONS, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPLICAS, _RESPONSE_IDS
 
 
 @cython.final
-cdef class FetchPositions:
-    cdef readonly int isolation_level, session_id, session_epoch
+cdef class FetchPositions(FetchHead):
     cdef readonly dict offsets
     cdef readonly list forgotten
 
@@ -20,7 +19,7 @@ cdef class FetchPositions:
 @cython.locals(cursor=Cursor, found=FetchPositions, _=Py_ssize_t)
 cpdef FetchPositions fetch_positions(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
 
-@cython.locals(after=Py_ssize_t, index=int, _=Py_ssize_t)
+@cython.locals(before=int, after=int, index=int, _=Py_ssize_t)
 cdef int _read_topic(Cursor cursor, int version, dict offsets) except -1
 
 
@@ -32,7 +31,10 @@ cdef class FetchWalk(RecordsWalk):
     cdef list _aborted
     cdef set _aborting
     cdef int64_t _row_count, _row_size, _row_first, _row_last, _row_aborted, _row_min, _row_max
+    cdef int64_t _row_bucket
 
+    cpdef int restart(self, dict offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
+    cdef int _begin(self, dict offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2

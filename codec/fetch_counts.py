@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from kafka_sidecar.codec.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kafka_sidecar.codec.records.batch_header import CONTROL, TRANSACTIONAL
 
 try:
@@ -24,9 +17,27 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.fetch_head import (
+        FetchHead,
+        bytes_after_offset,
+        bytes_before_offset,
+        has_sessions,
+        names_ids,
+        open_fetch,
+        read_fetch_head,
+    )
     from kafka_sidecar.codec.records_walk import RecordsWalk
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
+        FetchHead,
+        bytes_after_offset,
+        bytes_before_offset,
+        has_sessions,
+        names_ids,
+        open_fetch,
+        read_fetch_head,
+    )
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
 
 Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
@@ -37,15 +48,8 @@ MAX_OFFSET = 1 << 62
 LATENCY_PRECISION = 50  # batches can be one row if their latencies differ by less than one in so many
 _TRANSACTIONAL, _CONTROL, _MAX_OFFSET, _PRECISION = TRANSACTIONAL, CONTROL, MAX_OFFSET, LATENCY_PRECISION  # for C
 
-_FLEXIBLE = FetchRequest.declaration_.first_flexible
-_MAX_BYTES = first_version(FetchRequest, "max_bytes")
-_ISOLATION = first_version(FetchRequest, "isolation_level")
-_START_OFFSET = first_version(FetchPartition, "log_start_offset")
-_SESSIONS = first_version(FetchRequest, "session_id")
-_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
-_FETCHED_EPOCH = first_version(FetchPartition, "last_fetched_epoch")
-_IDS = first_version(FetchTopic, "topic_id")
-_REPLICA_STATE = first_version(FetchRequest, "replica_state")
+_FLEXIBLE = FetchResponse.declaration_.first_flexible
+_SESSIONS = first_version(FetchResponse, "session_id")
 _THROTTLE = first_version(FetchResponse, "throttle_time_ms")
 _STABLE = 4  # the last stable offset and the aborted transactions; the declarations begin there
 _RESPONSE_START_OFFSET = first_version(PartitionData, "log_start_offset")
@@ -53,14 +57,11 @@ _REPLICAS = first_version(PartitionData, "preferred_read_replica")
 _RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
 
 
-class FetchPositions:
+class FetchPositions(FetchHead):
     """What a Fetch request asks for."""
 
-    __slots__ = ("forgotten", "isolation_level", "offsets", "session_epoch", "session_id")
+    __slots__ = ("forgotten", "offsets")
 
-    isolation_level: int  # 1: committed records only
-    session_id: int
-    session_epoch: int  # 0: a session begins; -1: no session; more: it continues
     offsets: dict[Partition, int]
     forgotten: list[Partition]  # that no longer belong to the session
 
@@ -71,27 +72,16 @@ def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositi
     Raises:
         CodecError: these bytes are no such request.
     """
-    cursor = Cursor(data, at, end, False)
-    cursor.skip(12)
-    cursor.skip(cursor.length(2, True, "client_id"))
-    cursor.flexible = version >= _FLEXIBLE
-    cursor.skip_tags()
-    cursor.skip(8 if version >= _REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
-    if version >= _MAX_BYTES:
-        cursor.skip(4)
+    cursor = open_fetch(data, at, end, version)
     found = FetchPositions.__new__(FetchPositions)
-    found.isolation_level = cursor.integer(1) if version >= _ISOLATION else 0
-    found.session_id, found.session_epoch = 0, -1
-    if version >= _SESSIONS:
-        found.session_id = cursor.integer(4)
-        found.session_epoch = cursor.integer(4)
+    read_fetch_head(cursor, version, found)
     found.offsets = {}
     found.forgotten = []
     for _ in range(cursor.length(4, False, "topics")):
         _read_topic(cursor, version, found.offsets)
-    if version >= _SESSIONS:
+    if has_sessions(version):
         for _ in range(cursor.length(4, False, "forgotten_topics_data")):
-            topic = cursor.topic(version >= _IDS)
+            topic = cursor.topic(names_ids(version))
             for _ in range(cursor.length(4, False, "partitions")):
                 found.forgotten.append((topic, cursor.integer(4)))
             cursor.skip_tags()
@@ -99,16 +89,11 @@ def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositi
 
 
 def _read_topic(cursor: Cursor, version: int, offsets: dict[Partition, int]) -> None:
-    topic = cursor.topic(version >= _IDS)
-    after = 4  # partition_max_bytes
-    if version >= _START_OFFSET:
-        after += 8
-    if version >= _FETCHED_EPOCH:
-        after += 4
+    topic = cursor.topic(names_ids(version))
+    before, after = bytes_before_offset(version) - 4, bytes_after_offset(version)
     for _ in range(cursor.length(4, False, "partitions")):
         index = cursor.integer(4)
-        if version >= _LEADER_EPOCH:
-            cursor.skip(4)
+        cursor.skip(before)
         offsets[topic, index] = cursor.integer(8)
         cursor.skip(after)
         cursor.skip_tags()
@@ -125,7 +110,8 @@ class FetchWalk(RecordsWalk):
 
     __slots__ = (
         "_aborted", "_aborting", "_bucket_ms", "_committed_only", "_now_ms", "_offset", "_offsets", "_row_aborted",
-        "_row_count", "_row_dense", "_row_first", "_row_last", "_row_max", "_row_min", "_row_size", "session_id",
+        "_row_bucket", "_row_count", "_row_dense", "_row_first", "_row_last", "_row_max", "_row_min", "_row_size",
+        "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -143,7 +129,19 @@ class FetchWalk(RecordsWalk):
             bucket_ms: length of the buckets of event time; 0: a row for each batch.
             now_ms: the time of delivery.
         """
-        RecordsWalk.__init__(self, version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
+        self._open(version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
+        self._begin(offsets, committed_only, bucket_ms, now_ms)
+
+    def restart(
+        self, offsets: dict[tuple[str | bytes, int], int], committed_only: bool, bucket_ms: int, now_ms: int
+    ) -> None:
+        """Begin to read another response of the same version."""
+        self._restart()
+        self._begin(offsets, committed_only, bucket_ms, now_ms)
+
+    def _begin(
+        self, offsets: dict[tuple[str | bytes, int], int], committed_only: bool, bucket_ms: int, now_ms: int
+    ) -> None:
         self.session_id = 0
         self._offsets = offsets
         self._committed_only = committed_only
@@ -153,7 +151,7 @@ class FetchWalk(RecordsWalk):
         self._aborted: list[tuple[int, int]] = []  # (first offset, producer), ascending, of the current partition
         self._aborting: set[int] = set()  # producers in whose aborted transaction the current batch may be
         self._row_count = self._row_size = self._row_first = self._row_last = self._row_aborted = 0
-        self._row_min = self._row_max = 0
+        self._row_min = self._row_max = self._row_bucket = 0
         self._row_dense = False
 
     def _head(self, cursor: Cursor) -> int:
@@ -216,6 +214,7 @@ class FetchWalk(RecordsWalk):
         if not (dense and self._joins(first, timestamp, aborted)):
             self._flush()
             self._row_first, self._row_dense, self._row_min, self._row_max = first, dense, timestamp, timestamp
+            self._row_bucket = timestamp - timestamp % self._bucket_ms if self._bucket_ms else 0
         self._row_last = last
         self._row_count += count
         self._row_size += size
@@ -226,10 +225,10 @@ class FetchWalk(RecordsWalk):
         """Whether a batch belongs to the same row as the one before."""
         if not (self._bucket_ms and self._row_count and self._row_dense and first == self._row_last + 1):
             return False
-        least, greatest = min(self._row_min, timestamp), max(self._row_max, timestamp)
-        if least < 0 or (aborted > 0) != (self._row_aborted > 0):
+        if not 0 <= timestamp - self._row_bucket < self._bucket_ms or (aborted > 0) != (self._row_aborted > 0):
             return False
-        if least // self._bucket_ms != greatest // self._bucket_ms:
+        least, greatest = min(self._row_min, timestamp), max(self._row_max, timestamp)
+        if least < 0:
             return False
         return greatest - least <= 1 or (greatest - least) * _PRECISION <= self._now_ms - greatest
 

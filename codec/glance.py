@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.wire import ID_SIZE, UNLIMITED
 
@@ -19,39 +18,44 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.fetch_head import (
+        FetchHead,
+        bytes_after_offset,
+        bytes_before_offset,
+        names_ids,
+        open_fetch,
+        open_request,
+        read_fetch_head,
+    )
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
+        FetchHead,
+        bytes_after_offset,
+        bytes_before_offset,
+        names_ids,
+        open_fetch,
+        open_request,
+        read_fetch_head,
+    )
 
 Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
 
-NO_SESSION = -1  # the epoch of a request without a fetch session
-_NO_SESSION, _ID_SIZE = NO_SESSION, ID_SIZE  # for C
-_CLIENT_ID_AT = 12
+_ID_SIZE = ID_SIZE  # for C
 
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 _PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
-_FETCH_FLEXIBLE = FetchRequest.declaration_.first_flexible
 _FETCH_MAX = 18
-_FETCH_MAX_BYTES = first_version(FetchRequest, "max_bytes")
-_FETCH_ISOLATION = first_version(FetchRequest, "isolation_level")
-_FETCH_START_OFFSET = first_version(FetchPartition, "log_start_offset")
-_FETCH_SESSIONS = first_version(FetchRequest, "session_id")
-_FETCH_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
-_FETCH_FETCHED_EPOCH = first_version(FetchPartition, "last_fetched_epoch")
-_FETCH_IDS = first_version(FetchTopic, "topic_id")
-_FETCH_REPLICA_STATE = first_version(FetchRequest, "replica_state")
 
 
-class FetchGlance:
+class FetchGlance(FetchHead):
     """The topics and the session of a Fetch request."""
 
-    __slots__ = ("epoch_at", "named_to", "session_epoch", "topics")
+    __slots__ = ("named_to", "topics")
 
-    session_epoch: int  # 0: a session begins; -1: no session; more: it continues (KIP-227)
     topics: Topics
-    epoch_at: int  # position of the session's epoch; 0: there is none
     named_to: int  # end of the name of the first topic; 0: there is none
 
     @property
@@ -72,7 +76,7 @@ def glance_produce(
     end = at
     topics: list[str | bytes] = []
     try:
-        cursor = _open(data, at, size, version >= _PRODUCE_FLEXIBLE)
+        cursor = open_request(data, at, min(len(data), at + size), version >= _PRODUCE_FLEXIBLE)
         if version >= _PRODUCE_TRANSACTIONS:
             cursor.skip(cursor.length(2, True, "transactional_id"))
         cursor.limit(max_partitions)
@@ -107,14 +111,14 @@ def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: 
     if len(data) < at + size or version > _FETCH_MAX:
         return None
     found = FetchGlance.__new__(FetchGlance)
-    found.session_epoch, found.epoch_at, found.named_to = _NO_SESSION, 0, 0
+    found.named_to = 0
     topics: list[str | bytes] = []
     try:
-        cursor = _open(data, at, size, version >= _FETCH_FLEXIBLE)
+        cursor = open_fetch(data, at, at + size, version)
         cursor.limit(max_partitions)
-        _skip_to_topics(cursor, version, found)
+        read_fetch_head(cursor, version, found)
         for _ in range(cursor.topics(1, "topics")):
-            topics.append(_topic(cursor, data, version >= _FETCH_IDS))
+            topics.append(_topic(cursor, data, names_ids(version)))
             found.named_to = found.named_to or cursor.at
             _skip_fetched(cursor, version)
     except (CodecError, UnicodeDecodeError):
@@ -129,13 +133,12 @@ def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> N
     Raises:
         TooManyError: it announces more than ``max_partitions`` partitions, or topics.
     """
-    found = FetchGlance.__new__(FetchGlance)
     try:
-        cursor = _open(frame, 0, len(frame), version >= _FETCH_FLEXIBLE)
+        cursor = open_fetch(frame, 0, len(frame), version)
         cursor.limit(max_partitions)
-        _skip_to_topics(cursor, version, found)
+        read_fetch_head(cursor, version, FetchHead.__new__(FetchHead))
         for _ in range(cursor.topics(1, "topics")):
-            cursor.skip(_ID_SIZE if version >= _FETCH_IDS else cursor.length(2, False, "a topic's name"))
+            cursor.skip(_ID_SIZE if names_ids(version) else cursor.length(2, False, "a topic's name"))
             _skip_fetched(cursor, version)
     except TooManyError:
         raise
@@ -143,42 +146,13 @@ def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> N
         return
 
 
-def _skip_to_topics(cursor: Cursor, version: int, found: FetchGlance) -> None:
-    """Skip the fields of a Fetch request before its topics; the session's are noted."""
-    cursor.skip(8 if version >= _FETCH_REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
-    if version >= _FETCH_MAX_BYTES:
-        cursor.skip(4)
-    if version >= _FETCH_ISOLATION:
-        cursor.skip(1)
-    if version >= _FETCH_SESSIONS:
-        cursor.skip(4)  # session_id
-        found.epoch_at = cursor.at
-        found.session_epoch = cursor.integer(4)
-
-
 def _skip_fetched(cursor: Cursor, version: int) -> None:
     """Skip the rest of a topic of a Fetch request after its name."""
-    size = 16  # partition, fetch_offset, partition_max_bytes
-    if version >= _FETCH_START_OFFSET:
-        size += 8
-    if version >= _FETCH_LEADER_EPOCH:
-        size += 4
-    if version >= _FETCH_FETCHED_EPOCH:
-        size += 4
+    size = bytes_before_offset(version) + 8 + bytes_after_offset(version)
     for _ in range(cursor.partitions(size, "partitions")):
         cursor.skip(size)
         cursor.skip_tags()
     cursor.skip_tags()
-
-
-def _open(data: bytes, at: int, size: int, flexible: bool) -> Cursor:
-    """A cursor at the body of the request."""
-    cursor = Cursor(data, at, min(len(data), at + size), False)
-    cursor.skip(_CLIENT_ID_AT)
-    cursor.skip(cursor.length(2, True, "client_id"))
-    cursor.flexible = flexible
-    cursor.skip_tags()
-    return cursor
 
 
 def _topic(cursor: Cursor, data: bytes, by_id: bool) -> str | bytes:

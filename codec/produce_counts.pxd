@@ -4,16 +4,28 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.codec.cursor cimport Cursor
 from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
-cdef int _PRODUCE_FLEXIBLE, _PRODUCE_TRANSACTIONS, _PRODUCE_IDS, _NO_TIME
+cdef int _PRODUCE_FLEXIBLE, _PRODUCE_TRANSACTIONS, _PRODUCE_IDS
 cdef int _PRODUCED_FLEXIBLE, _PRODUCED_TIME, _PRODUCED_START, _PRODUCED_ERRORS, _PRODUCED_IDS
+cdef int _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class Sent:
+    cdef readonly object key
+    cdef readonly int index, error
+    cdef readonly int64_t count, size, timestamp, crc, base_offset, append_time
 
 
 cdef class ProduceWalk(RecordsWalk):
     cdef readonly int acks
 
+    cpdef int restart(self) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    @cython.locals(one=Sent)
     cdef _add(
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
         int64_t producer_id,
@@ -21,9 +33,19 @@ cdef class ProduceWalk(RecordsWalk):
 
 
 @cython.locals(
-    flexible=bint, by_id=bint, cursor=Cursor, found=list, _=Py_ssize_t, index=int, error=int, base=int64_t, time=int64_t
+    flexible=bint, by_id=bint, has_time=bint, size=Py_ssize_t, cursor=Cursor, places=dict, place=Py_ssize_t,
+    _=Py_ssize_t, here=Py_ssize_t, index=int, error=int, base=int64_t, time=int64_t,
 )
-cpdef list acknowledged(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+cpdef acknowledge(list sent, bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+
+@cython.locals(found=dict, place=Py_ssize_t, one=Sent)
+cdef dict _places(list sent)
+
+@cython.locals(size=Py_ssize_t, _=Py_ssize_t, one=Sent)
+cdef Py_ssize_t _place(list sent, object key, int index, Py_ssize_t place) except -2
+
+@cython.locals(first=Sent, one=Sent)
+cdef Py_ssize_t _note(list sent, Py_ssize_t place, int error, int64_t base, int64_t time) except -2
 
 @cython.locals(_=Py_ssize_t)
 cdef int _skip_errors(Cursor cursor) except -1

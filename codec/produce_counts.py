@@ -20,18 +20,21 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at, read_big_endian
     from kafka_sidecar.codec.records_walk import RecordsWalk
 else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
+        Cursor,
+        cursor_at,
+        read_big_endian,
+    )
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
 
-# key (a name, or since v13 an id of 16 bytes), partition, records, bytes, greatest timestamp (ms)
-Sent = tuple[str | bytes, int, int, int, int]
-# key, partition, error code, base offset, append time (ms, -1 where the client's timestamps stay)
-Acknowledged = tuple[str | bytes, int, int, int, int]
-
-_NO_TIME = -1
+NOT_ANSWERED = -2  # in place of an error code; -1 is Kafka's UNKNOWN_SERVER_ERROR
+NO_OFFSET = NO_TIME = NOWHERE = -1
+MAX_SCANNED = 64  # batches of a request that are looked for one by one
+# For C.
+_NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED = NOT_ANSWERED, NO_OFFSET, NO_TIME, NOWHERE, MAX_SCANNED
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 _PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
 _PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
@@ -42,14 +45,34 @@ _PRODUCED_ERRORS = first_version(PartitionProduceResponse, "record_errors")
 _PRODUCED_IDS = first_version(TopicProduceResponse, "topic_id")
 
 
+class Sent:
+    """A batch of a Produce request, and what the response says of its partition."""
+
+    __slots__ = ("append_time", "base_offset", "count", "crc", "error", "index", "key", "size", "timestamp")
+
+    key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
+    index: int
+    count: int
+    size: int
+    timestamp: int  # the greatest, ms since 1970
+    crc: int  # 0 where a broker recognises the batch if it comes again: of an idempotent producer, and in old formats
+    error: int
+    base_offset: int
+    append_time: int  # ms; only where the broker sets the time (LogAppendTime)
+
+
 class ProduceWalk(RecordsWalk):
     """A Produce request from its length on; `rows` are `Sent`, one for each batch."""
 
     __slots__ = ("acks",)
 
     def __init__(self, version: int) -> None:
-        RecordsWalk.__init__(self, version, version >= _PRODUCE_FLEXIBLE, version >= _PRODUCE_IDS, False)
+        self._open(version, version >= _PRODUCE_FLEXIBLE, version >= _PRODUCE_IDS, False)
         self.acks = 0
+
+    def restart(self) -> None:
+        """Begin to read another request of the same version."""
+        self._restart()
 
     def _head(self, cursor: Cursor) -> int:
         cursor.skip(12)
@@ -72,35 +95,79 @@ class ProduceWalk(RecordsWalk):
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
     ) -> None:
-        self.rows.append((self._key, self._index, count, size, timestamp))
+        one = Sent.__new__(Sent)
+        one.key, one.index, one.count, one.size, one.timestamp = self._key, self._index, count, size, timestamp
+        one.crc = self._crc if producer_id < 0 else 0
+        one.error, one.base_offset, one.append_time = _NOT_ANSWERED, _NO_OFFSET, _NO_TIME
+        self.rows.append(one)
 
 
-def acknowledged(data: bytes, at: int, end: int, version: int) -> list[Acknowledged]:
-    """The partitions of the Produce response data[at:end], which begins with its length.
+def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) -> None:
+    """Note what the Produce response data[at:end], which begins with its length, says of the batches.
 
     Raises:
-        CodecError: these bytes are no such response.
+        CodecError: these bytes are no such response; some of the batches may have been noted.
     """
     flexible, by_id = version >= _PRODUCED_FLEXIBLE, version >= _PRODUCED_IDS
-    cursor = Cursor(data, at, end, flexible)
+    has_time = version >= _PRODUCED_TIME
+    size = 14 + (8 if has_time else 0) + (8 if version >= _PRODUCED_START else 0)
+    cursor = cursor_at(data, at, end, flexible)
+    places = _places(sent) if len(sent) > _MAX_SCANNED else None
+    place = 0
+    key = sent[0].key if sent else None
     cursor.skip(8)
     cursor.skip_tags()
-    found: list[Acknowledged] = []
     for _ in range(cursor.length(4, False, "responses")):
-        key = cursor.topic(by_id)
+        key = cursor.topic(by_id, key)
         for _ in range(cursor.length(4, False, "partition_responses")):
-            index = cursor.integer(4)
-            error = cursor.integer(2)
-            base = cursor.integer(8)
-            time = cursor.integer(8) if version >= _PRODUCED_TIME else _NO_TIME
-            if version >= _PRODUCED_START:
-                cursor.skip(8)
+            # index int32 | error_code int16 | base_offset int64 | log_append_time_ms int64 | log_start_offset int64
+            here = cursor.take(size)
+            index, error = read_big_endian(data, here, 4), read_big_endian(data, here + 4, 2)
+            base = read_big_endian(data, here + 6, 8)
+            time = read_big_endian(data, here + 14, 8) if has_time else _NO_TIME
             if version >= _PRODUCED_ERRORS:
                 _skip_errors(cursor)
             cursor.skip_tags()
-            found.append((key, index, error, base, time))
+            place = _place(sent, key, index, place) if places is None else places.get((key, index), _NOWHERE)
+            place = _note(sent, place, error, base, time)
         cursor.skip_tags()
+
+
+def _places(sent: list[Sent]) -> dict[tuple[str | bytes, int], int]:
+    """Where the first batch of each partition is."""
+    found: dict[tuple[str | bytes, int], int] = {}
+    for place, one in enumerate(sent):
+        found.setdefault((one.key, one.index), place)
     return found
+
+
+def _place(sent: list[Sent], key: str | bytes, index: int, place: int) -> int:
+    """Where the first batch of a partition is. Responses have nearly the order of the request: look from ``place``."""
+    size = len(sent)
+    for _ in range(size):
+        if place >= size:
+            place = 0
+        one = sent[place]
+        if one.index == index and (one.key is key or one.key == key):
+            return place
+        place += 1
+    return _NOWHERE
+
+
+def _note(sent: list[Sent], place: int, error: int, base: int, time: int) -> int:
+    """Note it of the batches of one partition, which follow each other; where the next partition's are."""
+    if place < 0:
+        return 0
+    first = sent[place]
+    while place < len(sent):
+        one = sent[place]
+        if one.index != first.index or (one.key is not first.key and one.key != first.key):
+            break
+        one.error, one.base_offset, one.append_time = error, base, time
+        if base >= 0:
+            base += one.count
+        place += 1
+    return place
 
 
 def _skip_errors(cursor: Cursor) -> None:

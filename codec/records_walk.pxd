@@ -3,7 +3,9 @@ from libc.stdint cimport int64_t
 
 from kafka_sidecar.codec.cursor cimport Cursor
 
-cdef int _HEAD, _TOPICS, _PARTITIONS, _BATCHES, _MAGIC, _MAGIC_AT, _LENGTH_FROM, _HEADER_SIZE, _MIN_OLD, _MIN_TIMED
+cdef int _HEAD, _TOPICS, _PARTITIONS, _BATCHES, _MAGIC, _MIN_OLD, _MIN_TIMED
+cdef Py_ssize_t _HEADER_SIZE, _LENGTH_FROM, _LENGTH_AT, _MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _DELTA_AT, _TIMESTAMP_AT
+cdef Py_ssize_t _PRODUCER_ID_AT, _COUNT_AT, _OLD_TIMESTAMP_AT
 cdef int NO_TIMESTAMP
 cdef Py_ssize_t _MAX_CARRIED
 
@@ -14,16 +16,19 @@ cdef class RecordsWalk:
     cdef bytes _carry
     cdef object _key
     cdef int _index
+    cdef int64_t _crc
     cdef Py_ssize_t _topics_left, _partitions_left, _records_left
     cdef readonly list rows
     cdef public Py_ssize_t skip
     cdef readonly bint is_done
 
+    cdef int _open(self, int version, bint flexible, bint by_id, bint may_end_early) except -1
+    cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef _step(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(
-        left=Py_ssize_t, start=Py_ssize_t, base=int64_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,
+        left=Py_ssize_t, data=bytes, at=Py_ssize_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,
         timestamp=int64_t, producer_id=int64_t, count=int64_t,
     )
     cdef _batch(self, Cursor cursor, Py_ssize_t end)
@@ -37,4 +42,5 @@ cdef class RecordsWalk:
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
         int64_t producer_id,
     )
+    cdef int _after_records(self, Cursor cursor) except -1
     cdef int _flush(self) except -1

@@ -8,9 +8,23 @@ This file runs as it is and compiled (records_walk.pxd holds the C types).
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.records.batch import MIN_BATCH_BYTES
-from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
+from kafka_sidecar.codec.records.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER_SIZE,
+    COUNT_AT,
+    CRC_AT,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    LENGTH_FROM,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    NEWEST_MAGIC,
+    PRODUCER_ID_AT,
+)
 
 try:
     import cython
@@ -18,37 +32,52 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at, read_big_endian
 else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
+        Cursor,
+        cursor_at,
+        read_big_endian,
+    )
 
 NO_TIMESTAMP = -1
 MAX_CARRIED_BYTES = 1 << 20  # of a struct that is not complete yet
 _HEAD, _TOPICS, _PARTITIONS, _BATCHES = range(4)
+OLD_TIMESTAMP_AT = 18  # of a message of magic 1, after its attributes
 # For C.
 _HEADER_SIZE, _LENGTH_FROM, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
+_LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = LENGTH_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT
+_DELTA_AT, _TIMESTAMP_AT, _PRODUCER_ID_AT = LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT
+_OLD_TIMESTAMP_AT = OLD_TIMESTAMP_AT
 _MIN_OLD, _MIN_TIMED = MIN_BATCH_BYTES[0], MIN_BATCH_BYTES[1]
 _MAX_CARRIED = MAX_CARRIED_BYTES
 
 
 class RecordsWalk:
-    """What the walks of both APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
+    """What the walks of all APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
 
     __slots__ = (
-        "_by_id", "_carry", "_flexible", "_index", "_key", "_may_end_early", "_partitions_left", "_phase",
+        "_by_id", "_carry", "_crc", "_flexible", "_index", "_key", "_may_end_early", "_partitions_left", "_phase",
         "_records_left", "_topics_left", "_version", "is_done", "rows", "skip",
     )  # fmt: skip
 
-    def __init__(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
+    def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
+        """Called once, at the beginning."""
         self._version = version
         self._flexible = flexible
         self._by_id = by_id
         self._may_end_early = may_end_early
+        self._key: str | bytes = ""
+        self._crc = 0  # of the batch that is added; 0 in old formats
+        self._index = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        """Another frame of the same version begins."""
         self._carry = b""  # a struct that is not complete yet
         self._phase = _HEAD
-        self._topics_left = self._partitions_left = self._records_left = self._index = 0
-        self._key: str | bytes = ""
-        self.rows: list[tuple] = []  # type: ignore[type-arg]
+        self._topics_left = self._partitions_left = self._records_left = 0
+        self.rows: list[Any] = []
         self.skip = 0  # bytes that come next and need not be shown
         self.is_done = False
 
@@ -68,7 +97,7 @@ class RecordsWalk:
             data = self._carry + data[start:end]
             start, end = 0, len(data)
             self._carry = b""
-        cursor = Cursor(data, start, end, self._flexible)
+        cursor = cursor_at(data, start, end, self._flexible)
         mark = start
         try:
             while not self.is_done and not self.skip:
@@ -85,7 +114,7 @@ class RecordsWalk:
             if self._records_left:
                 self._batch(cursor, end)
                 return
-            cursor.skip_tags()
+            self._after_records(cursor)
             self._flush()
             self._partitions_left -= 1
             self._phase = _PARTITIONS
@@ -101,7 +130,7 @@ class RecordsWalk:
             if not self._topics_left:
                 self.is_done = True
                 return
-            self._key = cursor.topic(self._by_id)
+            self._key = cursor.topic(self._by_id, self._key)
             self._partitions_left = cursor.length(4, False, "partitions")
             self._phase = _PARTITIONS
         else:
@@ -110,42 +139,37 @@ class RecordsWalk:
 
     def _batch(self, cursor: Cursor, end: int) -> None:
         """Read the header of a batch, or of a message of an old format, and step over what follows."""
-        left, start = self._records_left, cursor.at
-        if end - start < _HEADER_SIZE and end - start < left:
+        left, data, at = self._records_left, cursor.data, cursor.at
+        if end - at < _HEADER_SIZE and end - at < left:
             raise TruncatedError("a batch's header is incomplete")
         if left <= _MAGIC_AT:
             self._end_early(cursor, end)
             return
-        base = cursor.integer(8)
-        size = _LENGTH_FROM + cursor.integer(4)
-        cursor.skip(4)
-        magic = cursor.integer(1)
+        size = _LENGTH_FROM + read_big_endian(data, at + _LENGTH_AT, 4)
+        magic = read_big_endian(data, at + _MAGIC_AT, 1)
         if magic < 0 or magic > _MAGIC:
             raise CodecError(f"unknown magic {magic} of a record batch")
         if size < (_HEADER_SIZE if magic == _MAGIC else _MIN_OLD if magic == 0 else _MIN_TIMED):
             raise CodecError(f"a batch of magic {magic} has {size} bytes")
         if size > left:
-            cursor.at = start
             self._end_early(cursor, end)
             return
         if magic == _MAGIC:
-            cursor.skip(4)
-            attributes = cursor.integer(2)
-            delta = cursor.integer(4)
-            cursor.skip(8)
-            timestamp = cursor.integer(8)
-            producer_id = cursor.integer(8)
-            cursor.skip(6)
-            count = cursor.integer(4)
+            self._crc = read_big_endian(data, at + _CRC_AT, 4)
+            attributes = read_big_endian(data, at + _ATTRIBUTES_AT, 2)
+            delta = read_big_endian(data, at + _DELTA_AT, 4)
+            timestamp = read_big_endian(data, at + _TIMESTAMP_AT, 8)
+            producer_id = read_big_endian(data, at + _PRODUCER_ID_AT, 8)
+            count = read_big_endian(data, at + _COUNT_AT, 4)
+            if delta < 0 or count < 0:
+                raise CodecError(f"a batch of {count} records up to offset {delta}")
         else:
-            cursor.skip(1)
+            self._crc = 0
             attributes, delta, producer_id, count = 0, 0, -1, 1
-            timestamp = cursor.integer(8) if magic else NO_TIMESTAMP
-        if delta < 0 or count < 0:
-            raise CodecError(f"a batch of {count} records up to offset {delta}")
-        self._add(base, delta, count, size, timestamp, attributes, producer_id)
+            timestamp = read_big_endian(data, at + _OLD_TIMESTAMP_AT, 8) if magic else NO_TIMESTAMP
+        self._add(read_big_endian(data, at, 8), delta, count, size, timestamp, attributes, producer_id)
         self._records_left -= size
-        self._pass(cursor, size - (cursor.at - start), end)
+        self._pass(cursor, size, end)
 
     def _end_early(self, cursor: Cursor, end: int) -> None:
         """A broker truncates a Fetch response at the requested size: clients do not read the last batch then."""
@@ -171,6 +195,10 @@ class RecordsWalk:
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
     ) -> None:
         raise NotImplementedError
+
+    def _after_records(self, cursor: Cursor) -> None:
+        """Read what follows the records of a partition."""
+        cursor.skip_tags()
 
     def _flush(self) -> None:
         """A partition ends."""

@@ -21,9 +21,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at
 else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
+        Cursor,
+        cursor_at,
+    )
 
 _PRODUCE_MIN, _PRODUCE_MAX = 0, 13
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
@@ -148,7 +151,7 @@ def scan_produce(data: bytes, at: int, version: int, max_partitions: int = UNLIM
     """
     if not _PRODUCE_MIN <= version <= _PRODUCE_MAX:
         ProduceRequest.declaration_.check(version)
-    cursor = Cursor(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
+    cursor = cursor_at(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
     cursor.limit(max_partitions)
     by_id = version >= _PRODUCE_IDS
     spans = ProduceSpans.__new__(ProduceSpans)
@@ -215,7 +218,7 @@ def scan_fetch(data: bytes, at: int, version: int, max_partitions: int = UNLIMIT
     """
     if not _FETCH_MIN <= version <= _FETCH_MAX:
         FetchResponse.declaration_.check(version)
-    cursor = Cursor(data, at, len(data), version >= _FETCH_FLEXIBLE)
+    cursor = cursor_at(data, at, len(data), version >= _FETCH_FLEXIBLE)
     cursor.limit(max_partitions)
     by_id = version >= _FETCH_IDS
     spans = FetchSpans.__new__(FetchSpans)

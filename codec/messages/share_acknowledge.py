@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 from kafka_sidecar.codec.message import Message, Struct
-from kafka_sidecar.codec.schema.fields import array, int16, int32, string, struct, uuid
+from kafka_sidecar.codec.schema.fields import array, boolean, int8, int16, int32, int64, string, struct, uuid
+
+
+class AcknowledgementBatch(Struct):
+    first_offset: int = int64("0+")
+    last_offset: int = int64("0+")
+    acknowledge_types: tuple[int, ...] = array(int8, "0+")
+
+
+class AcknowledgePartition(Struct):
+    partition_index: int = int32("0+")
+    acknowledgement_batches: tuple[AcknowledgementBatch, ...] = array(AcknowledgementBatch, "0+")
+
+
+class AcknowledgeTopic(Struct):
+    topic_id: bytes = uuid("0+")
+    partitions: tuple[AcknowledgePartition, ...] = array(AcknowledgePartition, "0+")
+
+
+class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="0+"):
+    group_id: str | None = string("0+", nullable="0+", default=None)
+    member_id: str | None = string("0+", nullable="0+")
+    share_session_epoch: int = int32("0+")
+    is_renew_ack: bool = boolean("2+", default=False)
+    topics: tuple[AcknowledgeTopic, ...] = array(AcknowledgeTopic, "0+")
 
 
 class LeaderIdAndEpoch(Struct):

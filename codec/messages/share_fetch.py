@@ -5,6 +5,8 @@ from __future__ import annotations
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.schema.fields import (
     array,
+    boolean,
+    int8,
     int16,
     int32,
     int64,
@@ -13,6 +15,42 @@ from kafka_sidecar.codec.schema.fields import (
     struct,
     uuid,
 )
+
+
+class AcknowledgementBatch(Struct):
+    first_offset: int = int64("0+")
+    last_offset: int = int64("0+")
+    acknowledge_types: tuple[int, ...] = array(int8, "0+")
+
+
+class FetchPartition(Struct):
+    partition_index: int = int32("0+")
+    acknowledgement_batches: tuple[AcknowledgementBatch, ...] = array(AcknowledgementBatch, "0+")
+
+
+class FetchTopic(Struct):
+    topic_id: bytes = uuid("0+")
+    partitions: tuple[FetchPartition, ...] = array(FetchPartition, "0+")
+
+
+class ForgottenTopic(Struct):
+    topic_id: bytes = uuid("0+")
+    partitions: tuple[int, ...] = array(int32, "0+")
+
+
+class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="0+"):
+    group_id: str | None = string("0+", nullable="0+", default=None)
+    member_id: str | None = string("0+", nullable="0+")
+    share_session_epoch: int = int32("0+")
+    max_wait_ms: int = int32("0+")
+    min_bytes: int = int32("0+")
+    max_bytes: int = int32("0+", default=0x7FFFFFFF)
+    max_records: int = int32("1+")
+    batch_size: int = int32("1+")
+    share_acquire_mode: int = int8("2+", default=0)
+    is_renew_ack: bool = boolean("2+", default=False)
+    topics: tuple[FetchTopic, ...] = array(FetchTopic, "0+")
+    forgotten_topics_data: tuple[ForgottenTopic, ...] = array(ForgottenTopic, "0+")
 
 
 class LeaderIdAndEpoch(Struct):

@@ -18,7 +18,10 @@ from kafka_sidecar.codec.records.writing import (
     NewRecord,
     build_batch,
     build_commit_marker,
+    build_single,
     edit_records,
+    encode_headers,
+    encode_varint,
     reseal,
 )
 
@@ -39,7 +42,10 @@ __all__ = [
     "batches",
     "build_batch",
     "build_commit_marker",
+    "build_single",
     "edit_records",
+    "encode_headers",
+    "encode_varint",
     "reseal",
     "with_header",
     "with_header_each",

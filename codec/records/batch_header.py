@@ -32,7 +32,8 @@ if cython.compiled:
 # records: int32 count, then the records, all compressed together if they are
 HEADER = struct.Struct(">qiibIhiqqqhii")
 BATCH_HEADER_SIZE = HEADER.size  # bytes
-LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, COUNT_AT = 8, 16, 17, 21, 57
+LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_OFFSET_DELTA_AT = 8, 16, 17, 21, 23
+MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT = 35, 43, 57
 LENGTH_FROM = 12  # batchLength counts the bytes after itself
 NEWEST_MAGIC = 2
 CODEC_BITS = 0x07

@@ -29,6 +29,7 @@ from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.records import Records
 
 MAGIC = 2
+MAX_OFFSET_DELTA = 2**31 - 1
 INT32, UINT32 = Struct(">i"), Struct(">I")
 COMMIT_KEY = bytes((0, 0, 0, 1))  # version int16, type int16 (KIP-98)
 COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
@@ -99,6 +100,7 @@ def build_commit_marker(like: Batch, first_offset: int, last_offset: int) -> byt
     """A control batch, not of any transaction, for offsets of which all records are dropped. Every client skips it and
     continues after it. Leader epoch and time are those of ``like``, if its format has them.
     """
+    first_offset = max(first_offset, last_offset - MAX_OFFSET_DELTA)  # what is missing before it looks compacted
     record = NewRecord(COMMIT_VALUE, COMMIT_KEY, offset_delta=last_offset - first_offset)
     is_old = like.magic != MAGIC
     return build_batch(
@@ -147,6 +149,30 @@ def build_batch(
     return _seal(bytearray(header), payload)
 
 
+def build_single(
+    value: bytes | memoryview, key: bytes | None, headers: Sequence[Header], timestamp: int, codec: int = 0
+) -> tuple[bytes | memoryview, ...]:
+    """A new batch of one record, without a producer id, as parts to be joined: a value that is not compressed is not
+    copied.
+
+    Raises:
+        CodecError: unknown codec.
+    """
+    head = b"".join((_FIRST_RECORD, _encode_nullable(key), encode_varint(len(value))))
+    tail = encode_headers(headers)
+    length = encode_varint(len(head) + len(value) + len(tail))
+    records: tuple[bytes | memoryview, ...] = (length + head, value, tail)
+    if codec:
+        records = (compress(codec, b"".join(records)),)
+    size = BATCH_HEADER_SIZE - LENGTH_FROM + sum(map(len, records))
+    header = bytearray(HEADER.pack(0, size, -1, MAGIC, 0, codec, 0, timestamp, timestamp, -1, -1, -1, 1))
+    crc = crc32c(header[ATTRIBUTES_AT:])
+    for part in records:
+        crc = crc32c(part, crc)
+    UINT32.pack_into(header, CRC_AT, crc)
+    return (bytes(header), *records)
+
+
 def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:
     """Header and records as a batch: compressed as the header says and as ``before`` was, with length and checksum."""
     records = compress(header[ATTRIBUTES_AT + 1] & CODEC_BITS, payload, before)
@@ -167,7 +193,7 @@ def _encode_changed(payload: bytes, edges: tuple[int, ...], change: Change) -> b
             + (payload[keys_at:values_at] if key is KEEP else _encode_nullable(key))
             + (payload[values_at:headers_at] if value is KEEP else _encode_nullable(value))
         )
-    return _with_length(body + (payload[headers_at:end] if headers is KEEP else _encode_headers(headers)))
+    return _with_length(body + (payload[headers_at:end] if headers is KEEP else encode_headers(headers)))
 
 
 def _encode_new(record: NewRecord, offset_delta: int) -> bytes:
@@ -177,11 +203,12 @@ def _encode_new(record: NewRecord, offset_delta: int) -> bytes:
         + encode_varint(offset_delta)
         + _encode_nullable(record.key)
         + _encode_nullable(record.value)
-        + _encode_headers(record.headers)
+        + encode_headers(record.headers)
     )
 
 
-def _encode_headers(headers: Sequence[Header]) -> bytes:
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """The headers of a record: their number, and each with its lengths."""
     parts = [encode_varint(len(headers))]
     for header in headers:
         parts += (_encode_nullable(header.key_bytes), _encode_nullable(header.value))
@@ -215,3 +242,4 @@ def encode_varint(value: int) -> bytes:
 
 _ONE_BYTE = [bytes((n,)) for n in range(128)]
 NULL_BYTES = _ONE_BYTE[1]
+_FIRST_RECORD = bytes(3)  # attributes, and the differences of timestamp and offset

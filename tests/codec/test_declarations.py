@@ -14,16 +14,17 @@ from kafka_sidecar.codec.schema.fields import Field
 from kafka_sidecar.codec.schema.versions import Versions, parse_versions
 
 MESSAGES = [
-    "AlterConfigs", "ApiVersions", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
-    "DescribeCluster", "DescribeConfigs", "DescribeQuorum", "Fetch", "FindCoordinator", "IncrementalAlterConfigs",
-    "Metadata", "OffsetCommit", "Produce", "SaslAuthenticate", "ShareAcknowledge", "ShareFetch", "TxnOffsetCommit",
+    "AlterConfigs", "ApiVersions", "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteRecords",
+    "DeleteTopics", "DescribeCluster", "DescribeConfigs", "DescribeQuorum", "Fetch", "FindCoordinator", "Heartbeat",
+    "IncrementalAlterConfigs", "JoinGroup", "LeaveGroup", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch",
+    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareAcknowledge", "ShareFetch", "SyncGroup", "TxnOffsetCommit",
 ]  # fmt: skip
-ONLY_THE_RESPONSE = {  # because it names brokers
+ONLY_THE_RESPONSE = {  # because it names brokers, or has stored offsets
     "DescribeClusterRequest",
     "DescribeQuorumRequest",
     "FindCoordinatorRequest",
-    "ShareAcknowledgeRequest",
-    "ShareFetchRequest",
+    "OffsetFetchRequest",
+    *(f"{api}Request" for api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat")),
 }
 # Versions that brokers before 4.0 take too (KIP-896): the first of them, and the last.
 OLD = {
@@ -31,6 +32,7 @@ OLD = {
     "ProduceResponse": (0, 2),
     "OffsetCommitRequest": (0, 1),
     "OffsetCommitResponse": (0, 1),
+    "OffsetFetchResponse": (0, 0),
     "DeleteTopicsRequest": (0, 0),
     "DeleteTopicsResponse": (0, 0),
 }
@@ -39,8 +41,8 @@ RENAMED = {"request_api_key": "api_key", "request_api_version": "api_version"}
 EMPTY = {"string": "", "bytes": b"", "records": b"", "bool": False, "float64": 0.0, "uuid": bytes(16), "array": ()}
 
 
-def kafkas(field: Definition, common: dict[str, Any]) -> dict[str, Any]:
-    """A field of Kafka's JSON in the shape in which the two are compared."""
+def kafkas(field: Definition, common: dict[str, Any], since: int) -> dict[str, Any]:
+    """A field of Kafka's JSON in the shape in which the two are compared, with the parts of valid versions."""
     kind, of = field["type"], None
     if kind.startswith("[]"):
         kind, of = "array", kind[2:]
@@ -52,7 +54,8 @@ def kafkas(field: Definition, common: dict[str, Any]) -> dict[str, Any]:
         "name": RENAMED.get(name, name),
         "kind": kind,
         "of": of,
-        "fields": parts and [kafkas(part, common) for part in parts],
+        "fields": parts
+        and [kafkas(part, common, since) for part in parts if parse_versions(part["versions"]).high >= since],
         "versions": parse_versions(field["versions"]),
         "nullable": parse_versions(field.get("nullableVersions", "none")),
         "default": default_in_kafka(kind, field.get("default")),
@@ -111,7 +114,7 @@ def test_each_declaration_agrees_with_kafkas_definition(cls: type[Struct]) -> No
     assert declared.versions == Versions(first, valid.high)
     assert str(declared.flexible) == kafka["flexibleVersions"]
     compared = [ours(field, valid.low) for field in declared.fields]
-    assert compared == [kafkas(field, common) for field in kafka["fields"]]
+    assert compared == [kafkas(field, common, valid.low) for field in kafka["fields"]]
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -123,7 +126,9 @@ def test_an_old_version_has_the_fields_that_it_had_before_kafka_4(name: str) -> 
     assert last + 1 == parse_versions(definitions()[name]["validVersions"]).low
     for version in range(first, last + 1):
         fields = [ours(field, version) for field in cls.declaration_.fields]
-        assert at_version(fields, version) == at_version([kafkas(field, {}) for field in kafka["fields"]], version)
+        assert at_version(fields, version) == at_version(
+            [kafkas(field, {}, version) for field in kafka["fields"]], version
+        )
 
 
 def at_version(fields: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:

@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support import old_requests, oracle
 from support.dialogue import pieces
-from support.kio_messages import UNKNOWN_TO_KIO, kios_class, random_entity
 from support.produce_requests import produce_request, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse
-from kafka_sidecar.codec.produce_counts import ProduceWalk, acknowledged
+from kafka_sidecar.codec.produce_counts import MAX_SCANNED, NOT_ANSWERED, ProduceWalk, Sent, acknowledge
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 
-FIRST_WITH_IDS = 13
+FIRST_WITH_IDS, FIRST_OF_KIO = 13, 3
 each_version = pytest.mark.parametrize("version", versions(ProduceRequest))
 
 
@@ -34,6 +33,23 @@ def walked(version: int, *chunks: bytes) -> ProduceWalk:
     for chunk in chunks:
         walk.feed(b"xx" + chunk + b"yy", 2, 2 + len(chunk))
     return walk
+
+
+def of_request(walk: ProduceWalk) -> list[tuple[Any, ...]]:
+    return [(one.key, one.index, one.count, one.size, one.timestamp) for one in walk.rows]
+
+
+def answers(sent: list[Sent]) -> list[tuple[Any, ...]]:
+    return [(one.key, one.index, one.error, one.base_offset, one.append_time) for one in sent]
+
+
+def sent_to(version: int, *partitions: tuple[str, int]) -> list[Sent]:
+    """A batch of two records for each, as a request has them."""
+    topics: dict[str, dict[int, bytes | None]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, {})[index] = batch(2)
+    found: list[Sent] = walked(version, produce_request(version, topics)).rows
+    return found
 
 
 def batch(records: int, size: int = 10, time: int = 5000) -> bytes:
@@ -66,7 +82,8 @@ def test_a_request_is_counted_alike_in_any_pieces(
     for chunks in ([frame], pieces(frame, cuts)):
         walk = walked(version, *chunks)
         assert walk.is_done
-        assert walk.rows == expected
+        assert of_request(walk) == expected
+        assert {one.error for one in walk.rows} <= {NOT_ANSWERED}
         assert walk.acks == -1
 
 
@@ -81,7 +98,7 @@ def test_what_may_be_skipped_need_not_be_shown() -> None:
             walk.feed(frame, at, end)
             shown += 1
         at = end
-    assert [row[1:3] for row in walk.rows] == [(0, 3), (1, 2)]
+    assert [(one.index, one.count) for one in walk.rows] == [(0, 3), (1, 2)]
     assert shown <= 3
 
 
@@ -92,9 +109,12 @@ def test_messages_of_old_formats_are_counted_one_by_one(magic: int) -> None:
         + (b"" if magic == 0 else (7000).to_bytes(8, "big")) + b"\xff" * 8
     )  # fmt: skip
     frame = old_requests.produce_request(magic, {"orders": {0: message * 3}}, 1, 7)
+    answer = old_response(magic, "orders", 0, error=0, base=20)
     for chunks in ([frame], [frame[:60], frame[60:75], frame[75:]]):
         walk = walked(magic, *chunks)
-        assert walk.rows == [("orders", 0, 1, len(message), -1 if magic == 0 else 7000)] * 3
+        assert of_request(walk) == [("orders", 0, 1, len(message), -1 if magic == 0 else 7000)] * 3
+        acknowledge(walk.rows, answer, 0, len(answer), magic)
+        assert [one.base_offset for one in walk.rows] == [20, 21, 22]
 
 
 @each_version
@@ -107,7 +127,7 @@ def test_hostile_bytes_raise_codec_error_or_are_counted(version: int) -> None:
             walk = walked(version, *pieces(bad, [random.randrange(1000) for _ in range(random.randrange(4))]))
         except CodecError:
             continue
-        assert all(count >= 0 and size > 0 for _, _, count, size, _ in walk.rows)
+        assert all(one.count >= 0 and one.size > 0 for one in walk.rows)
 
 
 def test_a_struct_that_never_ends_is_an_error() -> None:
@@ -120,35 +140,46 @@ def test_a_struct_that_never_ends_is_an_error() -> None:
         walk.feed(start, 0, len(start))
 
 
-def _key(topic: Any, version: int) -> str | bytes:
-    if version < FIRST_WITH_IDS:
-        return str(topic.name)
-    return topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
+def old_response(version: int, topic: str, index: int, error: int, base: int) -> bytes:
+    time = (900).to_bytes(8, "big") if version >= 2 else b""
+    partition = index.to_bytes(4, "big") + error.to_bytes(2, "big") + base.to_bytes(8, "big") + time
+    body = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\0\0\0\1" + partition
+    return oracle.framed(b"\0\0\0\7" + body + (bytes(4) if version else b""))
 
 
-@pytest.mark.parametrize("version", versions(ProduceResponse))
-def test_responses_are_read_as_kio_reads_them(version: int) -> None:
+def _of_kio(version: int, name: str, partitions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"name": name, "topic_id": topic_id(name), "partition_responses": partitions}
+
+
+@pytest.mark.parametrize("version", [one for one in versions(ProduceResponse) if one >= FIRST_OF_KIO])
+@pytest.mark.parametrize("partitions", [3, MAX_SCANNED])
+def test_each_batch_gets_what_the_response_says_of_its_partition_in_any_order(version: int, partitions: int) -> None:
     random = Random(version)
-    for _ in range(30):
-        if ("ProduceResponse", version) in UNKNOWN_TO_KIO:
-            return check_old_response(version)
-        entity = random_entity(random, kios_class(ProduceResponse, version))
-        frame = oracle.response_frame(entity, 7)
-        _, read = oracle.read_response(ApiKey.PRODUCE, version, frame)
-        expected = [
-            (_key(topic, version), one.index, int(one.error_code), one.base_offset)
-            for topic in read.responses
-            for one in topic.partition_responses
-        ]
-        found = acknowledged(b"before" + frame + b"after", 6, 6 + len(frame), version)
-        assert [row[:4] for row in found] == expected
-        with pytest.raises(CodecError):
-            acknowledged(frame, 0, 9, version)
-    return None
+    sent = sent_to(version, *((name, index) for name in ("a", "b") for index in range(partitions)))
+    bases = {(one.key, one.index): random.randrange(1 << 62) for one in sent}
+    topics = [
+        _of_kio(version, name, [
+            {"index": index, "base_offset": bases[key(version, name), index], "error_code": index % 3,
+             "record_errors": [{"batch_index": 1, "batch_index_error_message": "no"}]}
+            for index in random.sample(range(partitions), partitions - 1)
+        ])
+        for name in ("b", "a")
+    ]  # fmt: skip
+    topics.insert(1, _of_kio(version, "c", [{"index": 0, "base_offset": 1}]))  # not of the request
+    frame = oracle.response_frame(oracle.response(ApiKey.PRODUCE, version, responses=topics), 7)
+    acknowledge(sent, b"before" + frame + b"after", 6, 6 + len(frame), version)
+    unanswered = [one for one in sent if one.error == NOT_ANSWERED]
+    assert [(one.key, one.base_offset) for one in unanswered] == [(key(version, name), -1) for name in ("a", "b")]
+    assert {
+        (one.key, one.index): one.base_offset for one in sent if one.error == one.index % 3 and one not in unanswered
+    } == {where: base for where, base in bases.items() if where not in {(one.key, one.index) for one in unanswered}}
+    with pytest.raises(CodecError):
+        acknowledge(sent, frame, 0, 9, version)
 
 
-def check_old_response(version: int) -> None:
-    partition = b"\0\0\0\3" + b"\0\6" + (8).to_bytes(8, "big") + ((900).to_bytes(8, "big") if version >= 2 else b"")
-    body = b"\0\0\0\1" + b"\0\1a" + b"\0\0\0\1" + partition + (bytes(4) if version else b"")
-    frame = oracle.framed(b"\0\0\0\7" + body)
-    assert acknowledged(frame, 0, len(frame), version) == [("a", 3, 6, 8, 900 if version >= 2 else -1)]
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_responses_of_old_versions_are_read(version: int) -> None:
+    sent = sent_to(3, ("a", 3))
+    answer = old_response(version, "a", 3, error=6, base=8)
+    acknowledge(sent, answer, 0, len(answer), version)
+    assert answers(sent) == [("a", 3, 6, 8, 900 if version >= 2 else -1)]

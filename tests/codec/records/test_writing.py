@@ -22,6 +22,7 @@ from kafka_sidecar.codec.records import (
     batches,
     build_batch,
     build_commit_marker,
+    build_single,
 )
 
 SEEDS = some.integers(0, 2**32)
@@ -53,6 +54,19 @@ def test_records_read_back_as_they_were_written(seed: int, codec: Codec) -> None
     assert batch.header.last_offset_delta == max(deltas, default=-1)
     assert batch.header.codec == codec
     assert batch.crc_is_right()
+
+
+@given(some.binary(max_size=400), some.none() | some.binary(max_size=9), some.sampled_from(Codec))
+def test_a_batch_of_one_record_in_parts_is_the_batch_of_that_record(
+    value: bytes, key: bytes | None, codec: Codec
+) -> None:
+    headers = (Header("h", b"v"), Header("n", None))
+    whole = build_batch([NewRecord(value, key, headers)], codec=codec, base_timestamp=1_700_000_000_000)
+    parts = build_single(memoryview(value), key, headers, 1_700_000_000_000, codec)
+    if codec != Codec.GZIP:
+        assert b"".join(parts) == whole
+    assert only(b"".join(parts)).crc_is_right()
+    assert next(iter(only(b"".join(parts)).records())).value == value
 
 
 @given(seed=SEEDS)
