@@ -86,6 +86,11 @@ class InterceptorCatalog:
         found = self._consumers.of(topic)
         return found if found is not None and found.needs_records else None
 
+    @property
+    def opened(self) -> list[tuple[InterceptorSettings, Guard]]:
+        """Each interceptor with its settings, in order."""
+        return [(one.settings, one.guard) for one in self._opened]
+
     def _of(self, kind: type[Interceptor]) -> Iterator[Guard]:
         return (guard for guard in self.guards if isinstance(guard.interceptor, kind))
 

@@ -5,6 +5,7 @@ Records can be changed or dropped, not added or moved. A dropped record leaves a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -15,6 +16,7 @@ from kafka_sidecar.interceptors.guard import Guard, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
 from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, record_of
+from kafka_sidecar.plugins.pace import Pace
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
@@ -27,15 +29,16 @@ class FailClosedError(Exception):
 
 
 class Consumers:
-    """The interceptors of one topic's consumers. Immutable."""
+    """The interceptors of one topic's consumers, and how long they take. All else is immutable."""
 
-    __slots__ = ("_groups", "fail_closed", "guards", "needs_records")
+    __slots__ = ("_groups", "fail_closed", "guards", "needs_records", "pace")
 
     def __init__(self, guards: tuple[Guard, ...]) -> None:
         self.guards = guards
         with_records = [guard for guard in guards if guard.hints.wants_records]
         self._groups = group_guards(with_records, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME)
         self.needs_records = bool(self._groups)
+        self.pace = Pace()
         # Whether batches that cannot be intercepted must not reach consumers.
         self.fail_closed = any(guard.hints.fail_closed for group in self._groups for guard in group.guards)
 
@@ -45,6 +48,7 @@ class Consumers:
         Raises:
             FailClosedError: the records must not reach the consumer.
         """
+        count, began = len(records), time.perf_counter()
         for group in self._groups:
             if not len(records):
                 break
@@ -58,6 +62,7 @@ class Consumers:
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
                 records = edit_records(records, _edit_as_lists(group.guards, info, records))
+        self.pace.add(count, time.perf_counter() - began)
         return records
 
 

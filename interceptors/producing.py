@@ -5,6 +5,7 @@ Each gets the result of the one before it. One that fails is skipped, and its ch
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
@@ -23,6 +24,7 @@ from kafka_sidecar.interceptors.contract import (
 from kafka_sidecar.interceptors.guard import Guard, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
 from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord, record_of
+from kafka_sidecar.plugins.pace import Pace
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
@@ -41,11 +43,11 @@ class Details(NamedTuple):
 
 
 class Producers:
-    """The interceptors of one topic's producers. Immutable."""
+    """The interceptors of one topic's producers, and how long they take. All else is immutable."""
 
     __slots__ = (
-        "_ack_groups", "_keeps_details", "_keeps_headers", "_send_groups", "guards", "needs_records",
-        "wants_acknowledgements",
+        "_ack_groups", "_keeps_details", "_keeps_headers", "_send_groups", "guards", "needs_records", "notify_pace",
+        "send_pace", "wants_acknowledgements",
     )  # fmt: skip
 
     def __init__(self, guards: tuple[Guard, ...]) -> None:
@@ -62,9 +64,11 @@ class Producers:
         )
         self.needs_records = bool(self._send_groups) or self._keeps_details  # whether batches must be decompressed
         self.wants_acknowledgements = bool(self._ack_groups)
+        self.send_pace, self.notify_pace = Pace(), Pace()
 
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
         """The records after `on_send` of all interceptors; the same object if none of them changes anything."""
+        count, began = len(records), time.perf_counter()
         for group in self._send_groups:
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
@@ -73,6 +77,7 @@ class Producers:
             if not group.by_batch:
                 info = BatchInfo(topic, partition, context, [])
                 records = edit_records(records, _edit_one_by_one(group.guards, info, records))
+        self.send_pace.add(count, time.perf_counter() - began)
         return records
 
     def collect_details(self, records: Records) -> Details | None:
@@ -84,11 +89,13 @@ class Producers:
 
     def notify(self, batch: AcknowledgedBatch, details: Details | None, error: Exception | None) -> None:
         """Call `on_acknowledgement` for a batch; ``details`` is what `collect_details` returned when it was sent."""
+        began = time.perf_counter()
         for group in self._ack_groups:
             for guard, hook in group.batch_hooks:
                 guard.call(ON_ACKNOWLEDGEMENT, hook, batch, error, records=batch.count, place=batch)
             if not group.by_batch:
                 _acknowledge_records(group.guards, batch, details, error)
+        self.notify_pace.add(batch.count, time.perf_counter() - began)
 
 
 def _edit_one_by_one(guards: Sequence[Guard], info: BatchInfo, records: Records) -> Iterator[tuple[Record, Change]]:

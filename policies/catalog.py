@@ -50,10 +50,11 @@ class _OpenPolicy:
     policy: RecordValidationPolicy
     fail_open: bool
     hints: Hints
+    settings: Mapping[str, Any]
 
     def rule(self, text: str) -> Rule:
         self.policy.check(text)
-        return Rule(self.name, self.policy, text, self.fail_open, self.hints)
+        return Rule(self.name, self.policy, text, self.fail_open, self.hints, self.settings)
 
 
 class PolicyCatalog:
@@ -100,6 +101,11 @@ class PolicyCatalog:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(text)
         return self._plans[text]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the policies that are open; a built-in without settings is from its first use on."""
+        return sorted([*self._policies, *([self._facade.name] if self._facade is not None else [])])
 
     def close(self) -> None:
         """Close every policy and report those that fail. No plan may be used afterwards."""
@@ -161,7 +167,7 @@ def _open(name: str, setting: PolicySettings) -> _OpenPolicy:
     policy, hints = POLICIES.open(name, setting.type, setting.class_path, setting.settings)
     if fault := _find_fault(policy, hints):
         raise ValueError(f"policy {name}: {setting.type}: {fault}")
-    return _OpenPolicy(name, policy, setting.fail_open, hints)
+    return _OpenPolicy(name, policy, setting.fail_open, hints, setting.settings)
 
 
 def _find_fault(policy: RecordValidationPolicy, hints: object) -> str | None:

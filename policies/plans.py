@@ -7,7 +7,8 @@ rules reject is reported with the first of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.plugins.pace import Pace
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 from kafka_sidecar.policies.contract import (
     MAX_REJECTIONS,
@@ -49,6 +51,7 @@ class Rule:
     text: str = ""  # the policy's argument: its topic.validation_policy
     fail_open: bool = False  # whether a record that the policy fails on is accepted
     hints: Hints = EVERYTHING  # what policy.hints() returned after configure()
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what its configure() was given
     # The methods of the policy, None for a form that it does not have. They may return anything.
     validate_header: BatchValidator | None = field(init=False)
     validate_batch: BatchValidator | None = field(init=False)
@@ -131,11 +134,11 @@ class BatchOnce(Protocol):
 
 
 class Plan:
-    """The rules of a topic, in order. Immutable."""
+    """The rules of a topic, in order, and how long they take. All else is immutable."""
 
     __slots__ = (
-        "_header_rules", "_record_rules", "bytes_at_once", "hints", "needs_records", "records_at_once", "report",
-        "rules",
+        "_header_rules", "_max_records_at_once", "_record_rules", "bytes_at_once", "hints", "needs_records", "pace",
+        "report", "rules",
     )  # fmt: skip
 
     def __init__(self, rules: tuple[Rule, ...], report: OnFailure = ignore_failure) -> None:
@@ -147,7 +150,15 @@ class Plan:
         self.needs_records = bool(self._record_rules)  # whether a batch has to be decompressed
         # A batch of more records, or more bytes when it is decompressed, is validated in a thread.
         self.bytes_at_once = min((rule.policy.bytes_at_once for rule in self._record_rules), default=sys.maxsize)
-        self.records_at_once = min((rule.policy.records_at_once for rule in self._record_rules), default=sys.maxsize)
+        self._max_records_at_once = min(
+            (rule.policy.records_at_once for rule in self._record_rules), default=sys.maxsize
+        )
+        self.pace = Pace()
+
+    @property
+    def records_at_once(self) -> int:
+        """How many records a batch may have to be validated while all other connections wait."""
+        return min(self._max_records_at_once, self.pace.records_at_once)
 
     def validate(
         self,
@@ -176,10 +187,11 @@ class Plan:
             validate = rule.validate_header or rule.validate_without_records
             self._collect(rejections, rule, validate, topic, header, header.count, failed_keys)
         if self.needs_records and WHOLE_BATCH not in rejections:
-            records = batch.records(limit)
+            records, began = batch.records(limit), time.perf_counter()
             for rule in self._record_rules:
                 validate = rule.validate_batch or self._validate_each(rule, rejections, failed_keys)
                 self._collect(rejections, rule, validate, topic, records, header.count, failed_keys)
+            self.pace.add(header.count, time.perf_counter() - began)
         return [rejections[index] for index in sorted(rejections)] if rejections else []
 
     def _collect(

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from cel_expr_python import cel
 
 from kafka_sidecar.plugins.settings import Settings, quote, read_settings
 from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
@@ -17,6 +16,12 @@ from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, Reco
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Record
 
+try:
+    from cel_expr_python import cel
+except ImportError:  # an extra: it is as large as all other dependencies together
+    cel = None
+
+NOT_INSTALLED = "CEL is not installed; install kafka-sidecar[cel]"
 UNSATISFIED = "Topic %s requires records to satisfy: %s"
 NOT_JSON = "Topic %s requires record values to be JSON"
 NO_TIME = "Topic %s requires record timestamps within the years 1970 to 9999"
@@ -57,20 +62,20 @@ def _timestamp(topic: TopicMetadata, record: Record) -> datetime:
 class Variable:
     """One name that expressions can use."""
 
-    type: Any
+    type: Callable[[], Any]
     hints: Hints
     read: Callable[[TopicMetadata, Record], object]
 
 
 VARIABLES = {
-    "topic": Variable(cel.Type.STRING, Hints(), lambda topic, record: topic.topic),
-    "partition": Variable(cel.Type.INT, Hints(), lambda topic, record: topic.partition),
-    "key": Variable(cel.Type.DYN, Hints(access_key_bytes=ALL), lambda topic, record: _text(record.key)),
-    "value": Variable(cel.Type.DYN, Hints(access_value_bytes=ALL), _value),
+    "topic": Variable(lambda: cel.Type.STRING, Hints(), lambda topic, record: topic.topic),
+    "partition": Variable(lambda: cel.Type.INT, Hints(), lambda topic, record: topic.partition),
+    "key": Variable(lambda: cel.Type.DYN, Hints(access_key_bytes=ALL), lambda topic, record: _text(record.key)),
+    "value": Variable(lambda: cel.Type.DYN, Hints(access_value_bytes=ALL), _value),
     "headers": Variable(
-        cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.DYN)), Hints(access_headers=True), _headers
+        lambda: cel.Type.Map(cel.Type.STRING, cel.Type.List(cel.Type.DYN)), Hints(access_headers=True), _headers
     ),
-    "timestamp": Variable(cel.Type.TIMESTAMP, Hints(access_metadata=True), _timestamp),
+    "timestamp": Variable(lambda: cel.Type.TIMESTAMP, Hints(access_metadata=True), _timestamp),
 }
 
 
@@ -94,8 +99,11 @@ def compile_program(text: str) -> Program:
     """An expression, compiled and checked against the types of the variables.
 
     Raises:
-        ValueError: the expression is not valid CEL, uses an unknown name, or its result is not a boolean.
+        ValueError: the expression is not valid CEL, uses an unknown name, or its result is not a boolean; or CEL is
+            not installed.
     """
+    if cel is None:
+        raise ValueError(NOT_INSTALLED)
     expression = _compile(text, VARIABLES)
     if expression.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise ValueError(f"{quote(text)} returns {expression.return_type().name()}: write a condition, true or false")
@@ -103,7 +111,7 @@ def compile_program(text: str) -> Program:
 
 
 def _compile(text: str, variables: Mapping[str, Variable]) -> Any:
-    environment = cel.NewEnv(variables={name: variable.type for name, variable in variables.items()})
+    environment = cel.NewEnv(variables={name: variable.type() for name, variable in variables.items()})
     try:
         return environment.compile(text)
     except RuntimeError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 import pytest
@@ -135,3 +137,14 @@ def test_a_configured_condition_takes_no_argument() -> None:
 def test_an_invalid_configured_condition_is_rejected_at_start() -> None:
     with pytest.raises(ValueError, match="policy it: '1 \\+' is not valid CEL"):
         PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "1 +"})})
+
+
+def test_a_condition_without_its_library_is_rejected_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    spec = find_spec("kafka_sidecar.policies.builtin.cel")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(module := module_from_spec(spec))
+    with pytest.raises(ValueError, match=r"^CEL is not installed; install kafka-sidecar\[cel\]$"):
+        module.Cel().configure({"expression": "true"})
+    assert module.Cel.settings.expression is None
