@@ -1,0 +1,297 @@
+"""What a consumer gets of a partition with large messages: messages whole, segments hidden, all else as it came.
+
+Hidden records before visible ones leave a gap. Where hidden ones are last, a COMMIT marker carries the consumer over
+them, because no client stops at it and a batch without records stops some (KAFKA-5443). A message that does not fit in
+the response ends it, unless nothing is in it yet (KIP-74).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.codec.messages.share_fetch import AcquiredRecords
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Record, Records, batches, build_commit_marker
+from kafka_sidecar.codec.visibility import (
+    MAX_OFFSET,
+    SHOWN,
+    Visibility,
+    acquired_only,
+    all_visible,
+    committed_only,
+    offsets_of,
+)
+from kafka_sidecar.large_messages.assemble import TOO_LARGE, Locations, assemble, find_segments
+from kafka_sidecar.large_messages.assembly import Assembly
+from kafka_sidecar.large_messages.classify import Damaged, Part
+from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog
+from kafka_sidecar.large_messages.reading import (
+    MAX_INLINE_BYTES,
+    PAUSE,
+    Compute,
+    LateError,
+    Reading,
+    UnreadableError,
+)
+from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
+from kafka_sidecar.large_messages.unfinished import Unfinished
+
+DROPPED_DAMAGED = "damaged"
+UNKNOWN_BYTES = 64 << 10  # of a read where it is not known what comes
+MAX_INLINE_COMPRESSED_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class ResponseRoom:
+    """What a response may still hold, of all its partitions."""
+
+    left: int  # bytes
+    reserve: Callable[[int], None]  # called before memory for a message of so many bytes is used
+    has_shown: bool = False  # whether it has a record that the application gets
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One partition of a response. `feed` it what the broker has sent, then what is read ahead."""
+
+    log: PartitionLog
+    unfinished: Unfinished
+    room: ResponseRoom
+    offset: int  # that the client asks for; 0: not known
+    max_bytes: int  # of the partition, that the client asks for
+    inflate_limit: int  # bytes that a batch may have
+    next_offset: int = -1  # after all that was fed
+    acquired: Sequence[AcquiredRecords] | None = None  # by a member of a share group (KIP-932), which shows no others
+    is_changed: bool = False
+    has_shown: bool = False
+    cut_at: int | None = None  # the first offset that the client does not get now
+    _out: list[bytes | memoryview] = field(default_factory=list)
+    _size: int = 0  # bytes of these
+    _pending: int = 0  # bytes of the batch that is written again, which will be added
+    _error_code: int | None = None
+    _has_grown: bool = False  # whether a message was assembled
+    _hidden_from: int | None = None  # the first offset of the hidden ones that are last
+    _like: Batch | None = None  # the last batch that is hidden
+    _last_part: Part | None = None  # that was seen
+
+    def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Reading[None]:
+        """Batches that follow those before. Raises CodecError if they cannot be cut apart."""
+        visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
+        if self.acquired is not None:
+            visibilities = acquired_only(self.acquired)
+        for batch, visibility in visibilities(batches(data, may_end_early=True)):
+            yield PAUSE
+            yield from self._feed_batch(batch, visibility)
+            if self.cut_at is not None:
+                return
+            self.next_offset = offsets_of(batch)[1] + 1
+
+    def records(self, with_marker: bool) -> bytes | memoryview | None:
+        """What the client gets; None: what came."""
+        if not self.is_changed:
+            return None
+        out, hidden = self._out, self.hidden
+        if with_marker and hidden is not None and self._like is not None:
+            out = [*out, build_commit_marker(self._like, hidden[0], hidden[1] - 1)]
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    @property
+    def hidden(self) -> tuple[int, int] | None:
+        """The hidden offsets that are last: the first one, and the one after them."""
+        end = self.next_offset if self.cut_at is None else self.cut_at
+        if self._hidden_from is None or not 0 <= self._hidden_from < end <= MAX_OFFSET:
+            return None
+        return self._hidden_from, end
+
+    @property
+    def error_code(self) -> int | None:
+        """Of this partition, in place of the broker's: where the client gets nothing else that carries it on."""
+        return self._error_code if not self._out and self.hidden is None else None
+
+    def _feed_batch(self, batch: Batch, visibility: Visibility) -> Reading[None]:
+        first, last = offsets_of(batch)
+        log, seen_from = self.log, first if self.next_offset < 0 else min(self.next_offset, first)
+        parts: dict[int, Part | Damaged] = {}
+        if visibility in {SHOWN, Visibility.SKIPPED}:
+            try:
+                records, parts = yield from self._open(batch)
+            except CodecError:  # it is the client that says what is wrong with it
+                parts = {}
+        if visibility is not SHOWN:
+            if self.acquired is None or visibility is not Visibility.SKIPPED:  # others have acquired its segments
+                log.index.note(seen_from, last + 1)
+            if parts:
+                self._hide(batch)
+            else:
+                self._keep(batch, is_shown=visibility is Visibility.OLD)
+            return
+        found = [part for part in parts.values() if isinstance(part, Part)]
+        log.index.note(seen_from, last + 1, found)
+        for part in found:
+            log.keep(part)
+            self._last_part = part
+        if parts:
+            yield from self._rewrite(batch, records, parts)
+        else:
+            self._keep(batch, is_shown=last >= self.offset)
+
+    def _open(self, batch: Batch) -> Reading[tuple[Records, dict[int, Part | Damaged]]]:
+        """The records of a batch, and which of them are parts."""
+        limit = MAX_INLINE_COMPRESSED_BYTES if batch.header.codec else MAX_INLINE_BYTES
+        if len(batch.data) <= limit:
+            try:
+                return self.log.parts_of(batch, MAX_INLINE_BYTES)
+            except BatchTooLargeError:
+                pass
+        opened: tuple[Records, dict[int, Part | Damaged]]
+        opened = yield Compute(partial(self.log.parts_of, batch, self.inflate_limit))
+        return opened
+
+    def _keep(self, batch: Batch, is_shown: bool) -> None:
+        """A batch passes as it came."""
+        if is_shown and not self._fits(len(batch.data)):
+            self._cut(offsets_of(batch)[0])
+            return
+        self._add(batch.data, is_shown)
+
+    def _add(self, data: bytes | memoryview, is_shown: bool) -> None:
+        self._out.append(data)
+        self._size += len(data)
+        self.room.left -= len(data)
+        self._hidden_from = None
+        if is_shown:
+            self.has_shown = self.room.has_shown = True
+
+    def _hide(self, batch: Batch) -> None:
+        """A batch of which nothing is visible."""
+        self.is_changed = True
+        self._like = batch
+        if self._hidden_from is None:
+            self._hidden_from = max(offsets_of(batch)[0], self.offset)
+
+    def _fits(self, size: int) -> bool:
+        """Whether so many bytes may be added: in a response that has been made larger than the broker's."""
+        if not self.room.has_shown:
+            return True
+        return not self._has_grown or (size <= self.room.left and self._size + size <= self.max_bytes)
+
+    def _cut(self, offset: int) -> None:
+        """The response ends before this offset."""
+        self.cut_at = offset
+        self.is_changed = True
+
+    def _rewrite(self, batch: Batch, records: Records, parts: dict[int, Part | Damaged]) -> Reading[None]:
+        """A batch with parts: what is visible of it, in batches of its own."""
+        self.is_changed = True
+        made = yield from self._sub_batches(offsets_of(batch)[0], records, parts)
+        self._pending = 0
+        if not made:
+            self._hide(batch)
+            return
+        end = offsets_of(batch)[1] if self.cut_at is None else self.cut_at - 1
+        lasts = [*(after.first - 1 for after in made[1:]), end]
+        for one, until in zip(made, lasts, strict=True):
+            seal = partial(one.seal, batch, until)
+            self._add(seal() if len(one) <= MAX_INLINE_COMPRESSED_BYTES else (yield Compute(seal)), is_shown=True)
+
+    def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Reading[list[SubBatch]]:
+        """The visible records from the client's offset on, up to the first message that does not fit."""
+        made: list[SubBatch] = []
+        plain: list[Record] = []
+        for record in records:
+            if base + record.offset_delta < self.offset:
+                continue
+            part = parts.get(record.index)
+            if part is None:
+                plain.append(record)
+                self._pending += record.edges()[-1] - record.edges()[0]
+                continue
+            whole = yield from self._message(records, record, part)
+            if self.cut_at is not None:
+                break
+            if whole is not None:
+                if plain:
+                    made.append(copy_records(base, records, plain))
+                    plain = []
+                made.append(SubBatch(part.offset, whole.buffer, 1))
+                self._pending += len(whole.buffer)
+        if plain:
+            made.append(copy_records(base, records, plain))
+        return made
+
+    def _message(self, records: Records, record: Record, part: Part | Damaged) -> Reading[Assembly | None]:
+        """The message that is delivered at a record, assembled; None: there is none, or it does not fit."""
+        if isinstance(part, Damaged):
+            self.log.report.dropped(part.offset, DROPPED_DAMAGED, None)
+            return None
+        try:
+            return (yield from self._assemble(records, record, part))
+        except LateError:
+            self._cut(part.offset)
+        except UnreadableError as error:
+            self._cut(part.offset)
+            self._error_code = error.error_code
+        return None
+
+    def _assemble(self, records: Records, record: Record, part: Part) -> Reading[Assembly | None]:
+        log, segment = self.log, part.segment
+        locations = None if part.is_carrier else (yield from find_segments(log, part))
+        if locations is None and not part.is_carrier:
+            log.report.hidden(part.offset, segment.message_id)
+            return None
+        if segment.size > log.settings.max_message:
+            self._drop(part, TOO_LARGE.reason)
+            return None
+        if not self._has_room(segment.size):
+            self._cut(part.offset)
+            return None
+        self.room.reserve(segment.size)
+        place = log.place(part.offset)
+        assembly = self.unfinished.take(place)
+        if assembly is None or assembly.segment != segment:
+            headers = delivered_headers(record, part, log.settings.deliver_headers)
+            assembly = begin_assembly(records, record, part, headers)
+        try:
+            missing = yield from assemble(log, part, assembly, locations)
+        except LateError:
+            self.unfinished.put(place, assembly)
+            raise
+        if missing is not None:
+            self._drop(part, missing.reason)
+            return None
+        self._has_grown = True
+        log.report.assembled(segment.message_id, _start(part, locations), part.offset, segment.size)
+        return assembly
+
+    @property
+    def bytes_to_carrier(self) -> int:
+        """How much is probably to be read up to the record that completes the message which was seen last."""
+        last = self._last_part
+        if last is None:
+            return UNKNOWN_BYTES
+        left = last.segment.count - 1 - last.segment.number
+        return left * (len(last.segment.payload) + SLICE_OVERHEAD_BYTES) + UNKNOWN_BYTES
+
+    def _has_room(self, size: int) -> bool:
+        """Whether a message of this size may be added, and not be first in a later response instead."""
+        if not self.room.has_shown and not self._pending:
+            return True
+        size += self._pending
+        return size + RECORD_BYTES <= self.room.left and self._size + size <= self.max_bytes
+
+    def _drop(self, part: Part, reason: str) -> None:
+        """A message cannot be assembled, now or later."""
+        self.log.report.dropped(part.offset, reason, part.segment.message_id)
+        if self.log.settings.on_missing == "fail":
+            self._cut(part.offset)
+            self._error_code = ErrorCode.CORRUPT_MESSAGE
+
+
+def _start(part: Part, locations: Locations | None) -> int:
+    """The offset of the message's first segment."""
+    offsets = locations.values() if locations is not None else part.pointers.offsets if part.pointers else ()
+    return min(offsets, default=part.offset)

@@ -1,0 +1,65 @@
+"""The record header `_lm` of li-apache-kafka-clients: which segment of which message a record is.
+
+type 1 | id, least significant half 8 | id, most significant half 8 | number 4 | count 4 | size 4 (types >= 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.large_messages.segment import NO_MESSAGE, UNKNOWN_SIZE, Segment
+
+KEY = b"_lm"
+# With the first two the value has a header of its own, which alone counts; with V3 the value is the payload.
+LEGACY, LEGACY_V2, V3 = 0, 1, 2
+DELIVERED_NUMBER = -1
+
+_IDS_AND_NUMBERS = Struct(">b8s8sii")
+_SIZE = Struct(">i")
+_HALF = 8
+_FULL_BYTES = _IDS_AND_NUMBERS.size + _SIZE.size
+
+
+@dataclass(frozen=True, slots=True)
+class LmHeader:
+    """What the value of the header says."""
+
+    type: int
+    message_id: bytes  # 16 bytes, most significant half first
+    number: int
+    count: int
+    size: int = UNKNOWN_SIZE  # of the whole value in bytes
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the message is already assembled: the record that has this header is no segment."""
+        return self.message_id == NO_MESSAGE or self.number == DELIVERED_NUMBER
+
+    def as_delivered(self) -> LmHeader:
+        """The header that li's consumers show to the application."""
+        return LmHeader(self.type, NO_MESSAGE, DELIVERED_NUMBER, self.count, self.size)
+
+    def segment(self, payload: bytes | memoryview) -> Segment:
+        """The segment that the header describes."""
+        return Segment(self.message_id, self.number, self.count, self.size, payload)
+
+    def encode(self) -> bytes:
+        most, least = self.message_id[:_HALF], self.message_id[_HALF:]
+        fixed = _IDS_AND_NUMBERS.pack(self.type, least, most, self.number, self.count)
+        return fixed if self.type == LEGACY else fixed + _SIZE.pack(self.size)
+
+    @staticmethod
+    def decode(data: bytes | None) -> LmHeader:
+        """Read it as li does: a value of another length than 29 bytes has no size.
+
+        Raises:
+            CodecError: it is null or shorter than 25 bytes.
+        """
+        if data is None or len(data) < _IDS_AND_NUMBERS.size:
+            length = "null" if data is None else f"{len(data)} bytes"
+            raise CodecError(f"the header _lm is {length}, expected at least {_IDS_AND_NUMBERS.size} bytes")
+        kind, least, most, number, count = _IDS_AND_NUMBERS.unpack_from(data)
+        size: int = _SIZE.unpack_from(data, _IDS_AND_NUMBERS.size)[0] if len(data) == _FULL_BYTES else UNKNOWN_SIZE
+        return LmHeader(kind, most + least, number, count, size)

@@ -1,0 +1,70 @@
+"""What a group's offset is stored as: the format of li-apache-kafka-clients (`LiKafkaClientsUtils`).
+
+    offset = S, metadata = decimal C + "," + the client's own metadata
+
+C is the offset that the client commits, S the safe offset of `intervals.py`. Consumers of li begin at S and deliver
+what ends at C or later; through the sidecar a client gets C. Without a large message that reaches over C, S is C, and
+what the client commits is stored as it is: tools and other clients see what they expect.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MAX_METADATA = 4096  # characters: Kafka's default of `offset.metadata.max.bytes`
+
+_MAX_INT64 = (1 << 63) - 1
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,19}),")  # what Java's Long.parseLong takes, but for digits beyond the BMP
+
+
+class Committed(NamedTuple):
+    """An offset and its metadata, as clients or as brokers have them."""
+
+    offset: int
+    metadata: str
+
+
+def store(
+    committed: Committed, safe: int, max_metadata: int = MAX_METADATA, is_always_wrapped: bool = False
+) -> Committed:
+    """What the broker is to store for what a client commits.
+
+    Metadata that would be too long with C in front stays as it is, with C as offset: the sidecar reads back what begins
+    before C. Metadata that would be mistaken for that of li is wrapped whatever its length: the broker decides.
+
+    Args:
+        safe: S of the offset.
+        max_metadata: characters that the broker takes, counted as Java does.
+        is_always_wrapped: as li does it, also where S is C.
+    """
+    is_ambiguous = _number(committed.metadata) is not None
+    if safe == committed.offset and not is_ambiguous and not is_always_wrapped:
+        return committed
+    metadata = f"{committed.offset},{committed.metadata}"
+    if is_ambiguous or len(metadata.encode("utf-16-le", "surrogatepass")) // 2 <= max_metadata:
+        return Committed(safe, metadata)
+    return committed
+
+
+def restore(stored: Committed) -> Committed:
+    """What the client has committed, of what the broker has stored.
+
+    A number less than the stored offset is not that of li, whose S is never more than C: it belongs to metadata that a
+    client has stored without the sidecar.
+    """
+    number = _number(stored.metadata)
+    if number is None or number < stored.offset or stored.offset < 0:
+        return stored
+    return Committed(number, stored.metadata[stored.metadata.index(",") + 1 :])
+
+
+def _number(metadata: str) -> int | None:
+    """The number before the first comma, as an int64."""
+    found = _NUMBER.match(metadata)
+    if found is None:
+        return None
+    number = int(found[2])
+    if found[1] == "-":
+        number = -number
+    return number if -_MAX_INT64 - 1 <= number <= _MAX_INT64 else None

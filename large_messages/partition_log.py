@@ -1,0 +1,108 @@
+"""The log of one partition as assembly sees it: reads of the broker, what was seen before, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.codec.records import Batch, Records, batches
+from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
+from kafka_sidecar.large_messages.cache import Place, SegmentCache
+from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
+from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Reading, UnreadableError, compute
+from kafka_sidecar.large_messages.report import Report
+from kafka_sidecar.large_messages.segment import Segment
+from kafka_sidecar.large_messages.segment_index import SegmentIndex
+from kafka_sidecar.large_messages.settings import TopicSettings
+
+RECORD_BYTES = 64 << 10  # that a record may have beside its payload
+SLICE_OVERHEAD_BYTES = 192  # of a batch with one slice: batch and record header, `_lm`, a short key
+MAX_LOOK_BACK_BYTES = 256 << 20  # read for one message
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """One partition for readers of one isolation level."""
+
+    topic: bytes | str  # its id (16 bytes), or its name in a cluster without ids
+    partition: int
+    settings: TopicSettings
+    reader: Reader
+    cache: SegmentCache
+    index: SegmentIndex
+    is_committed_only: bool
+    report: Report
+    max_records: int
+
+    def place(self, offset: int) -> Place:
+        return Place(self.topic, self.partition, offset)
+
+    def parts_of(self, batch: Batch, limit: int) -> tuple[Records, dict[int, Part | Damaged]]:
+        """The records of a batch, and the parts of large messages among them.
+
+        Raises:
+            CodecError: the batch is damaged, or has more than ``limit`` bytes when inflated.
+        """
+        if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
+            raise CodecError("a wrong checksum")
+        records = batch.records(limit, self.max_records)
+        return records, self.reader.parts(batch.header.base_offset, records)
+
+    def keep(self, part: Part) -> None:
+        """Keep the payload of a part, as long as there is room."""
+        self.cache.put(self.place(part.offset), part.segment)
+
+    def segment_at(self, offset: int, message_id: bytes, number: int) -> Segment | None:
+        """The segment at an offset, if it is kept."""
+        found = self.cache.get(self.place(offset))
+        if found is None or found.message_id != message_id or found.number != number:
+            return None
+        return found
+
+    def read(self, offset: int, max_bytes: int, is_committed_only: bool = False) -> Reading[Fetched]:
+        """Records from an offset on. Raises UnreadableError; OFFSET_OUT_OF_RANGE is a result."""
+        fetched: Fetched = yield Read(offset, max(min(max_bytes, READ_BYTES), 1), is_committed_only)
+        self.report.read(len(fetched.records))
+        if fetched.error_code not in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:
+            raise UnreadableError(fetched.error_code)
+        return fetched
+
+    def look_back(self, offset: int) -> Reading[None]:
+        """See all segments in the gap before an offset, so that `index` has them."""
+        start, room = max(offset - self.settings.look_back, 0), MAX_LOOK_BACK_BYTES
+        if self.settings.offsets == "strict-li" or self.index.first_unread(start, offset) is None:
+            return
+        self.report.looked_back()
+        while room > 0 and (at := self.index.first_unread(start, offset)) is not None:
+            fetched = yield from self.read(at, READ_BYTES, self.is_committed_only)
+            if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                log_start = (yield from self.read(offset, 1)).log_start_offset
+                if log_start <= at:  # nor is it the log's start that is missing
+                    return
+                self.index.note(at, min(log_start, offset))
+                continue
+            room -= len(fetched.records)
+            end, parts = yield from compute(partial(self._see, fetched.records, fetched.aborted), fetched.records)
+            if end <= at:
+                return
+            self.index.note(at, end, parts)
+            for part in parts:
+                self.keep(part)
+
+    def _see(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> tuple[int, list[Part]]:
+        """The end of what was read, exclusive, and the parts that its readers see."""
+        visibilities = committed_only(aborted) if self.is_committed_only else all_visible
+        end, parts = -1, list[Part]()
+        for batch, visibility in visibilities(batches(data, may_end_early=True)):
+            if visibility is SHOWN:
+                try:
+                    _, found = self.parts_of(batch, self.settings.max_message + RECORD_BYTES)
+                except CodecError:
+                    found = {}
+                parts += [part for part in found.values() if isinstance(part, Part)]
+            end = offsets_of(batch)[1] + 1
+        return end, parts

@@ -1,0 +1,87 @@
+"""Segments put together: in any order, and never to anything but the message that was sent."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+from support.large_logs import cut
+
+from kafka_sidecar.large_messages.assembly import MIN_MAPPED_BYTES, Assembly, DamagedError
+from kafka_sidecar.large_messages.segment import Segment
+
+ID, OTHER = bytes(range(16)), bytes(16)
+
+
+def segments(parts: list[bytes]) -> list[Segment]:
+    size = sum(map(len, parts))
+    return [Segment(ID, number, len(parts), size, part) for number, part in enumerate(parts)]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8), st.randoms())
+def test_segments_in_any_order_and_twice_become_the_value(parts: list[bytes], shuffle: random.Random) -> None:
+    all_of_them = segments(parts) * 2
+    shuffle.shuffle(all_of_them)
+    value = b"".join(parts)
+    assembly = Assembly(all_of_them[0], crc32c(value), b"before", b"after")
+    for one in all_of_them[1:]:
+        assembly.add(one)
+    assembly.check()
+    assert bytes(assembly.value) == value
+    assert bytes(assembly.buffer) == b"before" + value + b"after"
+    assert assembly.bytes_left == 0
+
+
+def test_a_duplicate_adds_nothing() -> None:
+    first, *_ = segments([b"0123456789"] * 3)
+    assembly = Assembly(first)
+    assembly.add(first)
+    assert (assembly.bytes_left, assembly.missing) == (20, {1, 2})
+
+
+def test_a_value_of_many_bytes_takes_memory_only_as_it_is_written() -> None:
+    value = bytes(range(256)) * (4 * MIN_MAPPED_BYTES // 256)
+    parts = segments(cut(value, 5))
+    assembly = Assembly(parts[4], crc32c(value))
+    for one in reversed(parts[:4]):
+        assembly.add(one)
+    assembly.check()
+    assert assembly.value == value
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Segment(OTHER, 1, 3, 30, b"x"),  # of another message
+        Segment(ID, 1, 4, 30, b"x"),
+        Segment(ID, 1, 3, 31, b"x"),
+        Segment(ID, 1, 3, 30, bytes(21)),  # more than the message announces
+    ],
+)
+def test_a_segment_that_does_not_belong_to_the_message_is_refused(wrong: Segment) -> None:
+    assembly = Assembly(Segment(ID, 0, 3, 30, bytes(10)))
+    with pytest.raises(DamagedError):
+        assembly.add(wrong)
+
+
+def test_a_value_that_is_not_whole_or_not_the_one_that_was_sent_is_refused() -> None:
+    first, second, third = segments([b"0123456789"] * 3)
+    assembly = Assembly(first)
+    assembly.add(second)
+    with pytest.raises(DamagedError, match="lack 10 bytes of 30"):
+        assembly.check()
+    assembly.add(Segment(ID, 2, 3, 30, b"short"))
+    with pytest.raises(DamagedError, match="lack 5 bytes"):
+        assembly.check()
+    assembly.restart(third)
+    assembly.add(first)
+    assembly.add(second)
+    assembly.check()
+    damaged = Assembly(first, crc32c(b"something else"))
+    damaged.add(second)
+    damaged.add(third)
+    with pytest.raises(DamagedError, match="checksum"):
+        damaged.check()

@@ -1,0 +1,60 @@
+"""The cache of segments: limited in bytes, the least recently used ones are removed first."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.large_messages.cache import ENTRY_BYTES, Place, SegmentCache
+from kafka_sidecar.large_messages.segment import Segment
+
+SIZE = 100
+ROOM = 3 * (SIZE + ENTRY_BYTES)
+
+
+def segment(number: int, size: int = SIZE) -> Segment:
+    return Segment(bytes(16), number, 1000, 100_000, bytes(size))
+
+
+def place(offset: int) -> Place:
+    return Place(bytes(16), 0, offset)
+
+
+def test_the_segment_that_was_not_used_for_longest_is_removed() -> None:
+    cache = SegmentCache(ROOM)
+    for offset in range(3):
+        cache.put(place(offset), segment(offset))
+    assert cache.get(place(0)) == segment(0)
+    cache.put(place(3), segment(3))
+    assert cache.get(place(1)) is None
+    assert [cache.get(place(offset)) for offset in (0, 2, 3)] == [segment(0), segment(2), segment(3)]
+    assert (cache.hits, cache.misses, len(cache)) == (4, 1, 3)
+
+
+def test_a_segment_that_is_larger_than_the_cache_is_not_kept() -> None:
+    cache = SegmentCache(ROOM)
+    cache.put(place(0), segment(0))
+    cache.put(place(1), segment(1, ROOM))
+    assert cache.get(place(1)) is None
+    assert cache.get(place(0)) is not None
+
+
+def test_a_smaller_limit_applies_at_once() -> None:
+    cache = SegmentCache(ROOM)
+    for offset in range(3):
+        cache.put(place(offset), segment(offset))
+    cache.resize(ROOM // 3)
+    assert (len(cache), cache.bytes) == (1, SIZE + ENTRY_BYTES)
+    cache.resize(0)
+    assert (len(cache), cache.bytes) == (0, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400))))
+def test_it_never_has_more_bytes_than_its_limit(puts: list[tuple[int, int]]) -> None:
+    cache, last = SegmentCache(1500), dict[int, int]()
+    for offset, size in puts:
+        cache.put(place(offset), segment(offset, size))
+        last[offset] = size
+        assert cache.bytes <= 1500
+    kept = {offset: found for offset in last if (found := cache.get(place(offset))) is not None}
+    assert cache.bytes == sum(len(one.payload) + ENTRY_BYTES for one in kept.values())

@@ -1,0 +1,128 @@
+"""Which records are parts of large messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.large_logs import TOPIC_ID, carrier_record, lm, message_id
+
+from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
+from kafka_sidecar.large_messages import payload_format
+from kafka_sidecar.large_messages.back_pointers import BackPointers
+from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
+from kafka_sidecar.large_messages.lm_header import LEGACY_V2, V3, LmHeader
+from kafka_sidecar.large_messages.segment import Segment
+from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
+
+ID = message_id(7)
+BASE = 100
+SEGMENT = Segment(ID, 1, 3, 30, b"0123456789")
+
+
+def parts(*records: NewRecord, deserializer: SegmentDeserializer | None = None) -> dict[int, Part | Damaged]:
+    (batch,) = batches(build_batch(list(records), base_offset=BASE))
+    return Reader("orders", deserializer or DefaultSegmentDeserializer()).parts(BASE, batch.records())
+
+
+def one(record: NewRecord) -> Part:
+    (found,) = parts(record).values()
+    assert isinstance(found, Part)
+    return found
+
+
+def test_ordinary_records_are_no_parts() -> None:
+    values = [None, b"", b"text", bytes(33), bytes(100), b"\xff" * 100]
+    assert parts(*(NewRecord(value, b"key", (Header("h", b"1"),)) for value in values)) == {}
+
+
+def test_a_segment_says_in_its_header_what_it_is() -> None:
+    found = parts(NewRecord(b"plain"), NewRecord(b"0123456789", b"key", (lm(ID, 1, 3, 30),)), NewRecord(b"plain"))
+    assert found == {1: Part(BASE + 1, SEGMENT, LmHeader(V3, ID, 1, 3, 30), False, None, True)}
+
+
+def test_a_segment_says_in_its_value_what_it_is() -> None:
+    value = payload_format.serialize(SEGMENT)
+    assert one(NewRecord(value, b"key")) == Part(BASE, SEGMENT, None, False, None, True)
+    header = LmHeader(LEGACY_V2, ID, 1, 3, 30)
+    assert one(NewRecord(value, b"key", (Header("_lm", header.encode()),))).header == header
+
+
+def test_a_carrier_has_pointers() -> None:
+    found = one(carrier_record(b"value", 3, ID, (10, 12)))
+    assert found.is_carrier
+    assert found.pointers is not None
+    assert (found.pointers.topic_id, found.pointers.offsets) == (TOPIC_ID, (10, 12))
+    assert found.segment == Segment(ID, 2, 3, 5, b"e")
+
+
+@pytest.mark.parametrize(
+    "pointers",
+    [
+        b"",
+        b"\2" + BackPointers(TOPIC_ID, 1, (1, 2)).encode()[1:],
+        BackPointers(TOPIC_ID, 1, (1,)).encode(),  # too few
+        BackPointers(TOPIC_ID, 1, (1, 2, 3)).encode(),  # too many
+        BackPointers(TOPIC_ID, 1, (1, 1)).encode(),  # twice the same
+        BackPointers(TOPIC_ID, 1, (1, BASE)).encode(),  # to itself
+        BackPointers(TOPIC_ID, 1, (1, BASE + 1)).encode(),  # to what was written later
+    ],
+)
+def test_a_carrier_whose_pointers_cannot_be_right_has_none(pointers: bytes) -> None:
+    found = one(NewRecord(b"e", b"key", (lm(ID, 2, 3, 5), Header("_lmr", pointers))))
+    assert found.is_carrier
+    assert found.pointers is None
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        (None, b"x"),
+        (b"short", b"x"),
+        (LmHeader(V3, ID, 3, 3, 30).encode(), b"x"),  # a number that does not exist
+        (LmHeader(V3, ID, 0, 0, 30).encode(), b"x"),
+        (LmHeader(V3, ID, 0, 3, 2).encode(), b"xxx"),  # more than the whole message
+        (LmHeader(V3, ID, 0, 3, 2).encode(), b""),
+        (LmHeader(V3, ID, 0, 3, 2).encode(), None),
+        (LmHeader(V3, ID, 0, 3, 30).encode()[:25], b"x"),  # without the size
+        (LmHeader(V3, ID, 0, 1 << 30, 1 << 31 - 1).encode(), b"x"),  # of a billion
+    ],
+)
+def test_a_segment_that_cannot_be_one_is_damaged(header: bytes | None, value: bytes | None) -> None:
+    (found,) = parts(NewRecord(value, b"key", (Header("_lm", header),))).values()
+    assert isinstance(found, Damaged)
+    assert found.offset == BASE
+
+
+def test_what_is_already_assembled_is_no_part() -> None:
+    for header in (
+        LmHeader(V3, ID, 1, 3, 30).as_delivered(),
+        LmHeader(V3, ID, -1, 3, 30),
+        LmHeader(V3, bytes(16), 1, 3),
+    ):
+        assert parts(NewRecord(b"value", b"key", (Header("_lm", header.encode()),))) == {}
+
+
+def test_a_slice_without_a_key_completes_nothing() -> None:
+    headers = (lm(ID, 1, 3, 30),)
+    assert one(NewRecord(b"0123456789", b"", headers)).may_complete
+    assert not one(NewRecord(b"0123456789", None, headers)).may_complete
+    assert one(NewRecord(b"whole", None, (lm(ID, 0, 1, 5),))).may_complete
+    assert one(carrier_record(b"value", 3, ID, (10, 12), key=None)).may_complete
+
+
+class Letters(SegmentDeserializer):
+    """A segment of two for each value that begins with a digit."""
+
+    def deserialize(self, topic: str, value: bytes) -> Segment | None:
+        if value == b"crash":
+            raise RuntimeError("a bug")
+        return Segment(ID, int(value[:1]), 2, 10, value[1:]) if value[:1] in {b"0", b"1"} else None
+
+
+def test_a_deserializer_of_its_own_reads_values_without_the_header() -> None:
+    records: list[Any] = [NewRecord(b"0abc"), NewRecord(b"text"), NewRecord(b"crash"), NewRecord(None)]
+    found = parts(*records, deserializer=Letters())
+    assert {index: part.segment for index, part in found.items() if isinstance(part, Part)} == {
+        0: Segment(ID, 0, 2, 10, b"abc")
+    }

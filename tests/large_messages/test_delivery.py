@@ -1,0 +1,359 @@
+"""What a consumer gets of a partition with large messages."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.large_logs import (
+    TOPIC_ID,
+    Log,
+    Process,
+    carrier_record,
+    consume,
+    lm,
+    message_id,
+    shown,
+    sliced,
+)
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.codec.records import Codec, Header, NewRecord, batches, build_batch
+from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.delivery import ResponseRoom
+from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
+from kafka_sidecar.large_messages.settings import TopicSettings
+
+VALUE = bytes(range(256)) * 40  # 10 KB
+FIVE = VALUE[:5000]
+TRANSACTIONAL, PID = 0x10, 7
+NOT_LEADER, CORRUPT_MESSAGE = 6, 2
+OTHER_TOPIC = bytes(16 * [9])
+
+
+def room(left: int = 1 << 20) -> ResponseRoom:
+    return ResponseRoom(left, lambda size: None)
+
+
+def large_log() -> Log:
+    """first, 1 to 5: VALUE, 6 to 9: FIVE, a, b."""
+    log = Log()
+    log.add(b"first")
+    log.add_large(VALUE, 5, 1)
+    log.add_large(FIVE, 4, 2)
+    log.add(b"a", b"b")
+    return log
+
+
+SHOWN = [(0, b"first"), (5, VALUE), (9, FIVE), (10, b"a"), (11, b"b")]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_message_comes_out_whole_and_its_slices_are_hidden(codec: int) -> None:
+    log = Log()
+    log.add(b"first")
+    at = log.add_large(VALUE, 5, 1, codec)
+    log.add(b"last")
+    delivery = Process(log).fetch()
+    data = delivery.records(with_marker=True)
+    assert shown(data) == [(0, b"first"), (at, VALUE), (6, b"last")]
+    assert [one.header.codec for one in batches(data or b"")] == [0, codec, 0]
+    assert all(one.crc_is_right() for one in batches(data or b""))
+    assert not log.reads  # the slices were in the same response
+
+
+@pytest.mark.parametrize("max_bytes", [1, 3000, 6000, 1 << 20])
+@pytest.mark.parametrize("offset", range(12))
+def test_a_consumer_that_begins_anywhere_gets_what_follows(offset: int, max_bytes: int) -> None:
+    assert consume(Process(large_log()), offset, max_bytes) == [one for one in SHOWN if one[0] >= offset]
+
+
+def test_what_has_no_large_messages_stays_as_it_came() -> None:
+    log = Log()
+    log.add(b"first", b"second")
+    log.add(None)
+    assert Process(log).fetch().records(with_marker=True) is None
+
+
+def test_hidden_records_at_the_end_become_one_marker_from_the_clients_offset_on() -> None:
+    log = Log()
+    for data in sliced(VALUE, 11, message_id(1)):
+        log.append(data)
+    delivery = Process(log).fetch(4)
+    assert not delivery.has_shown
+    assert delivery.hidden == (4, 10)
+    (marker,) = batches(delivery.records(with_marker=True) or b"")
+    header = marker.header
+    assert (header.base_offset, header.last_offset_delta, header.is_control, header.producer_id) == (4, 5, True, -1)
+    assert delivery.records(with_marker=False) == b""
+
+
+def test_only_the_bytes_that_are_missing_are_read() -> None:
+    log, process = large_log(), Process(large_log())
+    process = Process(log)
+    delivery = process.fetch(3, 6000)  # the carrier, its first two slices are before
+    assert shown(delivery.records(with_marker=True)) == [(5, VALUE)]
+    (read,) = log.reads
+    missing = 2 * len(sliced(VALUE, 5, message_id(1))[0])
+    assert read.offset == 1
+    assert missing - 2 * SLICE_OVERHEAD_BYTES < read.max_bytes < missing + 2 * SLICE_OVERHEAD_BYTES
+    log.reads.clear()
+    assert shown(process.fetch(5, 1).records(with_marker=True)) == [(5, VALUE)]
+    assert not log.reads  # all are kept
+
+
+def test_without_a_cache_all_is_read_and_right() -> None:
+    log = large_log()
+    process = Process(log, cache=SegmentCache(0))
+    assert consume(process, 0, 1) == SHOWN
+    assert log.counts["read"] < 2 * (len(VALUE) + len(FIVE))
+
+
+def test_one_batch_with_several_messages_becomes_a_batch_for_each() -> None:
+    log, id_ = Log(), message_id(1)
+    first = [log.append(one) for one in sliced(VALUE, 3, id_)]
+    second = [log.append(one) for one in sliced(FIVE, 3, message_id(2))]
+    records = [
+        NewRecord(b"a", b"1"),
+        carrier_record(VALUE, 3, id_, first, headers=[Header("h", b"1")]),
+        NewRecord(b"b", None, (Header("h", None),), timestamp_delta=5),
+        NewRecord(None, b"3"),
+        carrier_record(FIVE, 3, message_id(2), second),
+        NewRecord(b"slice", None, (lm(message_id(9), 0, 2, 10),)),
+    ]
+    base = log.append(
+        build_batch(
+            records, attributes=TRANSACTIONAL, producer_id=PID, producer_epoch=3, base_sequence=20, base_timestamp=1000
+        )
+    )
+    data = Process(log).fetch(base).records(with_marker=True)
+    assert shown(data) == [(4, b"a"), (5, VALUE), (6, b"b"), (7, None), (8, FIVE)]
+    found = [one.header for one in batches(data or b"")]
+    assert [(one.base_offset, one.last_offset_delta, one.base_sequence) for one in found] == [
+        (4, 0, 20), (5, 0, 21), (6, 1, 22), (8, 1, 24),
+    ]  # fmt: skip
+    assert {(one.producer_id, one.producer_epoch, one.is_transactional, one.base_timestamp) for one in found} == {
+        (PID, 3, True, 1000)
+    }
+    whole = [record for one in batches(data or b"") for record in one.records()]
+    assert whole[1].headers == (Header("h", b"1"),)
+    assert [record.timestamp for record in whole] == [1000, 1000, 1005, 1000, 1000]
+
+
+def test_records_before_the_clients_offset_are_not_assembled() -> None:
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 3, id_)]
+    base = log.append(build_batch([carrier_record(VALUE, 3, id_, offsets), NewRecord(b"a"), NewRecord(b"b")]))
+    data = Process(log).fetch(base + 2).records(with_marker=True)
+    assert shown(data) == [(base + 2, b"b")]
+    assert log.counts["read"] == 0
+
+
+def test_the_header_is_delivered_as_li_does_if_it_is_configured() -> None:
+    log = Log()
+    log.add_large(VALUE, 5, 1, headers=[Header("h", b"1")])
+    data = Process(log, TopicSettings(deliver_headers=True)).fetch().records(with_marker=True)
+    ((record,),) = [one.records() for one in batches(data or b"")]
+    delivered = bytes.fromhex("02" + 32 * "0" + "ffffffff" + "00000005") + len(VALUE).to_bytes(4, "big")
+    assert record.headers == (Header("h", b"1"), Header("_lm", delivered))
+
+
+def test_the_id_that_li_has_put_in_place_of_a_null_key_is_not_delivered() -> None:
+    log, id_ = Log(), message_id(1)
+    for number, part in enumerate((b"01234", b"56789")):
+        log.append(build_batch([NewRecord(part, id_, (lm(id_, number, 2, 10),))]))
+    ((record,),) = [one.records() for one in batches(Process(log).fetch().records(with_marker=True) or b"")]
+    assert (record.key, record.value) == (None, b"0123456789")
+
+
+# Limits of the response (KIP-74)
+
+
+def test_a_message_that_does_not_fit_ends_the_response_unless_it_is_first() -> None:
+    log = large_log()
+    whole = Process(log).fetch(0, 6000)
+    assert shown(whole.records(with_marker=True)) == [(0, b"first")]
+    assert whole.cut_at is None  # the broker's response ends before the carrier
+    cut_off = Process(log).delivery(0, 6000)
+    log.run(cut_off.feed(log.fetch(0, 1 << 20), ()))
+    assert cut_off.cut_at == 5
+    assert shown(cut_off.records(with_marker=True)) == [(0, b"first")]
+    assert cut_off.hidden == (1, 5)
+    first = Process(log).delivery(1, 6000)
+    log.run(first.feed(log.fetch(1, 1 << 20), ()))
+    assert shown(first.records(with_marker=True)) == [(5, VALUE)]
+    assert first.cut_at == 9
+
+
+def test_the_limit_is_that_of_all_partitions_together() -> None:
+    log, response = large_log(), room(12_000)
+    one = Process(log).fetch(1, 1 << 20, response)
+    assert shown(one.records(with_marker=True)) == [(5, VALUE)]
+    other = Process(log).fetch(1, 1 << 20, response)
+    assert other.cut_at == 5
+    assert shown(other.records(with_marker=True)) == []
+    assert other.hidden == (1, 5)
+
+
+def test_two_messages_of_one_batch_are_cut_apart_where_the_second_does_not_fit() -> None:
+    log = Log()
+    offsets = [[log.append(one) for one in sliced(VALUE, 3, message_id(number))] for number in (1, 2)]
+    records = [carrier_record(VALUE, 3, message_id(number), offsets[number - 1]) for number in (1, 2)]
+    base = log.append(build_batch([NewRecord(b"a"), *records, NewRecord(b"b")]))
+    process, found = Process(log), []
+    for offset, end in ((base, base), (base + 1, base + 1), (base + 2, base + 3)):
+        delivery = process.fetch(offset, 5000)
+        found += [shown(delivery.records(with_marker=True))]
+        (*_, last) = batches(delivery.records(with_marker=True) or b"")
+        assert last.header.base_offset + last.header.last_offset_delta == end
+    assert found == [[(base, b"a")], [(base + 1, VALUE)], [(base + 2, VALUE), (base + 3, b"b")]]
+
+
+# What is missing
+
+
+def test_a_message_of_which_slices_are_gone_is_dropped() -> None:
+    log = large_log()
+    log.start, log.batches = 3, log.batches[3:]
+    delivery = Process(log).fetch(3)
+    assert shown(delivery.records(with_marker=True)) == SHOWN[2:]
+    assert ("dropped", 5, "missing") in log.reports
+
+
+def test_or_the_partition_stands_still_there() -> None:
+    log = large_log()
+    log.start, log.batches = 3, log.batches[3:]
+    process = Process(log, TopicSettings(on_missing="fail"))
+    before = process.fetch(3)
+    assert (before.error_code, before.hidden, before.cut_at) == (None, (3, 5), 5)
+    at = process.fetch(5)
+    assert (at.error_code, at.records(with_marker=True)) == (CORRUPT_MESSAGE, b"")
+
+
+def test_a_broker_that_does_not_respond_now_drops_nothing() -> None:
+    log = large_log()
+    log.error_code = NOT_LEADER
+    delivery = Process(log).fetch(5)
+    assert (delivery.error_code, delivery.records(with_marker=True)) == (NOT_LEADER, b"")
+    assert log.reports == []
+    log.error_code = 0
+    assert shown(Process(log).fetch(5).records(with_marker=True)) == SHOWN[1:]
+
+
+def test_a_message_larger_than_allowed_is_dropped_before_memory_is_used() -> None:
+    log, reserved = large_log(), list[int]()
+    response = ResponseRoom(1 << 20, reserved.append)
+    process = Process(log, TopicSettings(max_message=6000))
+    assert shown(process.fetch(0, room=response).records(with_marker=True)) == [one for one in SHOWN if one[0] != 5]
+    assert ("dropped", 5, "too_large") in log.reports
+    assert reserved == [len(FIVE)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"offsets": [1, 2, 4, 3]},  # mixed up
+        {"offsets": [0, 2, 3, 4]},  # to an ordinary record
+        {"offsets": [1, 2, 3]},  # one is lacking
+        {"topic_id": OTHER_TOPIC},  # a mirrored topic
+    ],
+)
+def test_pointers_that_lead_elsewhere_do_not_matter_if_the_slices_are_near(wrong: dict[str, Any]) -> None:
+    log, id_ = Log(), message_id(1)
+    log.add(b"first")
+    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
+    log.append(build_batch([carrier_record(VALUE, 5, id_, **{"offsets": offsets, **wrong})]))
+    assert shown(Process(log).fetch(5).records(with_marker=True)) == [(5, VALUE)]
+    assert log.counts["looked_back"] == 1
+
+
+def test_slices_that_are_not_near_are_not_searched() -> None:
+    log, id_ = Log(), message_id(1)
+    for one in sliced(VALUE, 5, id_):
+        log.append(one)
+    log.add(*[b"x"] * 100)
+    at = log.append(build_batch([carrier_record(VALUE, 5, id_, (1, 2, 3))]))
+    assert shown(Process(log, TopicSettings(look_back=50)).fetch(at).records(with_marker=True)) == []
+    assert shown(Process(log).fetch(at).records(with_marker=True)) == [(at, VALUE)]
+
+
+def test_a_value_that_is_not_the_one_that_was_sent_is_never_delivered() -> None:
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
+    at = log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, crc=1)]))
+    assert shown(Process(log).fetch().records(with_marker=True)) == []
+    assert ("dropped", at, "damaged") in log.reports
+
+
+def test_another_message_is_not_delivered_for_pointers_to_it() -> None:
+    log = large_log()
+    at = log.append(build_batch([carrier_record(VALUE, 5, message_id(3), (1, 2, 3, 4))]))
+    assert shown(Process(log).fetch(at).records(with_marker=True)) == []
+    assert ("dropped", at, "missing") in log.reports
+
+
+def test_a_record_that_says_it_is_a_segment_and_is_none_is_dropped() -> None:
+    log = Log()
+    log.append(build_batch([NewRecord(b"a"), NewRecord(b"x", b"k", (Header("_lm", b"short"),)), NewRecord(b"b")]))
+    assert shown(Process(log).fetch().records(with_marker=True)) == [(0, b"a"), (2, b"b")]
+    assert log.reports == [("dropped", 1, "damaged")]
+
+
+# Transactions
+
+
+@pytest.mark.parametrize("is_committed_only", [False, True])
+def test_the_carrier_of_an_aborted_transaction_is_hidden_from_who_reads_committed_records(
+    is_committed_only: bool,
+) -> None:
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 3, id_)]
+    record = carrier_record(VALUE, 3, id_, offsets)
+    log.append(build_batch([record], attributes=TRANSACTIONAL, producer_id=PID))
+    log.append(build_batch([NewRecord(bytes(6), bytes(4))], attributes=0x30, producer_id=PID))
+    aborted = (AbortedTransaction(producer_id=PID, first_offset=2),)
+    delivery = Process(log).fetch(0, aborted=aborted if is_committed_only else None)
+    assert shown(delivery.records(with_marker=True)) == ([] if is_committed_only else [(2, VALUE)])
+    assert batches(delivery.records(with_marker=True) or b"")[-1].header.producer_id == PID  # the broker's own marker
+
+
+# Clients that do not wait
+
+
+def test_a_late_message_is_gone_on_with_in_the_next_request() -> None:
+    log = large_log()
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery(5)
+    log.late_after, log.max_read = 1, 1
+    log.run(delivery.feed(log.fetch(5, 1), ()))
+    log.late_after = log.max_read = None
+    assert (delivery.cut_at, delivery.records(with_marker=True), delivery.error_code) == (5, b"", None)
+    log.reads.clear()
+    assert shown(process.fetch(5).records(with_marker=True)) == SHOWN[1:]
+    assert log.reads[0].offset == 2  # the first slice is there already
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_hostile_bytes_cost_no_more_than_their_batch(noise: bytes, at: int) -> None:
+    log = Log()
+    log.add_large(FIVE[:400], 3, 1)
+    data = bytearray(log.fetch(0, 1 << 20))
+    data[at : at + len(noise)] = noise
+    delivery = Process(log).delivery()
+    with suppress(CodecError):
+        log.run(delivery.feed(bytes(data), ()))
+    delivery.records(with_marker=True)
+
+
+def test_the_topics_id_is_compared_where_it_is_known() -> None:
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
+    log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, topic_id=OTHER_TOPIC)]))
+    for topic, look_backs in ((TOPIC_ID, 1), ("orders", 0), (OTHER_TOPIC, 0)):
+        log.counts.clear()
+        assert shown(Process(log, topic=topic).fetch(4).records(with_marker=True)) == [(4, VALUE)]
+        assert log.counts["looked_back"] == look_backs
