@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from kafka_sidecar.audit.counters import DeliveredCalls, FetchCounter, ProduceCounter, ProducedCalls
+
 NO_TIMESTAMP = -1  # of a batch, as in Kafka
 NO_OFFSET = -1  # where the response does not name it
+SEVERAL_GROUPS = "(several)"  # in place of the group of a reader whose client id and address belong to several
 
 
 class AuditType(str):
@@ -132,6 +135,25 @@ class BatchAuditor(Auditor):
         if audit_type is not None:
             self.record(token, topic, event_time, count, size, audit_type)
 
+    def duplicated(
+        self,
+        client: AuditedClient,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        base_offset: int,
+        is_certain: bool,
+    ) -> None:
+        """A client got no response to a batch, sent it again, and this copy was acknowledged: after its `produced`.
+
+        Args:
+            base_offset: of the later copy.
+            is_certain: whether both copies were acknowledged. Otherwise the earlier one may never have been stored.
+
+        The others are those of `produced`. Nothing by default.
+        """
+
     def delivered(
         self,
         client: AuditedClient,
@@ -151,7 +173,7 @@ class BatchAuditor(Auditor):
 
         Args:
             client: who fetched it.
-            group: its consumer group, None if it is not known.
+            group: its consumer group, None if no request has named one, or `SEVERAL_GROUPS`.
             topic: by name.
             partition: number.
             timestamp: the batch's greatest, ms since 1970, or `NO_TIMESTAMP`.
@@ -167,6 +189,44 @@ class BatchAuditor(Auditor):
 
     def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
         """A group committed an offset, and the broker accepted it. li does not audit commits: nothing by default."""
+
+    def acquired(
+        self,
+        client: AuditedClient,
+        group: str,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        latency_s: float,
+        deliveries: int,
+        hidden: int,
+    ) -> None:
+        """A member of a share group was sent records that it has acquired (KIP-932).
+
+        Args:
+            group: the share group.
+            deliveries: how often the broker has given out these records, this time included.
+
+        The others are those of `delivered`; first and last offset are acquired, all between them too.
+        """
+        self.record(self.audit_token(None, None), topic, _event_time(timestamp), count, size, AuditType.SUCCESS)
+
+    def accepted(
+        self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
+    ) -> None:
+        """A member of a share group has accepted these records, and the broker has taken it. Nothing by default."""
+
+    def produce_counter(self, client: AuditedClient, topic: str, partition: int) -> ProduceCounter:
+        """What is called for what this client sends to this partition. It is kept for as long as the connection."""
+        return ProducedCalls(self.produced, client, topic, partition)
+
+    def fetch_counter(self, client: AuditedClient, group: str | None, topic: str, partition: int) -> FetchCounter:
+        """What is called for what this client reads of this partition, for as long as its group is the same."""
+        return DeliveredCalls(self.delivered, client, group, topic, partition)
 
 
 TYPE_OF_RESULT: Mapping[Result, AuditType | None] = {

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from threading import Lock
 from typing import Any
 
 from pydantic import Field
 
 from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
-from kafka_sidecar.audit.contract import NO_TIMESTAMP, AuditedClient, AuditType, Result
-from kafka_sidecar.audit.event_stats import EventStats, Memory
+from kafka_sidecar.audit.contract import AuditedClient, AuditType, Result
+from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
+from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, ProducedEvents
+from kafka_sidecar.audit.event_stats import EventStats
 from kafka_sidecar.audit.events import Emitter, Interval, interval_events
 
 
@@ -33,12 +34,10 @@ class EventAuditor(AbstractAuditor):
         super().__init__(clock)
         self.emit: Callable[[Interval], None] = lambda interval: None
         """Where the events go. Set it before `start`; it is called in the auditor's thread."""
-        self._memory = Memory()
-        self._counting = Lock()
+        self._counting = EventCounting(clock)
         self._emitter = Emitter("", 0)
         self._number = 0
         self._interval_start = 0
-        self._is_counting = False
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         super().configure(configs)
@@ -51,7 +50,13 @@ class EventAuditor(AbstractAuditor):
         self._interval_start = self._emitter.epoch
         self._emit((), self.clock())
         super().start()
-        self._is_counting = True
+        self._counting.use(self.intervals)
+
+    def produce_counter(self, client: AuditedClient, topic: str, partition: int) -> ProduceCounter:
+        return ProducedEvents(self._counting, client, topic, partition)
+
+    def fetch_counter(self, client: AuditedClient, group: str | None, topic: str, partition: int) -> FetchCounter:
+        return DeliveredEvents(self._counting, client, group, topic, partition)
 
     def produced(
         self,
@@ -65,13 +70,20 @@ class EventAuditor(AbstractAuditor):
         base_offset: int,
         latency_s: float,
     ) -> None:
-        event_time = timestamp if timestamp != NO_TIMESTAMP else self.clock()
-        with self._counting:
-            if self._is_counting:
-                current, following, next_tick = self.intervals
-                (current if event_time < next_tick else following).add_produced(
-                    client, topic, partition, timestamp, event_time, count, size, result, base_offset, latency_s
-                )
+        counter = self.produce_counter(client, topic, partition)
+        counter.count(timestamp, count, size, result, base_offset, latency_s)
+
+    def duplicated(
+        self,
+        client: AuditedClient,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        base_offset: int,
+        is_certain: bool,
+    ) -> None:
+        self._counting.duplicated(client, topic, partition, timestamp, count, base_offset, is_certain)
 
     def delivered(
         self,
@@ -88,20 +100,36 @@ class EventAuditor(AbstractAuditor):
         hidden: int,
         aborted: int,
     ) -> None:
-        event_time = timestamp if timestamp != NO_TIMESTAMP else self.clock()
-        with self._counting:
-            if self._is_counting:
-                current, following, next_tick = self.intervals
-                (current if event_time < next_tick else following).add_delivered(
-                    client, group, topic, partition, timestamp, event_time, count, size, first_offset, last_offset,
-                    latency_s, hidden, aborted,
-                )  # fmt: skip
+        counter = self.fetch_counter(client, group, topic, partition)
+        counter.count(timestamp, count, size, first_offset, last_offset, latency_s, hidden, aborted)
 
     def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
-        event_time = self.clock()
-        with self._counting:
-            if self._is_counting:
-                self.stats_for(event_time).add_committed(client, group, topic, partition, offset, event_time)
+        self._counting.committed(client, group, topic, partition, offset)
+
+    def acquired(
+        self,
+        client: AuditedClient,
+        group: str,
+        topic: str,
+        partition: int,
+        timestamp: int,
+        count: int,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        latency_s: float,
+        deliveries: int,
+        hidden: int,
+    ) -> None:
+        self._counting.acquired(
+            client, group, topic, partition, timestamp, count, size, first_offset, last_offset, latency_s, deliveries,
+            hidden,
+        )  # fmt: skip
+
+    def accepted(
+        self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
+    ) -> None:
+        self._counting.accepted(client, group, topic, partition, first_offset, last_offset)
 
     def get_audit_key(
         self,
@@ -115,18 +143,18 @@ class EventAuditor(AbstractAuditor):
         return None
 
     def create_audit_stats(self) -> EventStats:
-        return EventStats(self._memory, self.settings.bucket_ms, self.settings.max_keys)
+        return EventStats(self.settings.bucket_ms, self.settings.max_keys)
 
     def tick_and_get_stats(self) -> Any:
-        with self._counting:
-            return super().tick_and_get_stats()
+        last = super().tick_and_get_stats()
+        self._counting.use(self.intervals)
+        return last
 
     def on_tick(self, last_stats: EventStats) -> None:
         self._emit((last_stats,), min(self.clock(), self.intervals.next_tick - self.settings.interval_ms))
 
     def on_closed(self, current_stats: EventStats, next_stats: EventStats, remaining_s: float | None) -> None:
-        with self._counting:
-            self._is_counting = False
+        self._counting.use(None)
         self._emit((current_stats, next_stats), self.clock(), is_closing=True)
 
     def _emit(self, stats: tuple[EventStats, ...], end: int, is_closing: bool = False) -> None:

@@ -1,19 +1,41 @@
 """What the default auditor counts in one interval, and what it remembers beyond it.
 
-No locks: `EventAuditor` calls one method at a time.
+No locks: one method is called at a time (event_counters.py). This file runs as it is and compiled (event_stats.pxd
+holds the C types).
 """
 
 from __future__ import annotations
 
-from kafka_sidecar.audit.contract import NO_OFFSET, NO_TIMESTAMP, AuditedClient, Result
-from kafka_sidecar.audit.memory import Delivered, Recent
-from kafka_sidecar.audit.tally import Room, Tallies
+from kafka_sidecar.audit.contract import AuditedClient, Result
+from kafka_sidecar.audit.tally import MAX_RANGES
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.audit.memory import AckMemory, Delivered, Recent
+    from kafka_sidecar.audit.ranges import OffsetRanges
+    from kafka_sidecar.audit.tally import Room, Tallies, Tally
+else:
+    from cython.cimports.kafka_sidecar.audit.memory import (  # type: ignore[no-redef]
+        AckMemory,
+        Delivered,
+        Recent,
+    )
+    from cython.cimports.kafka_sidecar.audit.ranges import OffsetRanges  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.audit.tally import (  # type: ignore[no-redef]
+        Room,
+        Tallies,
+        Tally,
+    )
 
 MAX_ACKS = 30_000  # batches, of all partitions: a client repeats one within some minutes
 MAX_READERS = 10_000  # of a partition each
 MAX_COMMITS = 10_000
 
-ACKED, UNCONFIRMED, REJECTED, UNKNOWN = Result.ACKED, Result.UNCONFIRMED, Result.REJECTED, Result.UNKNOWN
+ACKED, UNCONFIRMED, UNKNOWN = Result.ACKED, Result.UNCONFIRMED, Result.UNKNOWN
 
 
 class Memory:
@@ -22,140 +44,92 @@ class Memory:
     __slots__ = ("acks", "commits", "readers")
 
     def __init__(self) -> None:
-        self.acks: Recent[tuple[str, int, int], int] = Recent(MAX_ACKS)  # topic, partition, base offset -> timestamp
-        self.readers: Recent[tuple[str | None, str | None, str, int], Delivered] = Recent(MAX_READERS)
-        self.commits: Recent[tuple[str, str, int], int] = Recent(MAX_COMMITS)
+        self.acks = AckMemory(MAX_ACKS)
+        self.readers = Recent(MAX_READERS)  # Delivered by client (without a group), group, topic, partition
+        self.commits = Recent(MAX_COMMITS)  # offsets by group, topic, partition
+
+    def delivered(self, client: AuditedClient, group: str | None, topic: str, partition: int) -> Delivered:
+        """What a reader was sent of a partition before: the group, or without one the client on its host."""
+        reader = (None if group is not None else f"{client.key} {client.host}", group, topic, partition)
+        seen: Delivered | None = self.readers.get(reader)
+        if seen is None:
+            seen = Delivered()
+            self.readers.put(reader, seen)
+        return seen
 
 
 class EventStats:
     """Counts of one interval."""
 
-    __slots__ = ("_memory", "acked", "bucket_ms", "committed", "delivered", "failed", "room", "unknown")
+    __slots__ = ("acked", "bucket_ms", "committed", "copies", "delivered", "failed", "room", "shared", "unknown")
 
-    def __init__(self, memory: Memory, bucket_ms: int, max_keys: int) -> None:
-        self._memory = memory
+    def __init__(self, bucket_ms: int, max_keys: int) -> None:
         self.bucket_ms = bucket_ms
         self.room = Room(max_keys)
         self.acked = Tallies(self.room)
+        self.copies: dict[Tally, tuple[OffsetRanges, OffsetRanges]] = {}  # of tallies of `acked`: certain, possible
         self.failed = Tallies(self.room)
         self.unknown = Tallies(self.room)
         self.delivered = Tallies(self.room)
+        self.shared = Tallies(self.room)
         self.committed = Tallies(self.room)
 
     def close(self) -> None:
         """Nothing to wait for: see above."""
 
-    def add_produced(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        event_time: int,
-        count: int,
-        size: int,
-        result: Result,
-        base_offset: int,
-        latency_s: float,
-    ) -> None:
-        bucket = event_time - event_time % self.bucket_ms
-        key = (client.key, topic, partition, bucket)
+    def produced(
+        self, client: AuditedClient, topic: str, partition: int, event_time: int, result: object
+    ) -> Tally | None:
+        """Where a batch with this result is counted; None: it is lost."""
         is_success = result is ACKED or result is UNCONFIRMED
         tallies = self.acked if is_success else self.unknown if result is UNKNOWN else self.failed
-        tally = tallies.by_key.get(key)
-        if tally is None:
-            tally = tallies.new(key, client.client_id, client.principal, None, topic, partition, bucket, event_time)
-            if tally is None:
-                return
-        if timestamp == NO_TIMESTAMP:
-            tally.untimed += count
-        if is_success:
-            if result is UNCONFIRMED:
-                tally.unconfirmed += count
-            else:
-                if base_offset != NO_OFFSET:
-                    tallies.add_offsets(tally, base_offset, base_offset + count - 1)
-                    # A topic that was created again has the same offsets, but not the same times.
-                    if self._memory.acks.put((topic, partition, base_offset), timestamp) == timestamp:
-                        tally.repeated += count
-                        count = 0
-                tally.add_latency(count, latency_s)
-        elif result is REJECTED:
-            tally.rejected += count
-        tally.add(count, size, event_time)
+        return self._tally(tallies, client, None, topic, partition, event_time)
 
-    def add_delivered(
-        self,
-        client: AuditedClient,
-        group: str | None,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        event_time: int,
-        count: int,
-        size: int,
-        first_offset: int,
-        last_offset: int,
-        latency_s: float,
-        hidden: int,
-        aborted: int,
-    ) -> None:
+    def read(
+        self, client: AuditedClient, group: str | None, topic: str, partition: int, event_time: int
+    ) -> Tally | None:
+        """Where a batch that was delivered is counted; None: it is lost."""
+        return self._tally(self.delivered, client, group, topic, partition, event_time)
+
+    def _tally(
+        self, tallies: Tallies, client: AuditedClient, group: str | None, topic: str, partition: int, event_time: int
+    ) -> Tally | None:
         bucket = event_time - event_time % self.bucket_ms
         key = (client.key, group, topic, partition, bucket)
-        tallies = self.delivered
         tally = tallies.by_key.get(key)
         if tally is None:
             tally = tallies.new(key, client.client_id, client.principal, group, topic, partition, bucket, event_time)
-            if tally is None:
-                return
-        tallies.add_offsets(tally, first_offset, last_offset)
-        before = self._delivered_before(client, group, topic, partition, timestamp, first_offset, last_offset)
-        if before:  # of a batch that was compacted, the records in proportion to the offsets
-            offsets = last_offset - first_offset + 1
-            fresh = offsets - before
-            tally.repeated += count - count * fresh // offsets
-            count, hidden, aborted = (one * fresh // offsets for one in (count, hidden, aborted))
-        if timestamp == NO_TIMESTAMP:
-            tally.untimed += count
-        else:
-            tally.add_latency(count, latency_s)
-        tally.hidden += hidden
-        tally.aborted += aborted
-        tally.add(count, size, event_time)
+        return tally
 
-    def _delivered_before(
+    def acquired(self, client: AuditedClient, group: str, topic: str, partition: int, event_time: int) -> Tally | None:
+        """Where records that a member of a share group has acquired are counted; None: they are lost."""
+        return self._tally(self.shared, client, group, topic, partition, event_time)
+
+    def add_duplicated(
         self,
         client: AuditedClient,
-        group: str | None,
         topic: str,
         partition: int,
-        timestamp: int,
-        first: int,
-        last: int,
-    ) -> int:
-        """How many of these offsets this reader was sent before: the group, or without one the client on its host."""
-        reader = (None if group is not None else f"{client.key} {client.host}", group, topic, partition)
-        seen = self._memory.readers.get(reader)
-        if seen is None:
-            seen = Delivered()
-            self._memory.readers.put(reader, seen)
-        return seen.add(first, last, timestamp)
-
-    def add_committed(
-        self, client: AuditedClient, group: str, topic: str, partition: int, offset: int, event_time: int
+        event_time: int,
+        count: int,
+        base_offset: int,
+        is_certain: bool,
     ) -> None:
-        """The first commit that is seen says where the group is, not how far it has come."""
-        commits = self._memory.commits
-        before = commits.put((group, topic, partition), offset)
-        if before is None or offset <= before:
+        """The batch was counted before, in this interval or in an earlier one."""
+        tally = self._tally(self.acked, client, None, topic, partition, event_time)
+        if tally is None:
             return
-        bucket = event_time - event_time % self.bucket_ms
-        key = (client.key, group, topic, partition, bucket)
-        tallies = self.committed
-        tally = tallies.by_key.get(key) or tallies.new(
-            key, client.client_id, client.principal, group, topic, partition, bucket, event_time
-        )
+        tally.add(0, 0, event_time)
+        certain, possible = self.copies.setdefault(tally, (OffsetRanges(), OffsetRanges()))
+        ranges = certain if is_certain else possible
+        ranges.add(base_offset, base_offset + count - 1, len(ranges) < MAX_RANGES)
+
+    def add_done(
+        self, client: AuditedClient, group: str, topic: str, partition: int, first: int, last: int, event_time: int
+    ) -> None:
+        """Offsets that a group has done with: committed, or accepted."""
+        tally = self._tally(self.committed, client, group, topic, partition, event_time)
         if tally is not None:
-            tallies.add_offsets(tally, before, offset - 1)
-            tally.untimed += offset - before
-            tally.add(offset - before, 0, event_time)
+            tally.add_offsets(first, last)
+            tally.untimed += last - first + 1
+            tally.add(last - first + 1, 0, event_time)

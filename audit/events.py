@@ -12,6 +12,7 @@ from kafka_sidecar.audit.sketch import encode
 from kafka_sidecar.audit.tally import Tally, attempts
 
 VERSION = 1
+COPIES = ("duplicate_ranges", "resent_ranges")  # fields of few events: certain, possible
 Event = dict[str, Any]
 
 
@@ -68,15 +69,20 @@ def interval_events(
 
 def _bodies(stats: EventStats) -> Iterator[Event]:
     """The part of each event that says what was counted."""
+    acked = stats.acked.values()
     for tier, type_, tallies in (
         ("produce_attempt", "ATTEMPT", attempts((stats.acked, stats.failed, stats.unknown))),
-        ("produce_ack", "SUCCESS", stats.acked.values()),
+        ("produce_ack", "SUCCESS", acked),
         ("produce_ack", "FAILURE", stats.failed.values()),
         ("fetch_delivered", "SUCCESS", stats.delivered.values()),
+        ("share_delivered", "SUCCESS", stats.shared.values()),
         ("commit", "SUCCESS", stats.committed.values()),
     ):
         for tally in tallies:
-            yield {"tier": tier, "type": type_, "bucket_ms": stats.bucket_ms, **_counts(tally)}
+            body = {"tier": tier, "type": type_, "bucket_ms": stats.bucket_ms, **_counts(tally)}
+            if tallies is acked and (copies := stats.copies.get(tally)) is not None:
+                body |= {name: one.pairs() for name, one in zip(COPIES, copies, strict=True) if len(one)}
+            yield body
 
 
 def _counts(tally: Tally) -> Event:

@@ -1,34 +1,49 @@
-"""What is remembered from one interval to the next, to recognise what was counted before: bounded, the latest stay."""
+"""What is remembered from one interval to the next, to recognise what was counted before: bounded, the latest stay.
+
+This file runs as it is and compiled (memory.pxd holds the C types).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.audit.longs import Longs
+else:
+    from cython.cimports.kafka_sidecar.audit.longs import Longs  # type: ignore[no-redef]
 
 MAX_RANGES = 16  # of one reader of one partition
+NONE = -2  # no offset, nor the one before an offset
+_NONE = NONE  # for C
 
 
-class Recent(Generic[K, V]):
-    """A mapping that forgets: at least the ``max_entries`` keys used last are in it, at most twice as many."""
+class Recent:
+    """A mapping that forgets: at least the ``max_entries`` keys used last are in it, at most twice as many.
 
-    __slots__ = ("_max_entries", "_old", "_young")
+    Who keeps a value must `get` it again once the generation is another one, so that it counts as used.
+    """
+
+    __slots__ = ("_max_entries", "_old", "_young", "generation")
 
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
-        self._young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
+        self.generation = 0
+        self._young: dict[Any, Any] = {}
+        self._old: dict[Any, Any] = {}
 
-    def get(self, key: K) -> V | None:
+    def get(self, key: object) -> Any:
         value = self._young.get(key)
         if value is None and key in self._old:
             value = self._old[key]
             self.put(key, value)
         return value
 
-    def put(self, key: K, value: V) -> V | None:
+    def put(self, key: object, value: object) -> Any:
         """Remember it; what was known under this key before."""
         young = self._young
         before = young.get(key)
@@ -37,11 +52,82 @@ class Recent(Generic[K, V]):
             if len(young) >= self._max_entries:
                 self._old, self._young = young, {}
                 young = self._young
+                self.generation += 1
         young[key] = value
         return before
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
+
+
+class Acked:
+    """Base offsets of the batches of one partition that were acknowledged last, each with its timestamp.
+
+    They ascend as a rule: then a batch is two integers more.
+    """
+
+    __slots__ = ("_last", "_late", "_memory", "_offsets", "_times", "generation", "older")
+
+    def __init__(self, memory: AckMemory, older: Acked | None) -> None:
+        self._memory = memory
+        self.generation = memory.generation
+        self._offsets = Longs()
+        self._times = Longs()
+        self._late: dict[int, int] = {}  # timestamps of those that came after a greater one, or again
+        self.older = older  # of the generation before
+        self._last: int = -1 if self.older is None else self.older._last  # the greatest offset
+
+    def put(self, offset: int, timestamp: int) -> bool:
+        """Remember a batch; whether it was acknowledged before, with this timestamp."""
+        is_known = False
+        if offset > self._last:
+            self._last = offset
+            self._offsets.append(offset)
+            self._times.append(timestamp)
+        else:
+            is_known = self._time_of(offset) == timestamp
+            self._late[offset] = timestamp
+        self._memory.count_one()
+        return is_known
+
+    def _time_of(self, offset: int) -> int | None:
+        """The timestamp of the batch at this offset that was acknowledged last."""
+        if offset in self._late:
+            return self._late[offset]
+        at = self._offsets.find(offset)
+        if at >= 0:
+            return self._times.get(at)
+        return None if self.older is None else self.older._time_of(offset)
+
+
+class AckMemory:
+    """What was acknowledged in all partitions: at least the last ``max_batches`` batches, at most twice as many.
+
+    A partition's `Acked` is right as long as its generation is this memory's.
+    """
+
+    __slots__ = ("_left", "_max_batches", "_old", "_young", "generation")
+
+    def __init__(self, max_batches: int) -> None:
+        self.generation = 0
+        self._left = self._max_batches = max_batches
+        self._young: dict[tuple[str, int], Acked] = {}
+        self._old: dict[tuple[str, int], Acked] = {}
+
+    def of(self, topic: str, partition: int) -> Acked:
+        found = self._young.get((topic, partition))
+        if found is None:
+            found = self._young[topic, partition] = Acked(self, self._old.get((topic, partition)))
+        return found
+
+    def count_one(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self._left = self._max_batches
+            self._old, self._young = self._young, {}
+            for one in self._old.values():
+                one.older = None
+            self.generation += 1
 
 
 class Delivered:
@@ -51,20 +137,23 @@ class Delivered:
     topic was created again, or its log was truncated. Then everything known of it is forgotten.
     """
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_last", "_latest", "_ranges")
 
     def __init__(self) -> None:
         self._ranges: list[list[int]] = []  # first, last, greatest timestamp
+        self._last = self._latest = _NONE  # of the last range: there they are right, in the list maybe not yet
 
     def add(self, first: int, last: int, timestamp: int) -> int:
         """Add a batch; the number of its offsets that this reader was sent before."""
-        ranges = self._ranges
-        if ranges and first == ranges[-1][1] + 1:
-            ranges[-1][1] = last
-            if timestamp > ranges[-1][2]:
-                ranges[-1][2] = timestamp
+        if first == self._last + 1 and self._last != _NONE:
+            self._last = last
+            self._latest = max(self._latest, timestamp)
             return 0
-        return self._insert(first, last, timestamp)
+        if self._ranges:
+            self._ranges[len(self._ranges) - 1][1:] = self._last, self._latest
+        before = self._insert(first, last, timestamp)
+        _, self._last, self._latest = self._ranges[len(self._ranges) - 1]
+        return before
 
     def _insert(self, first: int, last: int, timestamp: int) -> int:
         touching = [one for one in self._ranges if one[0] <= last + 1 and one[1] >= first - 1]
@@ -76,5 +165,6 @@ class Delivered:
         for one in touching:
             joined = [min(joined[0], one[0]), max(joined[1], one[1]), max(joined[2], one[2])]
         others = [one for one in self._ranges if one not in touching]
-        self._ranges = sorted([*others, joined])[-MAX_RANGES:]
+        ranges = sorted([*others, joined])
+        self._ranges = ranges[max(0, len(ranges) - MAX_RANGES) :]
         return sum(offsets for offsets, _ in common if offsets > 0)

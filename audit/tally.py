@@ -1,28 +1,54 @@
-"""What is counted of the batches of one interval that have the same key, and the bound on the number of keys."""
+"""What is counted of the batches of one interval that have the same key, and the bound on the number of keys.
+
+This file runs as it is and compiled (tally.pxd holds the C types).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from kafka_sidecar.audit.ranges import OffsetRanges
-from kafka_sidecar.audit.sketch import Sketch, bucket_of
+from kafka_sidecar.audit.sketch import Sketch
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.audit.longs import Longs
+    from kafka_sidecar.audit.ranges import OffsetRanges
+    from kafka_sidecar.audit.sketch import bucket_of
+else:
+    from cython.cimports.kafka_sidecar.audit.longs import Longs  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.audit.ranges import OffsetRanges  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.audit.sketch import bucket_of  # type: ignore[no-redef]
 
 MAX_RANGES = 10_000  # of one key: an event of at most some 250 KB
 MAX_RANGES_IN_ALL = 500_000  # of an interval: 16 bytes each
 OTHER = "(other)"
+LATE = 1 << 62  # later than any event
+_LATE = LATE  # for C
 
 
 class Tally:
     """Sums of one key. ``count`` is of records that are not among ``repeated``, ``hidden`` and ``aborted``."""
 
     __slots__ = (
-        "aborted", "bucket_start", "bytes", "client_id", "count", "group", "hidden", "latency", "max_ts", "min_ts",
-        "offsets", "partition", "principal", "rejected", "repeated", "topic", "unconfirmed", "untimed",
+        "_latencies", "_room", "aborted", "bucket_start", "bytes", "client_id", "count", "group", "hidden", "max_ts",
+        "min_ts", "offsets", "partition", "principal", "rejected", "repeated", "topic", "unconfirmed", "untimed",
     )  # fmt: skip
 
     def __init__(
-        self, client_id: str | None, principal: str | None, group: str | None, topic: str, partition: int, bucket: int
+        self,
+        client_id: str | None,
+        principal: str | None,
+        group: str | None,
+        topic: str,
+        partition: int,
+        bucket: int,
+        room: Room | None = None,
     ) -> None:
+        self._room = room
         self.client_id = client_id
         self.principal = principal
         self.group = group
@@ -31,10 +57,10 @@ class Tally:
         self.bucket_start = bucket
         self.count = self.bytes = self.untimed = 0
         self.repeated = self.rejected = self.unconfirmed = self.hidden = self.aborted = 0
-        self.min_ts = 1 << 62
-        self.max_ts = -(1 << 62)
+        self.min_ts = _LATE
+        self.max_ts = -_LATE
         self.offsets = OffsetRanges()
-        self.latency: Sketch = {}
+        self._latencies = Longs()  # records by bucket
 
     def add(self, count: int, size: int, event_time: int) -> None:
         self.count += count
@@ -46,8 +72,15 @@ class Tally:
 
     def add_latency(self, count: int, latency_s: float) -> None:
         if count:
-            index = bucket_of(latency_s * 1000)
-            self.latency[index] = self.latency.get(index, 0) + count
+            self._latencies.add(bucket_of(latency_s * 1000), count)
+
+    @property
+    def latency(self) -> Sketch:
+        return {bucket: count for bucket, count in enumerate(self._latencies) if count}
+
+    def add_offsets(self, first: int, last: int) -> None:
+        if not self.offsets.extend(first, last) and self._room is not None:
+            self._room.ranges -= self.offsets.add(first, last, self._room.ranges > 0 and len(self.offsets) < MAX_RANGES)
 
     def add_all(self, other: Tally) -> None:
         """What the other one has of counts, bytes and times."""
@@ -69,10 +102,6 @@ class Tallies:
 
     def values(self) -> Iterable[Tally]:
         return self.by_key.values()
-
-    def add_offsets(self, tally: Tally, first: int, last: int) -> None:
-        room = self._room
-        room.ranges -= tally.offsets.add(first, last, room.ranges > 0 and len(tally.offsets) < MAX_RANGES)
 
     def new(
         self,
@@ -96,7 +125,7 @@ class Tallies:
                 room.lose(event_time)
                 return None
         room.keys -= 1
-        tally = self.by_key[key] = Tally(client_id, principal, group, topic, partition, bucket)
+        tally = self.by_key[key] = Tally(client_id, principal, group, topic, partition, bucket, room)
         return tally
 
 

@@ -16,6 +16,7 @@ from kafka_sidecar.audit.contract import (
     RecordCalls,
     Result,
 )
+from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
 
 CLIENT = AuditedClient("app", None, "10.0.0.1")
 
@@ -98,3 +99,10 @@ def test_clients_with_the_same_id_and_principal_share_a_key() -> None:
     assert AuditedClient("app", None, "10.0.0.2").key == CLIENT.key
     assert AuditedClient("app", "User:a", "10.0.0.1").key != CLIENT.key
     assert AuditedClient(None, None, None).key != AuditedClient("None", None, None).key
+
+
+def test_a_counter_of_an_auditors_own_has_to_count() -> None:
+    with pytest.raises(NotImplementedError):
+        ProduceCounter().count(0, 1, 10, Result.ACKED, 0, 0.1)
+    with pytest.raises(NotImplementedError):
+        FetchCounter().count(0, 1, 10, 0, 0, 0.1, 0, 0)

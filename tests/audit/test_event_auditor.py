@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ class Audited:
                  "count": last - first + 1, "size": 500, "first_offset": first, "last_offset": last,
                  "latency_s": 0.0005, "hidden": 0, "aborted": 0, **other}  # fmt: skip
         self.auditor.delivered(**given)
+
+    def acquire(self, first: int, last: int, **other: Any) -> None:
+        given = {"client": APP, "group": "workers", "topic": "t", "partition": 0, "timestamp": START,
+                 "count": last - first + 1, "size": 500, "first_offset": first, "last_offset": last,
+                 "latency_s": 0.0005, "deliveries": 1, "hidden": 0, **other}  # fmt: skip
+        self.auditor.acquired(**given)
 
     def events(self) -> list[Event]:
         """Of the interval that ends now."""
@@ -204,6 +211,44 @@ def test_an_interval_that_ends_by_the_clock_ends_at_its_multiple() -> None:
     assert part(audited.intervals[2].end, interval_start=12 * MINUTE, interval_events=2, is_closing=True)
 
 
+def test_batches_that_are_counted_while_intervals_end_are_each_in_one_of_them(audited: Audited) -> None:
+    counter = audited.auditor.produce_counter(APP, "t", 0)
+    batches = 20_000
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.is_set():
+            audited.auditor.tick()
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    for number in range(batches):
+        counter.count(START + number % 3 * 1000, 2, 10, Result.ACKED, 2 * number, 0.001)
+    ended.set()
+    thread.join()
+    audited.auditor.close()
+    events = [event for one in audited.intervals for event in one.counts if event["tier"] == "produce_ack"]
+    assert sum(event["count"] for event in events) == 2 * batches
+    assert sum(event["bytes"] for event in events) == 10 * batches
+    offsets = sum(last - first + 1 for event in events for first, last in event["ranges"])
+    assert (offsets, len(audited.intervals) > 2) == (2 * batches, True)
+
+
+def test_a_batch_after_the_end_of_its_bucket_or_interval_is_counted_in_the_next() -> None:
+    audited = Audited(**{"enable.auto.tick": True, "auditor.reporting.interval.ms": 1500})
+    counter = audited.auditor.produce_counter(APP, "t", 0)
+    begin = START + 1500  # of the next interval, in the middle of a bucket
+    for number, time in enumerate((START, START + 1499, begin, begin + 499, START + 1000, begin + 500)):
+        counter.count(time, 1, 10, Result.ACKED, number, 0.001)
+    audited.auditor.tick()
+    audited.auditor.close()
+    found = [
+        [(event["bucket_start"] - START, event["count"]) for event in one.counts if event["tier"] == "produce_ack"]
+        for one in audited.intervals[1:]
+    ]
+    assert found == [[(0, 1), (1000, 2)], [(1000, 2), (2000, 1)]]
+
+
 def test_a_clock_that_is_set_back_makes_no_interval_end_before_it_began(audited: Audited) -> None:
     audited.clock.now -= 500
     audited.auditor.tick()
@@ -302,3 +347,38 @@ def test_the_schema_rejects_an_event_with_another_field(audited: Audited) -> Non
     audited.auditor.tick()
     audited.intervals[1].counts[0]["surprise"] = 1
     assert list(problems(audited.intervals)) != []
+
+
+def test_what_a_share_group_acquires_is_counted_and_what_was_given_out_before_apart(audited: Audited) -> None:
+    audited.acquire(0, 9)
+    audited.acquire(20, 29, client=OTHER_HOST, count=8, hidden=2)
+    audited.acquire(5, 9, deliveries=2, timestamp=START + 1)
+    event = audited.of("share_delivered")
+    assert part(event, group="workers", count=18, redelivered_count=5, hidden_count=2, ranges=[(0, 9), (20, 29)])
+    assert part(event, latency={"base": 1.1, "i": [0], "c": [18]}, no_timestamp_count=0, bytes=1500)
+    audited.acquire(40, 40, timestamp=NO_TIMESTAMP)
+    assert part(audited.of("share_delivered"), count=1, no_timestamp_count=1, latency=None)
+
+
+def test_what_a_share_group_accepts_is_a_commit_of_these_offsets(audited: Audited) -> None:
+    audited.auditor.accepted(APP, "workers", "t", 0, 5, 9)
+    audited.auditor.accepted(APP, "workers", "t", 0, 20, 20)
+    assert part(audited.of("commit"), group="workers", count=6, ranges=[(5, 9), (20, 20)], no_timestamp_count=6)
+
+
+def test_later_copies_of_what_was_sent_again_are_named_by_offset(audited: Audited) -> None:
+    def copied(base: int, is_certain: bool, timestamp: int = START) -> None:
+        audited.auditor.duplicated(APP, "t", 0, timestamp, 10, base, is_certain)
+
+    for base in (70, 80, 90):
+        audited.produce(base_offset=base)
+    copied(80, True)
+    copied(90, False)
+    success = audited.of("produce_ack")
+    assert part(success, count=30, ranges=[(70, 99)], duplicate_ranges=[(80, 89)], resent_ranges=[(90, 99)])
+    copied(100, True, NO_TIMESTAMP)  # what it was produced with is in an earlier interval
+    later = audited.of("produce_ack")
+    assert part(later, count=0, ranges=[], duplicate_ranges=[(100, 109)])
+    assert "resent_ranges" not in later
+    audited.produce(base_offset=200)
+    assert not {"duplicate_ranges", "resent_ranges"} & audited.of("produce_ack").keys()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.audit.memory import MAX_RANGES, Delivered, Recent
+from kafka_sidecar.audit.memory import MAX_RANGES, AckMemory, Delivered, Recent
 
 
 def test_the_entries_used_last_are_kept() -> None:
-    recent: Recent[int, str] = Recent(3)
+    recent = Recent(3)
     recent.put(0, "used again and again")
     for number in range(1, 100):
         recent.put(number, str(number))
@@ -17,6 +17,39 @@ def test_the_entries_used_last_are_kept() -> None:
         assert len(recent) <= 6
     assert recent.get(99) == "99"
     assert recent.get(1) is None
+
+
+def put(memory: AckMemory, offset: int, timestamp: int = 1000, partition: int = 0) -> bool:
+    """Whether it was acknowledged before."""
+    return memory.of("t", partition).put(offset, timestamp)
+
+
+def test_a_batch_is_known_by_offset_and_timestamp() -> None:
+    memory = AckMemory(100)
+    assert [put(memory, 0), put(memory, 10), put(memory, 5)] == [False, False, False]
+    assert [put(memory, 0), put(memory, 10), put(memory, 5)] == [True, True, True]
+    assert not put(memory, 5, 2000)
+    assert put(memory, 5, 2000)
+    assert not put(memory, 5, 2000, partition=1)
+
+
+def test_the_batches_acknowledged_last_are_known_and_the_memory_is_bounded() -> None:
+    memory = AckMemory(10)
+    for offset in range(100):
+        assert not put(memory, offset, partition=offset % 3)
+    known = [offset for offset in reversed(range(100)) if put(memory, offset, partition=offset % 3)]
+    assert set(range(90, 100)) <= set(known)
+    assert len(known) <= 20
+
+
+def test_a_partitions_memory_goes_out_of_date() -> None:
+    memory = AckMemory(2)
+    first = memory.of("t", 0)
+    first.put(0, 1000)
+    assert first.generation == memory.generation
+    first.put(1, 1000)
+    assert first.generation != memory.generation
+    assert memory.of("t", 0).put(1, 1000)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5))))

@@ -1,0 +1,53 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.audit.longs cimport Longs
+
+cdef int64_t _NONE
+
+
+@cython.final
+cdef class Recent:
+    cdef Py_ssize_t _max_entries
+    cdef dict _young, _old
+    cdef readonly int64_t generation
+
+    cpdef get(self, key)
+    @cython.locals(young=dict)
+    cpdef put(self, key, value)
+
+
+@cython.final
+cdef class Acked:
+    cdef AckMemory _memory
+    cdef readonly int64_t generation
+    cdef Longs _offsets, _times
+    cdef dict _late
+    cdef Acked older
+    cdef int64_t _last
+
+    @cython.locals(is_known=bint)
+    cpdef bint put(self, int64_t offset, int64_t timestamp) except -1
+    @cython.locals(at=Py_ssize_t)
+    cdef object _time_of(self, int64_t offset)
+
+
+@cython.final
+cdef class AckMemory:
+    cdef readonly int64_t generation
+    cdef int64_t _left, _max_batches
+    cdef dict _young, _old
+
+    @cython.locals(found=Acked)
+    cpdef Acked of(self, topic, partition)
+    @cython.locals(one=Acked)
+    cdef int count_one(self) except -1
+
+
+@cython.final
+cdef class Delivered:
+    cdef list _ranges
+    cdef int64_t _last, _latest
+
+    cpdef int64_t add(self, int64_t first, int64_t last, int64_t timestamp) except -1
+    cdef _insert(self, first, last, timestamp)
