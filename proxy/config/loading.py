@@ -12,7 +12,10 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from kafka_sidecar.proxy.config.audit import Audit
+from kafka_sidecar.proxy.config.authorization import Authorization
+from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain
+from kafka_sidecar.proxy.config.otlp import Otlp
 from kafka_sidecar.proxy.config.pipeline import Pipeline
 from kafka_sidecar.proxy.config.sections import (
     Admin,
@@ -30,10 +33,13 @@ from kafka_sidecar.proxy.config.sections import (
     TopicConfigs,
     Validation,
 )  # fmt: skip
+from kafka_sidecar.proxy.config.sides import Brokers, Clients
 from kafka_sidecar.proxy.config.sources import Sources
 from kafka_sidecar.proxy.config.topic_order import find_dead_entries
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, host_port
+from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
 
+ROOM_IN_FRAME = 64 << 10  # for what a request has beside a message
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -43,9 +49,14 @@ class Config(Section):
     """The brokers, as for any Kafka client; if one is down, the next one is tried."""
     listen: Address = "127.0.0.1:19092"
     """Address of the bootstrap listener: the clients' `bootstrap.servers`."""
+    workers: Workers = 1
+    """Processes that serve clients, each on a CPU; `auto`: as many as the sidecar may use."""
     nodes: Nodes = Field(default_factory=Nodes)
     connections: Connections = Field(default_factory=Connections)
     threads: Threads = Field(default_factory=Threads)
+    clients: Clients = Field(default_factory=Clients)
+    brokers: Brokers = Field(default_factory=Brokers)
+    authorization: Authorization = Field(default_factory=Authorization)
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
     log: Log = Field(default_factory=Log)
@@ -59,10 +70,13 @@ class Config(Section):
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     limits: Limits = Field(default_factory=Limits)
     interception: Interception = Field(default_factory=Interception)
+    large_messages: LargeMessages = Field(default_factory=LargeMessages)
     audit: Audit = Field(default_factory=Audit)
+    otlp: Otlp = Field(default_factory=Otlp)
     pipeline: Pipeline = Field(default_factory=Pipeline)
 
     _origins: Origins = PrivateAttr(default=Origins(""))
+    _place: Place | None = PrivateAttr(default=None)  # of the worker to which this configuration was given
 
     @model_validator(mode="after")
     def _check_advertised_host(self) -> Config:
@@ -74,10 +88,33 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check_node_ports(self) -> Config:
-        first, last = self.first_node_port, self.first_node_port + self.nodes.ports - 1
-        if last > MAX_PORT:
+        ports, count = self._node_ports, self.worker_count
+        of_all = f" of {count} workers" if count > 1 else ""
+        if ports[-1] > MAX_PORT:
+            settings = "nodes.first_port, nodes.ports or workers" if count > 1 else "nodes.first_port or nodes.ports"
+            raise ValueError(f"node ports {ports[0]} to {ports[-1]}{of_all} end above {MAX_PORT}: lower {settings}")
+        others = {"listen": self.listen, "admin.listen": self.admin.listen}
+        inside = [name for name, address in others.items() if address and host_port(address)[1] in ports]
+        if inside and count > 1:
             raise ValueError(
-                f"node ports {first} to {last} end above {MAX_PORT}: lower nodes.first_port or nodes.ports"
+                f"node ports {ports[0]} to {ports[-1]}{of_all} contain the port of {inside[0]}: move nodes.first_port, "
+                f"or lower nodes.ports or workers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_exit_when_unused(self) -> Config:
+        if self.connections.exit_when_unused is not None and self.worker_count > 1:
+            raise ValueError("connections.exit_when_unused is for the sidecar of one application: set workers to 1")
+        return self
+
+    @model_validator(mode="after")
+    def _check_max_message(self) -> Config:
+        largest = max((topic.max_message for topic in self.large_messages.topics if topic.enabled), default=None)
+        if largest is not None and largest + ROOM_IN_FRAME > self.connections.max_frame:
+            raise ValueError(
+                f"connections.max_frame {self.connections.max_frame} has no room for a message of {largest} bytes, the "
+                f"max_message of large_messages.topics: set it to {largest + ROOM_IN_FRAME} or more"
             )
         return self
 
@@ -91,21 +128,61 @@ class Config(Section):
         return bool(self.topics or self.policies or self.validation.class_name or self.topic_configs.topic)
 
     @property
+    def worker_count(self) -> int:
+        return self._place.count if self._place is not None else count_workers(self.workers)
+
+    @property
+    def process_count(self) -> int:
+        """The workers and their supervisor, or the only process."""
+        return self.worker_count + 1 if self.worker_count > 1 else 1
+
+    @property
+    def worker(self) -> Place:
+        """The worker to which this configuration was given; without workers the only process."""
+        return self._place or Place()
+
+    def for_worker(self, place: Place) -> Config:
+        """The same configuration, given to a worker."""
+        given = self.model_copy()
+        given._place = place
+        return given
+
+    def share(self, whole: int) -> int:
+        """What a worker may use of something that all workers have together."""
+        return max(1, whole // self.worker.count)
+
+    def own_name(self, name: str) -> str:
+        """A name for this worker, where that of the sidecar would be taken for another worker."""
+        return name if self.worker.count == 1 else f"{name}/worker-{self.worker.number}"
+
+    def own_file(self, path: Path | None) -> Path | None:
+        """A file of this worker: two may not write the same. The first worker's is the one that is configured."""
+        if path is None or self.worker.number == 1:
+            return path
+        return path.with_name(f"{path.name}.worker-{self.worker.number}")
+
+    @property
     def first_node_port(self) -> int:
-        return self.nodes.first_port or host_port(self.listen)[1] + 1
+        """Of this worker."""
+        return self._node_ports[0] + (self.worker.number - 1) * self.nodes.ports
 
     @property
     def own_ports(self) -> Collection[int]:
-        """The ports for clients: that of `listen`, and the range for brokers."""
-        first = self.first_node_port
-        return {host_port(self.listen)[1], *range(first, first + self.nodes.ports)}
+        """The ports for clients: that of `listen`, and the ranges of all workers for brokers."""
+        return {host_port(self.listen)[1], *self._node_ports}
+
+    @property
+    def _node_ports(self) -> range:
+        """Of all workers."""
+        first = self.nodes.first_port or host_port(self.listen)[1] + 1
+        return range(first, first + self.nodes.ports * self.worker_count)
 
     def is_itself(self, server: str) -> str:
         """What is wrong with a bootstrap server that is one of the sidecar's listeners."""
-        first = self.first_node_port
+        ports = self._node_ports
         return (
             f"{server} is this sidecar itself: it listens at port {host_port(self.listen)[1]} and, for brokers, "
-            f"{first} to {first + self.nodes.ports - 1}; name brokers, or choose another listen"
+            f"{ports[0]} to {ports[-1]}; name brokers, or choose another listen"
         )
 
     def error(self, mistakes: Iterable[Mistake]) -> ConfigError:
@@ -114,7 +191,7 @@ class Config(Section):
 
 
 # What names code: its mistakes are found even if other sections are invalid.
-PLUG_IN_SECTIONS = ("policies", "topics", "validation", "interceptors", "interception", "audit")
+PLUG_IN_SECTIONS = ("policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit")
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 
 

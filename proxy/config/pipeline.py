@@ -21,7 +21,7 @@ class Reconcile(Section):
     target: float = Field(default=100, ge=0, le=100)
     """The percentage of records that must arrive; below it there is an alert."""
     retention: Duration = duration_field("14d", gt=0)
-    """For how long buckets are computed again when events arrive. Older ones only if events of their hour arrive."""
+    """For how long audit events are kept. The rows of older ones stay, and are not computed again."""
     max_events: int = Field(default=500_000, ge=1)
     """Maximum number of audit events that are read at a time."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,8 +17,13 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 1.0
-# Sections that take effect without a restart; all others need one.
-RELOADED = frozenset({"policies", "topics", "validation", "interceptors", "interception", "limits"})
+# Sections that take effect without a restart; all others need one, except for those that the proxy does not use.
+RELOADED = frozenset(
+    {
+        "authorization", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "limits",
+    }
+)  # fmt: skip
+UNUSED = frozenset({"pipeline"})
 
 MISSING_POLLS = 3  # a file that is being replaced may be absent for a moment
 
@@ -34,15 +39,15 @@ class Reload:
         running: Config,
         load: Callable[[], Config],
         apply: Callable[[Config], None],
-        report: Callable[[bool], None],
+        report: Callable[[Sequence[str] | None], None],
     ) -> None:
         self._path = path
         self._running = running
         self._load = load  # raises ConfigError
         self._apply = apply  # raises ConfigError
-        self._report = report  # whether a reload succeeded
+        self._report = report  # after each reload: the sections that need a restart; None if the file was rejected
         self._missing = 0  # polls since the file was there
-        self._state = _state_of(path)
+        self._state = state_of(path)
         self._requested = asyncio.Event()
 
     def request(self) -> None:
@@ -55,7 +60,7 @@ class Reload:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL_S):
                     await self._requested.wait()
-            state = _state_of(self._path)
+            state = state_of(self._path)
             self._missing = 0 if state else self._missing + 1
             if self._missing == MISSING_POLLS:
                 log.warning("configuration file missing, it stays applied", extra={"config": str(self._path)})
@@ -64,29 +69,35 @@ class Reload:
                 self._requested.clear()
                 self._report(self._reload())
 
-    def _reload(self) -> bool:
-        """Whether the file is valid and applies."""
+    def _reload(self) -> list[str] | None:
+        """The sections that have changed and need a restart; None if the file is rejected."""
         try:
             config = self._load()
             self._apply(config)
         except ConfigError as error:
             log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
-            return False
+            return None
         except Exception:
             log.exception("configuration reload crashed: this is a bug")
-            return False
+            return None
         pending = sorted(
             name
             for name in Config.model_fields
-            if name not in RELOADED and getattr(config, name) != getattr(self._running, name)
+            if name not in RELOADED | UNUSED and getattr(config, name) != getattr(self._running, name)
         )
         if pending:
             log.warning("changed settings need a restart", extra={"settings": pending})
         log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
-        return True
+        return pending
 
 
-def _state_of(path: Path) -> FileState | None:
+def with_reloaded(running: Config, loaded: Config) -> Config:
+    """What applies once a configuration is reloaded: the rest needs a restart."""
+    return running.model_copy(update={name: getattr(loaded, name) for name in RELOADED})
+
+
+def state_of(path: Path) -> FileState | None:
+    """What differs after a file was replaced; None while it is absent."""
     try:
         found = path.stat()
     except OSError:

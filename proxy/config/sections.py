@@ -46,10 +46,13 @@ class Connections(Section):
     """Time limit of one attempt to connect to a broker."""
     drain_timeout: Duration = duration_field("30s")
     """For how long open connections are served after SIGTERM."""
+    exit_when_unused: Duration | None = Field(default=None, gt=0)
+    """End, as after SIGTERM, once clients have been connected and none is for this long. Default: never."""
     frame_timeout: Duration = duration_field("30s", gt=0)
     """Time limit for the next byte of a request or response that has begun."""
-    max_buffered: Size = Field(default=256 << 20, ge=1 << 20)
-    """Maximum of all requests and responses that are buffered whole, together. Kafka: `queued.max.request.bytes`."""
+    max_buffered: Size | None = Field(default=None, ge=1 << 20)
+    """Maximum of all requests and responses that are buffered whole, together. Kafka: `queued.max.request.bytes`.
+    Default: `256MiB`, or half of what the container's memory limit leaves if that is less."""
     max_connections: int | None = Field(default=None, ge=1)
     """Maximum of client connections. Kafka: `max.connections`. Default: what the limit of open files has room for."""
     max_connections_per_ip: int | None = Field(default=None, ge=1)
@@ -58,6 +61,8 @@ class Connections(Section):
     """Maximum size of a request, and of a response that is buffered whole. Kafka: `socket.request.max.bytes`."""
     max_idle: Duration = duration_field("10m", gt=0)
     """A connection on which nothing was sent for this long is closed. Kafka: `connections.max.idle.ms`."""
+    recorded_requests: int = Field(default=16, ge=0, le=1000)
+    """Requests of each connection whose headers are recorded for the admin port, with those of their responses."""
     source_address: str | None = None
     """Local address for connections to brokers. Default: the operating system's choice."""
     window: Size = 256 << 10
@@ -82,7 +87,7 @@ class Cluster(Section):
 
 class Admin(Section):
     listen: BindableAddress | None = None
-    """Address of /metrics, /rejections, /livez and /readyz. Default: 127.0.0.1:9190, or a free port if it is in use."""
+    """Address of metrics, probes and pages for operators. Default: 127.0.0.1:9190, or a free port if it is in use."""
     allowed_hosts: list[str] = Field(default_factory=list)
     """Further names by which they may be requested, with `*` and `?`."""
 
@@ -90,6 +95,8 @@ class Admin(Section):
 class Log(Section):
     level: Level = "info"
     """The lowest level that is written."""
+    format: Literal["auto", "json", "text"] = "auto"
+    """JSON lines, or text for people. Auto: text if standard output is a terminal."""
     max_rate: int = Field(default=100, ge=1)
     """Lines a second, on average, errors not counted."""
 

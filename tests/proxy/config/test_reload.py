@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ REJECTED = "configuration rejected, the previous one stays applied"
 MISSING = "configuration file missing, it stays applied"
 RESTART = "changed settings need a restart"
 
-REPORTS: list[bool] = []  # of one test
-STATE_OF = reload_module._state_of
+REPORTS: list[Sequence[str] | None] = []  # of one test
+STATE_OF = reload_module.state_of
 
 
 class Polls:
@@ -59,7 +59,7 @@ def polls(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
     polls = Polls()
     REPORTS.clear()
     monkeypatch.setattr(reload_module, "POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr(reload_module, "_state_of", polls.poll)
+    monkeypatch.setattr(reload_module, "state_of", polls.poll)
     caplog.set_level(logging.INFO, reload_module.__name__)
     return polls
 
@@ -140,7 +140,7 @@ async def test_an_invalid_file_is_rejected_and_the_next_one_is_applied(
         written(path, **orders())
         await until(lambda: applied)
     assert caplog.messages[-1] == APPLIED
-    assert REPORTS == [False, True]
+    assert REPORTS == [None, []]
 
 
 async def test_a_missing_file_is_logged_once_and_the_configuration_stays(
@@ -155,7 +155,7 @@ async def test_a_missing_file_is_logged_once_and_the_configuration_stays(
         assert (caplog.messages.count(MISSING), applied, REPORTS) == (1, [], [])
         written(path, **orders())
         await until(lambda: applied)
-    assert REPORTS == [True]
+    assert REPORTS == [[]]
 
 
 async def test_a_file_that_is_missing_for_a_moment_is_not_a_change(
@@ -207,7 +207,16 @@ async def test_settings_that_need_a_restart_are_named(tmp_path: Path, caplog: py
         written(path, **orders(), listen="127.0.0.1:29092", log={"level": "debug"}, validation={"max_batch": "1MiB"})
         await until(lambda: APPLIED in caplog.messages)
     named = [vars(record)["settings"] for record in caplog.records if record.message == RESTART]
-    assert named == [["listen", "log"]]
+    assert named == REPORTS == [["listen", "log"]]
+
+
+async def test_settings_of_the_pipeline_need_no_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, applied = tmp_path / "sidecar.yaml", list[Config]()
+    written(path)
+    async with watched(path, applied.append):
+        written(path, pipeline={"reconcile": {"path": "elsewhere"}})
+        await until(lambda: APPLIED in caplog.messages)
+    assert (RESTART in caplog.messages, REPORTS) == (False, [[]])
 
 
 async def test_topic_configs_added_to_the_file_delay_no_produce_before_the_restart() -> None:

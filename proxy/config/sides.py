@@ -1,0 +1,51 @@
+"""The sections of the two sides: how clients connect to the sidecar, and how the sidecar connects to brokers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from kafka_sidecar.proxy.config.client_sasl import ClientSasl
+from kafka_sidecar.proxy.config.sasl import BrokerSasl
+from kafka_sidecar.proxy.config.sections import Section
+from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
+
+
+class Clients(Section):
+    tls: ClientTls = Field(default_factory=ClientTls)
+    sasl: ClientSasl = Field(default_factory=ClientSasl)
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.tls.certificate is not None
+
+
+class Brokers(Section):
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How brokers are connected to; with `SASL_*` the sidecar logs in. Kafka: `security.protocol`."""
+    tls: BrokerTls = Field(default_factory=BrokerTls)
+    sasl: BrokerSasl = Field(default_factory=BrokerSasl)
+
+    @model_validator(mode="after")
+    def _check_protocol(self) -> Brokers:
+        if self.sasl.mechanism is not None and not self.uses_sasl:
+            raise ValueError(
+                "sasl is set, but not used: set security_protocol to SASL_PLAINTEXT or SASL_SSL, or remove sasl"
+            )
+        if self.sasl.mechanism is None and self.uses_sasl:
+            without = self.security_protocol.replace("SASL_PLAINTEXT", "PLAINTEXT").removeprefix("SASL_")
+            raise ValueError(
+                f"security_protocol is {self.security_protocol}, but sasl is not set: set sasl.mechanism and its "
+                f"credentials, or write {without} where clients log in themselves"
+            )
+        return self
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the sidecar logs in."""
+        return self.security_protocol.startswith("SASL")

@@ -1,0 +1,30 @@
+"""The section of who may do what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from kafka_sidecar.proxy.config.authorization import AclRule, Authorization
+
+
+def test_without_rules_everything_is_allowed() -> None:
+    assert not Authorization().is_set
+    assert Authorization(default="deny").is_set
+    assert Authorization.model_validate({"rules": [{"topics": ["a"]}]}).is_set
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({}, "topics and groups are missing: name some"),
+        ({"topics": ["a"], "operations": []}, "at least 1"),
+        ({"topics": ["a"], "operations": ["peek"]}, "'read'"),
+        ({"topics": ["a"], "permission": "maybe"}, "'allow' or 'deny'"),
+    ],
+)
+def test_a_rule_names_resources_and_kafkas_operations(rule: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        AclRule.model_validate(rule)
