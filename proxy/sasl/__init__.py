@@ -1,0 +1,1 @@
+"""Logins by SASL: mechanisms, conversations, credentials and tokens."""

@@ -1,0 +1,132 @@
+"""What a client may send before it has logged in to the sidecar: ApiVersions and SASL, in small frames; bytes in, out.
+
+    ApiVersions --> those of the sidecar and its brokers        any number of times
+    SaslHandshake --> mechanisms
+    SaslAuthenticate --> the next token, ... --> accepted: what follows is for the session
+
+No broker is connected meanwhile, nothing is forwarded, and no more than one frame is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import decode_request, encode_response
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_sidecar.codec.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafka_sidecar.codec.wire import LENGTH
+from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.relay.exchange import Client, Closing, RouteError
+from kafka_sidecar.proxy.relay.introduction import introduce
+from kafka_sidecar.proxy.sasl.verification import RejectedError, Verification
+
+MAX_FRAME_BYTES = 16 << 10
+MIN_FRAME_BYTES = 8
+MAX_FRAMES = 20  # a login has four
+
+# The response to an ApiVersions request: (version, correlation id) -> frame. Raises RouteError: there is none yet.
+ApiVersionsOf = Callable[[int, int], bytes]
+
+
+class Gate:
+    """One client's login."""
+
+    def __init__(
+        self, client: Client, mechanisms: Mapping[str, Callable[[], Verification]], api_versions: ApiVersionsOf
+    ) -> None:
+        self._client = client
+        self._mechanisms = mechanisms
+        self._api_versions = api_versions
+        self._carry = b""
+        self._frames = 0
+        self._verification: Verification | None = None
+        self.mechanism: str | None = None
+        self.is_open = False  # the client is authenticated; its `principal` is set
+        self.rest = b""  # then: what it has sent after its login
+        self.is_rejected = False  # it does not get in, and has its answer
+        self.closing: Closing | None = None
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What goes to the client. Look at `closing` and `is_open` then."""
+        self._carry += chunk
+        out = b""
+        try:
+            while self.closing is None and not self.is_open and (frame := self._next_frame()) is not None:
+                out += self._answer(frame)
+        except RouteError as error:
+            self.closing = Closing(error.cause, str(error))
+        except CodecError as error:
+            self.closing = Closing("unreadable_request", str(error))
+        if self.is_open:
+            self.rest, self._carry = self._carry, b""
+        return out
+
+    def _next_frame(self) -> bytes | None:
+        if len(self._carry) < LENGTH.size:
+            return None
+        (length,) = LENGTH.unpack_from(self._carry)
+        if not MIN_FRAME_BYTES <= length <= MAX_FRAME_BYTES:
+            if not self._frames and (sentence := diagnose(self._carry)) is not None:
+                raise RouteError("not_kafka", sentence)
+            raise RouteError("not_authenticated", f"a request of {length} bytes came before the login")
+        end = LENGTH.size + length
+        if len(self._carry) < end:
+            return None
+        frame, self._carry = self._carry[:end], self._carry[end:]
+        self._frames += 1
+        if self._frames > MAX_FRAMES:
+            raise RouteError("not_authenticated", f"more than {MAX_FRAMES} requests came before the login")
+        return frame
+
+    def _answer(self, frame: bytes) -> bytes:
+        key, version = int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
+        correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
+        if key == ApiKey.API_VERSIONS and self._verification is None:
+            introduce(self._client, frame)
+            return self._api_versions(version, correlation_id)
+        if key == ApiKey.SASL_HANDSHAKE and self._verification is None:
+            return self._shake_hands(frame, version, correlation_id)
+        if key == ApiKey.SASL_AUTHENTICATE and self._verification is not None:
+            return self._authenticate(frame, version, correlation_id)
+        name = APIS[ApiKey(key)].name if key in APIS else f"api key {key}"
+        raise RouteError(
+            "not_authenticated",
+            f"{name} came before the login: set security.protocol and sasl.* of the client, as clients.sasl says",
+        )
+
+    def _shake_hands(self, frame: bytes, version: int, correlation_id: int) -> bytes:
+        if version < 1:
+            raise RouteError("unsupported_version", "SaslHandshake version 0 is not supported, only 1")
+        introduce(self._client, frame)
+        self.mechanism = decode_request(SaslHandshakeRequest, frame)[1].message.mechanism
+        begin = self._mechanisms.get(self.mechanism)
+        error = ErrorCode.NONE
+        if begin is None:
+            error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            self.is_rejected = True
+            offered = ", ".join(self._mechanisms)
+            self.closing = Closing("client_authentication_failed", f"the client wants another mechanism than {offered}")
+        else:
+            self._verification = begin()
+            next(self._verification)
+        response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._mechanisms))
+        return encode_response(response, version, correlation_id)
+
+    def _authenticate(self, frame: bytes, version: int, correlation_id: int) -> bytes:
+        assert self._verification is not None
+        token = decode_request(SaslAuthenticateRequest, frame)[1].message.auth_bytes
+        try:
+            response = SaslAuthenticateResponse(auth_bytes=self._verification.send(token))
+        except StopIteration as accepted:
+            self._client.principal = f"User:{accepted.value.name}"
+            self.is_open = True
+            response = SaslAuthenticateResponse(auth_bytes=accepted.value.token)
+        except RejectedError as error:
+            self.is_rejected = True
+            self.closing = Closing("client_authentication_failed", f"{self.mechanism}: {error}")
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
+            )
+        return encode_response(response, version, correlation_id)
