@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import decode, encode
+from kafka_sidecar.codec.messages.api_versions import ApiVersionsResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, OwnConnections
+from kafka_sidecar.proxy.nodes.own_connections import VERSION as GREETING
+from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 
 VERSION = 12  # of Metadata: supported by the oldest broker (3.9) and still by the newest
@@ -54,16 +58,17 @@ class MetadataClient:
         record_attempt: Callable[[Address, bool], None],
         on_reached: Callable[[], None],
         own: OwnConnections,
-        source_address: str | None,
+        access: BrokerAccess,
         timeout_s: float,
     ) -> None:
         self._candidates = candidates
         self._record_attempt = record_attempt  # called with an address and whether it responded
         self._on_reached = on_reached  # called after a broker has responded
         self._own = own
-        self._source = (source_address, 0) if source_address else None
+        self._access = access
         self._timeout_s = timeout_s  # for one request to one broker
         self._kept: _Channel | None = None
+        self.offered: ApiVersionsResponse | None = None  # by the broker that responded last
         self._turn = asyncio.Lock()  # of requests on the kept connection
 
     async def brokers(self) -> list[tuple[int, str, int]]:
@@ -134,11 +139,11 @@ class MetadataClient:
 
     async def _open(self, address: Address) -> _Channel:
         """A connection whose ApiVersions request a broker has responded to."""
-        reader, writer = await asyncio.open_connection(*address, local_addr=self._source)
+        reader, writer = await self._access.open(*address)
         channel = _Channel(reader, writer)
         number, greeting = self._own.greeting()
         try:
-            await channel.request(greeting)
+            self.offered = _versions_in(await channel.request(greeting))
         except BaseException as error:
             channel.close()
             if self._own.came_back(number, address):
@@ -147,6 +152,12 @@ class MetadataClient:
         self._own.addresses.discard(address)
         self._on_reached()
         return channel
+
+
+def _versions_in(frame: bytes) -> ApiVersionsResponse | None:
+    """The versions in the response to a greeting."""
+    response, _ = decode(ApiVersionsResponse, frame, GREETING, LENGTH.size)
+    return response if response.error_code == ErrorCode.NONE else None
 
 
 class _Channel:
@@ -166,7 +177,10 @@ class _Channel:
     async def request(self, frame: bytes) -> bytes:
         """The response to a request, without its length."""
         self._writer.write(frame)
-        (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+        start = await self._reader.readexactly(LENGTH.size)
+        if (sentence := diagnose(start)) is not None:
+            raise CodecError(sentence)
+        (length,) = LENGTH.unpack(start)
         if not 0 < length <= MAX_RESPONSE_BYTES:
             raise CodecError(f"sent a frame of {length} bytes")
         return await self._reader.readexactly(length)

@@ -9,7 +9,7 @@ from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
-from kafka_sidecar.codec.envelope import replace_span
+from kafka_sidecar.codec.envelope import encode_response, replace_span
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import decode, encode, read_tags, replace_fields
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -17,6 +17,7 @@ from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorRespons
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
 from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
+from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
 
 # A response frame: length int32 | correlation id int32 | [tags] | body
@@ -92,6 +93,16 @@ def reduce_versions(version: int, frame: bytes) -> bytes:
     return replace_span(
         frame, HEADER, end, encode(replace_fields(response, api_keys=served_by_both(response.api_keys)), version)
     )
+
+
+def own_versions(offered: ApiVersionsResponse | None, version: int, correlation_id: int) -> bytes:
+    """The sidecar's own response to ApiVersions, from what a broker has responded before. Raises RouteError."""
+    if (newer := local_response(ApiKey.API_VERSIONS, version)) is not None:
+        return newer(correlation_id)
+    if offered is None:
+        raise RouteError("broker_unreachable", "no broker has responded yet, so the versions to offer are not known")
+    both = replace_fields(offered, api_keys=served_by_both(offered.api_keys))
+    return encode_response(both, version, correlation_id)
 
 
 def served_by_both(offered: tuple[ApiVersion, ...]) -> tuple[ApiVersion, ...]:

@@ -53,6 +53,11 @@ class TopicNameCache:
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
+    @property
+    def names(self) -> list[str]:
+        """Of all topics that are known."""
+        return list({*self._ids, *self._names.values()})
+
     def id_of(self, name: str) -> bytes:
         """The id that the last response had for a name; zeros if there was none in the last `MAX_ID_AGE_S`."""
         found = self._ids.get(name)

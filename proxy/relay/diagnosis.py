@@ -6,9 +6,9 @@ from __future__ import annotations
 _OPENINGS = (
     (
         b"\x16\x03",
-        "a TLS handshake came to a listener without TLS: set security.protocol=PLAINTEXT (or SASL_PLAINTEXT)",
+        "a TLS handshake came to a listener without TLS: set clients.tls, or the client's security.protocol=PLAINTEXT",
     ),
-    (b"\x15\x03", "a TLS alert: the listener of the broker expects TLS"),
+    (b"\x15\x03", "a TLS alert: the broker expects TLS at this port: set brokers.security_protocol to SSL"),
     (b"GET ", "an HTTP request came to a Kafka listener: /metrics and the health checks are at the admin port"),
     (b"HEAD ", "an HTTP request came to a Kafka listener"),
     (b"POST ", "an HTTP request came to a Kafka listener"),

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.relay.memory_budget import Account
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Why a connection must end."""
+
+    cause: str  # a label value of kafka_sidecar_disconnects_total
+    detail: str  # one sentence for a person
 
 
 class RouteError(CodecError):
@@ -129,6 +138,8 @@ class Client(Protocol):
     host: str | None  # its address
     has_closed: bool  # it sends no more: Kafka's clients read no more then either
     tap_state: object | None  # what taps know of this connection
+    fetch_state: object | None  # what stages know of where it reads
+    account: Account  # of the memory that is used for it
     reports_running: int  # works that notify interceptors of results and may not have ended
 
 
@@ -152,6 +163,12 @@ class Exchange(Protocol):
     def response(self, frame: bytes) -> Steps[bytes]:
         """What the client gets in place of the broker's frame. Called once. Raises CodecError."""
         ...
+
+    def unhidden(self, frame: bytes) -> bytes:
+        """The broker's response with all that producers have sent in its place: large messages whole, their slices
+        not there, but nothing hidden from this client. Called after `response`, with the same frame.
+        """
+        return frame
 
     def lost(self, why: str) -> Work | None:
         """The connection has ended before the response came. `Work` is done in a thread, and not waited for."""

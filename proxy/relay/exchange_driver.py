@@ -22,8 +22,11 @@ from kafka_sidecar.proxy.relay.routes import Route
 class Decides(Protocol):
     """What a session does once it is decided what becomes of a request, or something is needed for that."""
 
-    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None) -> None:
-        """It goes to the broker, which answers it unless the id is None; the exchange wants the response."""
+    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int) -> None:
+        """It goes to the broker, which answers it unless the id is None; the exchange wants the response.
+
+        It had ``size`` bytes.
+        """
 
     def respond(self, route: Route, frame: bytes, size: int) -> None:
         """It is answered by the sidecar; it had ``size`` bytes."""
@@ -129,7 +132,8 @@ class RequestDriver(Driver):
         self._exchange = None
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
-            self._session.expect(route, self._correlation_id, exchange if decision.wants_response else None)
+            wants_response = exchange if decision.wants_response else None
+            self._session.expect(route, self._correlation_id, wants_response, self._size)
             return decision.frame
         if isinstance(decision, Respond):
             self._session.respond(route, decision.frame, self._size)

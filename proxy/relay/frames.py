@@ -83,7 +83,7 @@ class Frames:
     """
 
     __slots__ = (
-        "_account", "_begin", "_buffered", "_carry", "_edit", "_header_size", "_inserted", "_is_held", "_left",
+        "_account", "_begin", "_buffered", "_carry", "_edit", "_header_size", "_held", "_inserted", "_is_held", "_left",
         "_pauses", "error",
     )  # fmt: skip
 
@@ -97,6 +97,7 @@ class Frames:
         self._header_size = header_size
         self._left = 0  # bytes of the current frame that are still to come
         self._carry = b""  # the start of a frame, buffered until its header is whole
+        self._held: list[bytes] = []  # what has come after that while a frame is held
         self._inserted: list[bytes] = []
         self._edit: Edit | None = None
         self._is_held = False
@@ -105,7 +106,7 @@ class Frames:
     @property
     def carry(self) -> bytes:
         """What has come and is not looked at yet: the start of a frame, or all that follows one that is held."""
-        return self._carry
+        return b"".join((self._carry, *self._held))
 
     @property
     def is_held(self) -> bool:
@@ -158,7 +159,7 @@ class Frames:
         """What leaves now that it is decided what becomes of the frame that was held."""
         self._is_held = False
         self.forget()
-        data, self._carry = self._carry, b""
+        data = self.take_carry()
         return decided + self._cut(data) if data and self.error is None else decided
 
     def forget(self) -> None:
@@ -174,6 +175,7 @@ class Frames:
         """
         self.forget()
         edit, self._edit, self._carry = self._edit, None, b""
+        self._held.clear()
         return edit
 
     def _buffer(self, size: int) -> None:
@@ -182,11 +184,13 @@ class Frames:
 
     def take_carry(self) -> bytes:
         """What has come after the frame that is held; put back what is left of it with `put_back`."""
-        data, self._carry = self._carry, b""
+        data = self.carry if self._held else self._carry
+        self._carry = b""
+        self._held.clear()
         return data
 
     def put_back(self, data: bytes) -> None:
-        self._carry = data + self._carry
+        self._carry = data
 
     def feed(self, chunk: bytes) -> bytes:
         """What leaves now. The chunk itself where nothing is edited or buffered."""
@@ -194,19 +198,35 @@ class Frames:
             return b""
         left, size = self._left, len(chunk)
         if left >= size:
-            if self._edit is None:
+            edit = self._edit
+            if edit is None:
                 self._left = left - size
                 return chunk
-            if self._edit.skip >= size < left:
-                self._edit.skip -= size
+            if size < left:
+                if edit.skip < size:
+                    return self._pass(edit, chunk)
+                edit.skip -= size
                 self._left = left - size
                 return chunk
         if self._is_held:
-            self._carry += chunk
+            self._held.append(chunk)  # added up once: copying all with each chunk would take seconds for megabytes
             return b""
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""
         return self._cut(data)
+
+    def _pass(self, edit: Edit, chunk: bytes) -> bytes:
+        """What leaves in place of a chunk in which nothing begins or ends."""
+        size = len(chunk)
+        try:
+            new = edit.feed(chunk, 0, size, False)
+        except CodecError as error:
+            self.error = error
+            return b""
+        if new == b"" and edit.buffers:
+            self._buffer(size)
+        self._left -= size
+        return chunk if new is None else new
 
     def _cut(self, data: bytes) -> bytes:
         size, at, kept, begun = len(data), 0, 0, 0  # data[kept:at] passes as it is

@@ -11,12 +11,18 @@ if TYPE_CHECKING:
 class OwnRequests:
     """What one `Send` has asked, and the responses so far, in order."""
 
-    __slots__ = ("answers", "driver", "expected")
+    __slots__ = ("answers", "awaited", "driver", "expected")
 
     def __init__(self, driver: Driver, expected: int) -> None:
         self.driver = driver
         self.expected = expected
         self.answers: list[bytes] = []
+        self.awaited = 0  # bytes that must come before the next response can be whole
+
+    def may_be_answered(self, size: int) -> bool:
+        """Whether the next response may be whole after ``size`` more bytes."""
+        self.awaited -= size
+        return self.awaited <= 0
 
     @property
     def are_answered(self) -> bool:

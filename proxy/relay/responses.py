@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.exchange import Exchange
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Route
-from kafka_sidecar.proxy.relay.tap import Watch
+from kafka_sidecar.proxy.relay.watch import Watch
+from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
 
 # length int32 | correlation id int32 | ...
 RESPONSE = Struct(">ii")
 MIN_RESPONSE_BYTES = 4
 
-# What waits for a response: its route; its correlation id, or our own response; when it came (seconds); and who wants
-# or watches the response, if not the client alone. A plain tuple: a named one takes three times as long to make.
-Waiting = tuple[Route, int | bytes, float, Exchange | OwnRequests | Watch | None]
+# What waits for a response: its route; its correlation id, or our own response; when it came (seconds); its bytes; and
+# who wants or watches the response, if not the client alone. A plain tuple: a named one takes three times as long.
+Waiting = tuple[Route, int | bytes, float, int, Exchange | OwnRequests | Watch | None]
 
 
 def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> str:
@@ -29,23 +31,31 @@ def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> 
     return f"a response to {correlation_id} where {expected!r} was due"
 
 
+def abandon(waiting: Iterable[Waiting]) -> None:
+    """The client has closed: it gets no response to these."""
+    for *_, owner in waiting:
+        if isinstance(owner, Watch | WatchedExchange):
+            owner.abandoned()
+
+
 def take_answers(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> bytes:
     """Take the answers to requests of our own from among the frames of ``data``, and their places in ``waiting``.
 
     Returns the other bytes, in their order. Raises CodecError.
     """
-    at = index = 0
+    at = index = needed = 0
     while not own.are_answered and index < len(waiting):
-        _, expected, _, owner = waiting[index]
+        _, expected, _, _, owner = waiting[index]
         if isinstance(expected, bytes):  # nothing comes from the broker
             index += 1
             continue
-        if len(data) - at < RESPONSE.size:
+        needed = at + RESPONSE.size
+        if len(data) < needed:
             break
         length, correlation_id = RESPONSE.unpack_from(data, at)
         if correlation_id != expected or length < MIN_RESPONSE_BYTES:
             raise CodecError(mismatch(length, correlation_id, expected))
-        end = at + 4 + length
+        needed = end = at + 4 + length
         if len(data) < end:
             break
         if owner is own:
@@ -54,4 +64,5 @@ def take_answers(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> byte
             del waiting[index]
         else:
             at, index = end, index + 1
+    own.awaited = needed - len(data)
     return data

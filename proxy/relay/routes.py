@@ -6,12 +6,14 @@ The table is the sidecar's whole view of the protocol: a pair without a row is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.response_status import status_fields
 from kafka_sidecar.proxy.relay.exchange import Begin, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 
 # KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
@@ -55,6 +57,14 @@ class Rewrite:
     stream: Callable[[], Edit] | None = None
 
 
+class ApiVersion(NamedTuple):
+    """What may be kept of a row once its requests are done: the row itself refers to policies and interceptors."""
+
+    key: int
+    name: str  # as in Kafka's documentation
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One row: (api, version)."""
@@ -68,6 +78,11 @@ class Route:
     rewrite: Rewrite | None = None
     exchange: Begin | None = None
     tap: Tap | None = None  # watches requests and responses
+    has_status: bool = False  # its responses begin with throttle time or error code
+    api: ApiVersion = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "api", ApiVersion(self.key, self.counts.name, self.version))
 
 
 def versions(key: int) -> tuple[int, int] | None:
@@ -78,6 +93,19 @@ def versions(key: int) -> tuple[int, int] | None:
     if key not in APIS or key in HIDDEN or APIS[key].max_version < 0:
         return None
     return CAPS.get(key, (0, APIS[key].max_version))
+
+
+class Table(Protocol):
+    """The rows that a session uses: (api key << 16 | version) -> `Route`."""
+
+    @property
+    def get(self) -> Callable[[int], Route | None]:
+        """The row, where it was made before."""
+        ...
+
+    def add(self, key_version: int) -> Route:
+        """The row of a pair that has been asked for the first time. Raises RouteError where it is not relayed."""
+        ...
 
 
 class Routes:
@@ -125,6 +153,7 @@ class Routes:
             rewrite=None if answer else self._rewrite(key, version),
             exchange=None if answer else self._exchange(key, version),
             tap=None if answer else self._tap(key, version),
+            has_status=status_fields(key, version) != "",
         )
         self._table[key_version] = route
         return route

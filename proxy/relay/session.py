@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
+from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
-from kafka_sidecar.proxy.relay.exchange import Exchange, FetchSession, Look, Pass, RouteError, Send, Work
+from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import introduce
@@ -23,9 +23,11 @@ from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
-from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, mismatch, take_answers
-from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
-from kafka_sidecar.proxy.relay.tap import Watch, WatchedExchange, WatchedResponse, show_request, show_response
+from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
+from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, abandon, mismatch, take_answers
+from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Table
+from kafka_sidecar.proxy.relay.watch import Watch, WatchedResponse, show_request, show_response
+from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
@@ -34,15 +36,8 @@ MIN_REQUEST_BYTES = 8
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
+STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """Why a connection must end."""
-
-    cause: str  # a label value of kafka_sidecar_disconnects_total
-    detail: str  # one sentence for a person
 
 
 class Session:
@@ -54,15 +49,24 @@ class Session:
 
     __slots__ = (
         "_acks_at", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
-        "_own_waiting", "_request_driver", "_response_driver", "_routes", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "finishing",
-        "has_closed", "host", "number", "principal", "reports_running", "requests", "tap_state",
+        "_own_waiting", "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
+        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "fetch_state",
+        "finishing", "has_closed", "host", "number", "principal", "record", "recorder", "reports_running", "requests",
+        "routes", "tap_state",
     )  # fmt: skip
 
+    client_id: str | None
+    client_software: str | None
+    principal: str | None
+    host: str | None
+    closing: Closing | None
+    finishing: Closing | None  # becomes `closing` once all that waits for a response has it
+
     def __init__(
-        self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget
-    ) -> None:
-        self._routes = routes
+        self, routes: Table, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
+        recorded: int = DEFAULT_RECORDED,
+    ) -> None:  # fmt: skip
+        self.routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
         self.account = Account(memory)
@@ -77,19 +81,17 @@ class Session:
         self._now = 0.0
         self._acks_at = AcksMemo().find
         self._memo = PrefixMemo()
+        self.recorder = Recorder(recorded, self._waiting)
+        self.record: Callable[[Recorded], None] = self.recorder.add
         self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
-        self.client_id: str | None = None
-        self.client_software: str | None = None
-        self.principal: str | None = None
-        self.host: str | None = None
+        self.client_id = self.client_software = self.principal = self.host = None
         self.has_closed = False
         self.tap_state: object | None = None
+        self.fetch_state: object | None = None
         self.fetch_session: FetchSession | None = None
-        self.reports_running = 0
-        self.closing: Closing | None = None
-        self.finishing: Closing | None = None  # becomes `closing` once all that waits for a response has it
-        self.requests = 0
+        self.reports_running = self.requests = 0
+        self.closing = self.finishing = None
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
         self._response_driver = ResponseDriver(self._broker_frames, self, clock, budget)
         # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
@@ -119,7 +121,7 @@ class Session:
         """What goes to the client."""
         self._now = self._clock()
         out = self._broker_frames.feed(chunk)
-        if self._sought is not None:
+        if self._sought is not None and self._sought.may_be_answered(len(chunk)):
             self._find_answers(self._sought)
         if self._broker_frames.error is not None:
             self._fail(self._broker_frames.error, "unreadable_response")
@@ -144,17 +146,17 @@ class Session:
             self._fail(failure, "unreadable_request" if is_request else "unreadable_response")
             return b""
 
-    def send(self, driver: Driver, need: Send) -> bytes:
+    def send(self, driver: Driver, need: Send) -> tuple[bytes, ...]:
         """The requests of our own that go to the broker now; `agenda` says when all are answered."""
         own = OwnRequests(driver, len(need.frames))
         for frame in need.frames:
             _, key_version, correlation_id = REQUEST.unpack_from(frame)
-            route = self._routes.get(key_version) or self._routes.add(key_version)
-            self._waiting.append((route, correlation_id, self._now, own))
+            route = self.routes.get(key_version) or self.routes.add(key_version)
+            self._waiting.append((route, correlation_id, self._now, len(frame), own))
         self._own_waiting += len(need.frames)
         if driver is self._response_driver:
             self._sought = own
-        return b"".join(need.frames)
+        return need.frames  # not joined: they may be megabytes
 
     def finish(self, closing: Closing) -> None:
         """End once all requests that have been read have their response; call `to_client` to see whether they have."""
@@ -175,6 +177,7 @@ class Session:
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
         self.has_closed = True
+        abandon(self._waiting)
         if not self.requests and (sentence := diagnose(self._client_frames.carry)) is not None:
             self._fail(RouteError("not_kafka", sentence), "not_kafka")
 
@@ -208,7 +211,9 @@ class Session:
     def _own_responses(self) -> list[bytes]:
         frames: list[bytes] = []
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
-            self._waiting.popleft()
+            route, _, since, size, _ = self._waiting.popleft()
+            correlation_id = RESPONSE.unpack_from(frame)[1]
+            self.record((route.api, correlation_id, since, size, self._now, len(frame), OWN_RESPONSE))
             self.due -= len(frame)
             frames.append(frame)
         return frames
@@ -221,7 +226,7 @@ class Session:
 
     def _begin_request(self, data: bytes, at: int) -> int:
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
-        route = self._routes.get(key_version)
+        route = self.routes.get(key_version)
         if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame:
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
@@ -232,6 +237,7 @@ class Session:
                 return 0
             if not data[acks_at] | data[acks_at + 1]:  # acks=0
                 waits = None
+                self.record((route.api, correlation_id, self._now, size, None, 0, NO_RESPONSE))
         elif route.answer is not None:
             self._client_frames.swallow()
             waits = self._own(route, route.answer(correlation_id), size)
@@ -253,15 +259,15 @@ class Session:
             else show_request(tap, self, self._client_frames, data, at, size, waits is not None, self._now)
         )
         if waits is not None:
-            self._waiting.append((route, waits, self._now, watch))
+            self._waiting.append((route, waits, self._now, size, watch))
         else:
             self._unanswered += 1
         return size
 
     def _take(self, route: Route, found: Exchange | Look, correlation_id: int | None) -> None:
         exchange = found.start() if isinstance(found, Look) else found
-        if route.tap is not None:
-            exchange = WatchedExchange(exchange, route.tap(self, self._now), correlation_id is not None, self._clock)
+        if (tap := route.tap) is not None:
+            exchange = WatchedExchange(exchange, tap.begin(self, self._now), correlation_id is not None, self._clock)
         self._request_driver.take(route, exchange, correlation_id)
 
     def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | Look | Pass | None:
@@ -276,19 +282,23 @@ class Session:
 
     # What the drivers call
 
-    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None) -> None:
+    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int) -> None:
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now, exchange))
+            self._waiting.append((route, correlation_id, self._now, size, exchange))
 
     def respond(self, route: Route, frame: bytes, size: int) -> None:
-        self._waiting.append((route, self._own(route, frame, size), self._now, None))
+        self._waiting.append((route, self._own(route, frame, size), self._now, size, None))
 
     def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1
+        self.stop_reading(Closing(cause, detail))
+
+    def stop_reading(self, closing: Closing) -> None:
+        """Discard all further requests; end once those that have been read have their response."""
         self._client_frames.stop(STOPPED)
-        self.finish(Closing(cause, detail))
+        self.finish(closing)
 
     def paused(self, driver: Driver) -> None:
         self.agenda.append(driver)
@@ -311,7 +321,7 @@ class Session:
         waiting = self._waiting
         if not waiting or waiting[0][1] != correlation_id or length < MIN_RESPONSE_BYTES:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
-        route, _, since, owner = waiting.popleft()
+        route, _, since, request_size, owner = waiting.popleft()
         size: int = length + 4
         if owner is not None and not isinstance(owner, Watch):
             self._check_collected(route, size)
@@ -333,6 +343,8 @@ class Session:
         microseconds = int((self._now - since) * 1e6)
         counts.latency_us += microseconds
         counts.latency[microseconds.bit_length()] += 1
+        start = data[at + RESPONSE.size : at + STATUS_END] if route.has_status else b""
+        self.record((route.api, correlation_id, since, request_size, self._now, size, start))
         return size
 
     def _own_answer(self, own: OwnRequests, frame: bytes) -> bytes:
@@ -380,7 +392,7 @@ class Session:
             )
         if length < MIN_REQUEST_BYTES:
             raise RouteError("not_kafka", f"a request cannot be {length} bytes long")
-        return self._routes.get(key_version) or self._routes.add(key_version)
+        return self.routes.get(key_version) or self.routes.add(key_version)
 
     def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:
         if not self.responses and (sentence := diagnose(data)) is not None:

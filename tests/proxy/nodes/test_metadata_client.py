@@ -13,6 +13,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes.metadata_client import MAX_RESPONSE_BYTES, BootstrapServers, MetadataClient
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 TOO_LONG = MAX_RESPONSE_BYTES + 1
 TOPIC_ID = bytes(range(16))
@@ -31,7 +32,7 @@ class Requester:
             lambda *attempt: self.attempts.append(attempt),
             self._reach,
             self.own,
-            None,
+            BrokerAccess(),
             timeout_s,
         )
 
@@ -175,7 +176,7 @@ BAD_RESPONSES = {
         hang_up((MAX_RESPONSE_BYTES + 1).to_bytes(4, "big")),
         f"sent a frame of {MAX_RESPONSE_BYTES + 1} bytes",
     ),
-    "HTTP": (hang_up(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "sent a frame of 1213486160 bytes"),
+    "HTTP": (hang_up(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "not Kafka: an HTTP answer"),
     "cut short": (fixed(oracle.framed(bytes(9))), "ends early"),
 }
 

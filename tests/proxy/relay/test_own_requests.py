@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,10 @@ from support.dialogue import Dialogue, pieces, request, response
 from support.driven import Driven
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay import session
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Send, Steps, Work
+from kafka_sidecar.proxy.relay.own_requests import OwnRequests
+from kafka_sidecar.proxy.relay.responses import Waiting, take_answers
 
 PRODUCE_LIKE, RELAYED = ApiKey.DELETE_TOPICS, ApiKey.HEARTBEAT  # APIs whose responses are not rewritten
 OWN = 0x7FFF_0000  # correlation ids of our own
@@ -164,3 +169,18 @@ def test_a_response_for_another_exchange_is_no_answer_to_a_request_of_our_own(cu
     talk.broker(*pieces(came, cuts))
     assert talk.to_client == response(1, b"begin middle end") + response(2, b"marked two")
     assert (talk.cause, talk.session.in_flight) == (None, 0)
+
+
+def test_a_long_answer_in_many_pieces_is_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def counted(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> bytes:
+        looks.append(len(data))
+        return take_answers(own, data, waiting)
+
+    monkeypatch.setattr(session, "take_answers", counted)
+    talk = dialogue(ReadsBack()).client(produced(1)).broker(response(1, b"begin "))
+    first, second = response(OWN, bytes(500_000)), response(OWN + 1, b" end")
+    talk.broker(*pieces(first + second, list(range(0, 500_000, 1000))))
+    assert talk.to_client == response(1, b"begin " + bytes(500_000) + b" end")
+    assert len(looks) <= 4

@@ -173,7 +173,10 @@ def test_a_response_to_produce_without_acks_is_a_response_to_no_request() -> Non
 
 BROKERS_THAT_ARE_NONE = {
     "HTTP": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not Kafka: an HTTP answer"),
-    "TLS alert": (bytes.fromhex("15030300020250"), "not Kafka: a TLS alert: the listener of the broker expects TLS"),
+    "TLS alert": (
+        bytes.fromhex("15030300020250"),
+        "not Kafka: a TLS alert: the broker expects TLS at this port: set brokers.security_protocol to SSL",
+    ),
 }
 
 

@@ -1,7 +1,6 @@
-"""Watching requests and responses as the client sends and gets them, without changing, buffering or delaying any.
+"""Shows a request and its response to who watches them, in the pieces in which they pass.
 
-What is relayed is shown in the pieces in which it passes; most frames are one piece. Around an exchange, the request is
-shown before it and the response that the client gets after it.
+This file runs as it is and compiled (watch.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -9,23 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Outcome, Respond, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Edit, Frames
 
 
 class Watch:
     """One request and its response. Nothing that is shown may be kept, and no method raises."""
 
-    __slots__ = ()
+    __slots__ = ("skip",)
 
-    @property
-    def skip(self) -> int:
-        """Bytes of the frame that come next and need not be shown."""
-        return 0
-
-    @skip.setter
-    def skip(self, size: int) -> None:
-        """Some of them have passed."""
+    def __init__(self) -> None:
+        self.skip = 0  # bytes of the frame that come next and need not be shown
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         """A piece of the client's frame: data[start:end]. ``last``: the frame ends there."""
@@ -42,36 +35,53 @@ class Watch:
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         """A piece of what the client gets. It began to arrive at ``now`` (seconds)."""
 
+    def abandoned(self) -> None:
+        """The client has closed before the response came, which it does not get. May be called again."""
+
     def lost(self, why: str) -> None:
         """The connection has ended before the response came."""
 
 
-# Begins to watch a request that came at this time (seconds, monotonic).
-Tap = Callable[[Client, float], Watch]
+class Tap:
+    """Watches all requests of one API and version."""
+
+    __slots__ = ()
+
+    def begin(self, client: Client, now: float) -> Watch:
+        """Watch a request that came at this time (seconds, monotonic)."""
+        raise NotImplementedError
+
+
+class TapWith(Tap):
+    """Has a function begin to watch each request."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(self, watch: Callable[[Client], Watch]) -> None:
+        self._watch = watch
+
+    def begin(self, client: Client, now: float) -> Watch:
+        return self._watch(client)
 
 
 class WatchedRequest:
     """The edit that shows a request that arrives in pieces. It changes nothing."""
 
-    __slots__ = ("_has_response", "_watch")
-    buffers = False
+    __slots__ = ("_has_response", "_watch", "buffers", "skip")
 
     def __init__(self, watch: Watch, has_response: bool) -> None:
         self._watch = watch
         self._has_response = has_response
-
-    @property
-    def skip(self) -> int:
-        return self._watch.skip
-
-    @skip.setter
-    def skip(self, size: int) -> None:
-        self._watch.skip = size
+        self.buffers = False
+        self.skip = 0
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> None:
-        self._watch.request(data, start, end, last)
+        watch = self._watch
+        watch.skip = self.skip
+        watch.request(data, start, end, last)
+        self.skip = watch.skip
         if last and not self._has_response:
-            self._watch.unanswered()
+            watch.unanswered()
 
 
 class WatchedResponse:
@@ -94,61 +104,27 @@ class WatchedResponse:
         if edit is None:
             self.skip = self._given = watch.skip
             return None
-        edit.skip -= passed
-        new = edit.feed(data, start, end, last)
-        self.skip = self._given = min(watch.skip, edit.skip)
+        skip = edit.skip - passed
+        if skip >= end - start and not last:  # what it would not be shown without a watch
+            skip -= end - start
+            edit.skip = skip
+            new = None
+        else:
+            edit.skip = skip
+            new = edit.feed(data, start, end, last)
+            skip = edit.skip
+        self.skip = self._given = min(watch.skip, skip)
         return new
 
     def lost(self, why: str) -> None:
         self._watch.lost(why)
 
 
-class WatchedExchange(Exchange):
-    """An exchange between what the client sends and what it gets."""
-
-    __slots__ = ("_clock", "_exchange", "_has_response", "_wants_response", "_watch")
-
-    def __init__(self, exchange: Exchange, watch: Watch, has_response: bool, clock: Callable[[], float]) -> None:
-        self._exchange = exchange
-        self._watch = watch
-        self._has_response = has_response
-        self._wants_response = False
-        self._clock = clock
-
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        self._watch.request(frame, 0, len(frame), True)
-        outcome = yield from self._exchange.request(frame)
-        if outcome.frame is not frame:
-            self._watch.forwarded(b"" if isinstance(outcome, Respond) else outcome.frame)
-        if isinstance(outcome, Respond):
-            self._show(outcome.frame)
-        elif isinstance(outcome, Last) or not self._has_response:
-            self._watch.unanswered()
-        if not isinstance(outcome, Forward):
-            return outcome
-        self._wants_response = outcome.wants_response
-        return Forward(outcome.frame, wants_response=True)
-
-    def response(self, frame: bytes) -> Steps[bytes]:
-        new = (yield from self._exchange.response(frame)) if self._wants_response else frame
-        if new is not frame:
-            self._watch.received(frame)
-        self._show(new)
-        return new
-
-    def lost(self, why: str) -> Work | None:
-        self._watch.lost(why)
-        return self._exchange.lost(why)
-
-    def _show(self, frame: bytes) -> None:
-        self._watch.response(frame, 0, len(frame), True, self._clock())
-
-
 def show_request(
     tap: Tap, client: Client, frames: Frames, data: bytes, at: int, size: int, has_response: bool, now: float
 ) -> Watch:
     """Show the request of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes."""
-    watch = tap(client, now)
+    watch = tap.begin(client, now)
     if len(data) >= at + size:
         watch.request(data, at, at + size, True)
         if not has_response:

@@ -1,0 +1,50 @@
+cimport cython
+
+
+cdef class Watch:
+    cdef public Py_ssize_t skip
+
+    cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+    cpdef forwarded(self, bytes frame)
+    cpdef unanswered(self)
+    cpdef received(self, bytes frame)
+    cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    cpdef abandoned(self)
+    cpdef lost(self, str why)
+
+
+cdef class Tap:
+    cpdef Watch begin(self, client, double now)
+
+
+cdef class TapWith(Tap):
+    cdef object _watch
+
+
+cdef class WatchedRequest:
+    cdef public Py_ssize_t skip
+    cdef readonly bint buffers
+    cdef Watch _watch
+    cdef bint _has_response
+
+    @cython.locals(watch=Watch)
+    cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+
+
+cdef class WatchedResponse:
+    cdef public Py_ssize_t skip
+    cdef readonly bint buffers
+    cdef Py_ssize_t _given
+    cdef double _now
+    cdef Watch _watch
+    cdef object _edit
+
+    @cython.locals(watch=Watch, passed=Py_ssize_t, skip=Py_ssize_t)
+    cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+
+
+@cython.locals(watch=Watch)
+cpdef Watch show_request(
+    Tap tap, client, frames, bytes data, Py_ssize_t at, Py_ssize_t size, bint has_response, double now
+)
+cpdef show_response(Watch watch, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)

@@ -1,0 +1,56 @@
+"""Watching what an exchange handles: the client's request before it, and the response that the client gets after it.
+
+What is relayed is watched as it passes (watch.py). Nothing is changed, buffered or delayed for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Last, Outcome, Respond, Steps, Work
+from kafka_sidecar.proxy.relay.watch import Watch
+
+
+class WatchedExchange(Exchange):
+    """An exchange between what the client sends and what it gets."""
+
+    __slots__ = ("_clock", "_exchange", "_has_response", "_wants_response", "_watch")
+
+    def __init__(self, exchange: Exchange, watch: Watch, has_response: bool, clock: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._watch = watch
+        self._has_response = has_response
+        self._wants_response = False
+        self._clock = clock
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        self._watch.request(frame, 0, len(frame), True)
+        outcome = yield from self._exchange.request(frame)
+        if outcome.frame is not frame:
+            self._watch.forwarded(b"" if isinstance(outcome, Respond) else outcome.frame)
+        if isinstance(outcome, Respond):
+            self._show(outcome.frame)
+        elif isinstance(outcome, Last) or not self._has_response:
+            self._watch.unanswered()
+        if not isinstance(outcome, Forward):
+            return outcome
+        self._wants_response = outcome.wants_response
+        return Forward(outcome.frame, wants_response=True)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        new = (yield from self._exchange.response(frame)) if self._wants_response else frame
+        unhidden = self._exchange.unhidden(frame) if new is not frame else frame
+        if new is not unhidden:
+            self._watch.received(unhidden)
+        self._show(new)
+        return new
+
+    def abandoned(self) -> None:
+        self._watch.abandoned()
+
+    def lost(self, why: str) -> Work | None:
+        self._watch.lost(why)
+        return self._exchange.lost(why)
+
+    def _show(self, frame: bytes) -> None:
+        self._watch.response(frame, 0, len(frame), True, self._clock())
