@@ -15,6 +15,7 @@ MAX_INLINE_CONSUMED_BYTES = 64 << 10
 
 # A thread is kept for batches up to these; they never wait for large ones of other connections.
 MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS = 1 << 20, 10_000
+LIGHT_TURNS = 10  # of the event loop, which their records would take there
 
 
 def takes_long(batch: Batch, max_records: int) -> bool:
@@ -23,6 +24,11 @@ def takes_long(batch: Batch, max_records: int) -> bool:
     return header.count > max_records or len(batch.data) >= MIN_OFFLOADED_BYTES.get(header.codec, sys.maxsize)
 
 
-def is_light(batch: Batch) -> bool:
-    """Whether to look into the batch, in a thread, is soon done."""
-    return batch.header.count <= MAX_LIGHT_RECORDS and len(batch.data) <= MAX_LIGHT_BYTES
+def is_light(batch: Batch, records_at_once: int = MAX_LIGHT_RECORDS) -> bool:
+    """Whether to look into the batch, in a thread, is soon done. So many of its records fit into a turn of the loop."""
+    return are_light(batch.header.count, records_at_once) and len(batch.data) <= MAX_LIGHT_BYTES
+
+
+def are_light(count: int, records_at_once: int) -> bool:
+    """The same for a number of records, whatever their size."""
+    return count <= MAX_LIGHT_RECORDS and count <= LIGHT_TURNS * records_at_once

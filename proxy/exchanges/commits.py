@@ -45,6 +45,14 @@ class Stage(Protocol):
     """What a feature does with commits."""
 
     @property
+    def counts(self) -> Counter[str] | None:
+        """Of offsets by what became of them in this stage: unchanged, changed, added, dropped, unknown_topic.
+
+        None: they are not counted.
+        """
+        ...
+
+    @property
     def wants_result(self) -> bool:
         """Whether `on_commit` does anything."""
         ...
@@ -66,19 +74,16 @@ class CommitExchanges:
         stages: Sequence[Stage],
         name_of: Callable[[bytes], str | None],
         context: Callable[..., Context],
-        counts: Counter[str],
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """
         Args:
             name_of: a topic's name by its id, as far as it is known here.
             context: of a client, a version and, by keyword, what the request says of its group.
-            counts: of offsets by what became of them: unchanged, changed, added, dropped, unknown_topic.
         """
         self.stages = stages
         self.name_of = name_of
         self.context = context
-        self.counts = counts
         self.limits = limits
 
     def exchange(self, key: int, version: int) -> Begin | None:
@@ -221,17 +226,27 @@ class CommitExchange(Exchange):
         self._names |= {topic_id: name for name, topic_id in ids.items()}
         unknown = {name for name in new if name not in ids}
         kept = {place: offset for place, offset in offsets.items() if place.topic not in unknown}
-        if dropped := len(offsets) - len(kept):
-            self._shared.counts["unknown_topic"] += dropped
         return Offsets(kept, offsets.context)
 
     def _count(self) -> None:
-        counts = self._shared.counts
-        for place, offset in self._sent.items():
-            before = self._asked.get(place)
-            counts["unchanged" if before == offset else "added" if before is None else "changed"] += 1
-        if dropped := len(self._asked.keys() - self._sent.keys()):
-            counts["dropped"] += dropped
+        before = self._asked
+        for stage, after in zip(self._shared.stages, self._given, strict=True):
+            if stage.counts is not None:
+                stage.counts.update(self._changes(before, after))
+            before = after
+
+    def _changes(self, before: Mapping[TopicPartition, OffsetAndMetadata], after: Offsets) -> Counter[str]:
+        """What has become of offsets from one stage to the next."""
+        changes: Counter[str] = Counter()
+        for place, offset in after.items():
+            old = before.get(place)
+            if old is None:
+                changes["added" if place in self._sent else "unknown_topic"] += 1
+            else:
+                changes["unchanged" if old == offset else "changed"] += 1
+        if dropped := len(before.keys() - after.keys()):
+            changes["dropped"] += dropped
+        return changes
 
     def _topics_to_send(self) -> tuple[Topic, ...]:
         """The client's topics in their order with what is left of them, then those that were added."""

@@ -22,28 +22,29 @@ class DeniedProduce(Stage):
         self._rules = rules
 
     def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
-        explain = self._rules.explain
-        return not topics or any(name is None or explain(ApiKey.PRODUCE, name) is not None for name, _ in topics)
+        concerns = self._rules.concerns
+        return not topics or any(name is None or concerns(ApiKey.PRODUCE, name) for name, _ in topics)
 
     def start(self, client: Client, version: int) -> DeniedRun:
-        return DeniedRun(self._rules)
+        return DeniedRun(self._rules, client)
 
 
 class DeniedRun(StageRun):
     """One request."""
 
-    __slots__ = ("_rules",)
+    __slots__ = ("_client", "_rules")
 
     wants_response = False
 
-    def __init__(self, rules: DeniedTopics) -> None:
+    def __init__(self, rules: DeniedTopics, client: Client) -> None:
         self._rules = rules
+        self._client = client
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
         return
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
-        denial = self._rules.check(ApiKey.PRODUCE, topic_id if topic is None else topic)
+        denial = self._rules.check(ApiKey.PRODUCE, topic_id if topic is None else topic, self._client.principal)
         return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
 
     def sent(self) -> None:

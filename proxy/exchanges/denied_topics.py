@@ -1,4 +1,4 @@
-"""Topics that clients may not name in requests of some APIs: each is answered as by an authorizer that denies it, the
+"""Topics that a client may not name in requests of some APIs: each is answered as by an authorizer that denies it, the
 other topics of the request go on.
 
     request --> denied topics cut out --> what else looks into it --> broker
@@ -18,7 +18,7 @@ from kafka_sidecar.codec.apis import APIS, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
 from kafka_sidecar.codec.message import Struct, replace_fields
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS, TopicError, TopicsApi
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS, TopicError
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -41,33 +41,34 @@ class DeniedTopics:
     """Which topics are denied in requests of which APIs."""
 
     apis: Collection[int]
-    explain: Callable[[int, str], str | None]  # why the topic is denied in requests of this API; None: it is not
+    # Why a topic is denied to a principal in requests of an API; None: it is not.
+    explain: Callable[[int, str, str | None], str | None]
     name_of: Callable[[bytes], str | None]  # a topic's name by its id
     counts: Counter[str]  # of denied topics, by API
+    concerns: Callable[[int, str], bool]  # whether the topic may be denied to anybody in requests of the API
 
-    def check(self, key: int, topic: str | bytes | None) -> TopicError | None:
-        """Why a topic may not be named, if so. Where its name is not known the request cannot go on either."""
+    def check(self, key: int, topic: str | bytes | None, principal: str | None) -> TopicError | None:
+        """Why a client may not name a topic, if so. Where its name is not known the request cannot go on either."""
         if topic is None:
             return None
         name = self.name_of(topic) if isinstance(topic, bytes) else topic
         if name is None:
             return UNKNOWN_ID if topic != NO_ID else None
-        if (why := self.explain(key, name)) is None:
+        if (why := self.explain(key, name, principal)) is None:
             return None
         self.counts[APIS[key].name] += 1
         return TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, why)
 
     def guard(self, key: int, version: int, begin: Begin | None) -> Begin | None:
         """What looks into requests of this API and version, where ``begin`` looks into what is not denied."""
-        api = TOPIC_APIS.get(key) if key in self.apis else None
-        if api is None:
+        if key not in self.apis or key not in TOPIC_APIS:
             return begin
 
         def guarded(data: bytes, at: int, size: int, client: Client) -> Exchange:
             found = begin(data, at, size, client) if begin is not None else None
             if isinstance(found, Look):
                 found = found.start()
-            return DenyExchange(self, key, api, version, None if isinstance(found, Pass) else found)
+            return DenyExchange(self, key, version, client, None if isinstance(found, Pass) else found)
 
         return guarded
 
@@ -75,12 +76,13 @@ class DeniedTopics:
 class DenyExchange(Exchange):
     """One request and its response. What is not denied is for ``inner``, if there is one."""
 
-    __slots__ = ("_api", "_inner", "_inner_wants_response", "_key", "_results", "_rules", "_version")
+    __slots__ = ("_api", "_client", "_inner", "_inner_wants_response", "_key", "_results", "_rules", "_version")
 
-    def __init__(self, rules: DeniedTopics, key: int, api: TopicsApi, version: int, inner: Exchange | None) -> None:
+    def __init__(self, rules: DeniedTopics, key: int, version: int, client: Client, inner: Exchange | None) -> None:
         self._rules = rules
         self._key = key
-        self._api = api
+        self._api = TOPIC_APIS[key]
+        self._client = client
         self._version = version
         self._inner = inner
         self._inner_wants_response = False
@@ -116,7 +118,7 @@ class DenyExchange(Exchange):
         return self._inner.lost(why) if self._inner is not None else None
 
     def _is_allowed(self, element: Any) -> bool:
-        error = self._rules.check(self._key, self._api.topic_of(element))
+        error = self._rules.check(self._key, self._api.topic_of(element), self._client.principal)
         if error is not None:
             self._results.append(self._api.reject(element, error))
         return error is None

@@ -15,9 +15,11 @@ from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import Edit, records_field, response_body_at, splice
-from kafka_sidecar.codec.glance import NO_SESSION, FetchGlance, check_fetch_partitions, glance_fetch
-from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.codec.envelope import Edit, array_count, response_body_at, splice
+from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchSpans, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.proxy.exchanges import old_fetch
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
@@ -41,22 +43,32 @@ from kafka_sidecar.proxy.relay.exchange import (
     Pass,
     Steps,
     TopicNames,
+    Work,
 )
 
+FIRST_WITH_LOG_START = first_version(PartitionData, "log_start_offset")
 _INT16, _INT64 = Struct(">h"), Struct(">q")
 
 
 class FetchedPartition:
     """One partition of a response, as it passes the stages."""
 
-    __slots__ = ("_frame", "_version", "error_code", "high_watermark", "new", "span", "topic")
+    __slots__ = (
+        "_frame", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "new", "span",
+        "topic",
+    )  # fmt: skip
 
-    def __init__(self, topic: str, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
+    def __init__(self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
+        """``key`` is what the frame has: the topic's name, or since v13 its id."""
         self.topic = topic
+        self.key = key
         self.span = span
-        self.new: bytes | None = None  # the records that the client gets; None: those that came
-        self.error_code: int | None = None  # in place of the broker's
-        self.high_watermark: int | None = None  # in place of the broker's
+        self.new: bytes | memoryview | None = None  # the records that the client gets; None: those that came
+        # In place of the broker's:
+        self.error_code: int | None = None
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.aborted: tuple[AbortedTransaction, ...] | None = None
         self._frame = frame
         self._version = version
 
@@ -73,11 +85,20 @@ class FetchedPartition:
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Those whose records a client does not show that reads only committed ones."""
-        return aborted_transactions(self._frame, self.span, self._version)
+        return aborted_transactions(self._frame, self.span, self._version) if self.aborted is None else self.aborted
+
+    @property
+    def offsets(self) -> tuple[int, int, int]:
+        """The broker's high watermark, last stable offset and log start offset, which is -1 before v5."""
+        at = self.span.high_watermark_at
+        high, stable = _INT64.unpack_from(self._frame, at)[0], _INT64.unpack_from(self._frame, at + 8)[0]
+        start = _INT64.unpack_from(self._frame, at + 16)[0] if self._version >= FIRST_WITH_LOG_START else -1
+        return high, stable, start
 
     @property
     def is_changed(self) -> bool:
-        return self.new is not None or self.error_code is not None or self.high_watermark is not None
+        ours = self.new, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
+        return any(one is not None for one in ours)
 
     def edits(self) -> list[Edit]:
         """What is different in the frame."""
@@ -87,15 +108,22 @@ class FetchedPartition:
         if self.high_watermark is not None:
             at = span.high_watermark_at
             edits.append((at, at + _INT64.size, _INT64.pack(self.high_watermark)))
-        if self.new is not None:
-            field = records_field(self.new, self._version >= FIRST_FLEXIBLE)
-            edits.append((span.records_at, span.records_end, field))
+        if self.last_stable_offset is not None:
+            at = span.high_watermark_at + _INT64.size
+            edits.append((at, at + _INT64.size, _INT64.pack(self.last_stable_offset)))
+        is_flexible = self._version >= FIRST_FLEXIBLE
+        if self.aborted is not None:
+            edits.append((span.aborted_at, span.aborted_end, write_aborted(self.aborted, is_flexible)))
+        if self.new is not None:  # in two edits, which saves a copy of the records
+            length = array_count(len(self.new), is_flexible)
+            edits += [(span.records_at, span.records_start, length), (span.records_start, span.records_end, self.new)]
         return edits
 
 
 class StageRun(Protocol):
     """One stage at work on one request and its response."""
 
+    restores: bool  # whether it puts in place what producers have sent, and hides nothing of that
     wants_empty: bool  # whether `partition` is to be called for partitions without records, too
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
@@ -113,6 +141,10 @@ class StageRun(Protocol):
     def finish(self) -> Steps[None] | None:
         """All partitions were seen; those that were changed can be changed again."""
         ...
+
+    def close(self) -> None:
+        """The response is written, or will not be."""
+        return
 
 
 class Stage(Protocol):
@@ -201,7 +233,7 @@ class FetchExchanges:
 class FetchExchange(Exchange):
     """One Fetch request and its response."""
 
-    __slots__ = ("_max_partitions", "_name_of", "_runs", "_version")
+    __slots__ = ("_max_partitions", "_name_of", "_restored", "_runs", "_version")
 
     def __init__(
         self,
@@ -211,6 +243,7 @@ class FetchExchange(Exchange):
         max_partitions: int = DEFAULT_LIMITS.max_partitions,
     ) -> None:
         self._runs = runs
+        self._restored: list[Edit] | bytes | None = None  # edits of the broker's frame, or all of it after them
         self._max_partitions = max_partitions
         self._name_of = name_of
         self._version = version
@@ -234,21 +267,37 @@ class FetchExchange(Exchange):
             if name is None:
                 looked_into += self._reject_unknown(topic, frame)
                 continue
-            runs = [run for run in self._runs if run.wants(name)]
-            wants_empty = any(run.wants_empty for run in runs)
-            for span in topic.partitions if runs else ():
-                if not wants_empty and span.records_start == span.records_end:
-                    continue
-                yield TURN
-                partition = FetchedPartition(name, span, frame, version)
-                looked_into.append(partition)
-                for run in runs:
-                    if (steps := run.partition(partition)) is not None:
-                        yield from steps
+            wanted = [run for run in self._runs if run.wants(name)]
+            wants_empty = any(run.wants_empty for run in wanted)
+            looked_into += [
+                FetchedPartition(name, topic.key, span, frame, version)
+                for span in (topic.partitions if wanted else ())
+                if wants_empty or span.records_start != span.records_end
+            ]
         for run in self._runs:
-            if (steps := run.finish()) is not None:
-                yield from steps
-        return splice(frame, [edit for partition in looked_into if partition.is_changed for edit in partition.edits()])
+            yield from _take_through(run, looked_into)
+            if run.restores:
+                self._restored = _edits(looked_into)
+        edits = _edits(looked_into)
+        new = splice(frame, edits)
+        if edits == self._restored:
+            self._restored = new
+        self._close()
+        return new
+
+    def unhidden(self, frame: bytes) -> bytes:
+        restored = self._restored
+        if restored is None or isinstance(restored, bytes):
+            return frame if restored is None else restored
+        return splice(frame, restored)
+
+    def lost(self, why: str) -> Work | None:
+        self._close()
+        return None
+
+    def _close(self) -> None:
+        for run in self._runs:
+            run.close()
 
     def _unknown_ids(self, spans: FetchSpans) -> tuple[bytes, ...]:
         """The ids of topics whose names are not known here."""
@@ -260,7 +309,29 @@ class FetchExchange(Exchange):
         rejected = []
         for span in topic.partitions:
             if span.records_start != span.records_end:
-                partition = FetchedPartition("", span, frame, self._version)
+                partition = FetchedPartition("", topic.key, span, frame, self._version)
                 partition.error_code, partition.new = ErrorCode.UNKNOWN_TOPIC_ID, b""
                 rejected.append(partition)
         return rejected
+
+
+def _edits(partitions: Sequence[FetchedPartition]) -> list[Edit]:
+    return [edit for partition in partitions if partition.is_changed for edit in partition.edits()]
+
+
+def _take_through(run: StageRun, partitions: Sequence[FetchedPartition]) -> Steps[None]:
+    """All that a stage wants of a response, before the next stage sees any of it."""
+    for partition in partitions:
+        if partition.topic and run.wants(partition.topic) and (run.wants_empty or len(partition.records)):
+            yield TURN
+            if (steps := run.partition(partition)) is not None:
+                yield from steps
+    if (steps := run.finish()) is not None:
+        yield from steps
+
+
+def write_aborted(aborted: Sequence[AbortedTransaction], is_flexible: bool) -> bytes:
+    """The field of aborted transactions of a partition."""
+    tags = b"\0" if is_flexible else b""
+    entries = [_INT64.pack(one.producer_id) + _INT64.pack(one.first_offset) + tags for one in aborted]
+    return array_count(len(aborted), is_flexible) + b"".join(entries)

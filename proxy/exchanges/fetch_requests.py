@@ -13,7 +13,7 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from kafka_sidecar.codec.errors import TruncatedError
-from kafka_sidecar.codec.glance import NO_SESSION
+from kafka_sidecar.codec.fetch_head import NO_SESSION
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from kafka_sidecar.codec.wire import skip_tags

@@ -26,11 +26,12 @@ from kafka_sidecar.proxy.relay.exchange import TURN, Begin, Client, Exchange, Fo
 class AcquiredPartition:
     """The records of one partition, and which of them the member has acquired, as they pass the stages."""
 
-    __slots__ = ("_data", "acquired", "error_code", "records", "topic")
+    __slots__ = ("_data", "acquired", "error_code", "records", "topic", "topic_id")
 
-    def __init__(self, topic: str, data: PartitionData) -> None:
+    def __init__(self, topic: str, topic_id: bytes, data: PartitionData) -> None:
         self._data = data
         self.topic = topic
+        self.topic_id = topic_id
         self.records: bytes | memoryview = data.records if data.records is not None else b""
         self.acquired = data.acquired_records
         self.error_code = data.error_code
@@ -58,6 +59,8 @@ class AcquiredPartition:
 
 class StageRun(Protocol):
     """One stage at work on one response."""
+
+    restores: bool  # whether it puts in place what producers have sent, and hides nothing of that
 
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
@@ -95,10 +98,11 @@ class ShareFetchExchanges:
 class ShareFetchExchange(Exchange):
     """One ShareFetch request and its response."""
 
-    __slots__ = ("_name_of", "_runs", "_version")
+    __slots__ = ("_name_of", "_restored", "_runs", "_version")
 
     def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
         self._runs = runs
+        self._restored: dict[tuple[bytes, int], PartitionData] = {}  # by topic id and partition
         self._name_of = name_of
         self._version = version
 
@@ -119,6 +123,20 @@ class ShareFetchExchange(Exchange):
             return frame
         return opened.with_message(replace_fields(opened.message, responses=tuple(new)))
 
+    def unhidden(self, frame: bytes) -> bytes:
+        if not self._restored:
+            return frame
+        opened = decode_response(ShareFetchResponse, frame, self._version)
+        topics = []
+        for topic in opened.message.responses:
+            key, find = topic.topic_id, self._restored.get
+            topics += [
+                replace_fields(
+                    topic, partitions=tuple(find((key, one.partition_index), one) for one in topic.partitions)
+                )
+            ]
+        return opened.with_message(replace_fields(opened.message, responses=tuple(topics)))
+
     def _topic(self, topic: ShareFetchableTopicResponse) -> Steps[ShareFetchableTopicResponse]:
         name = self._name_of(topic.topic_id)
         runs = [run for run in self._runs if name is not None and run.wants(name)]
@@ -126,13 +144,15 @@ class ShareFetchExchange(Exchange):
             return topic
         partitions = []
         for data in topic.partitions:
-            partition = AcquiredPartition(name or "", data)
+            partition = AcquiredPartition(name or "", topic.topic_id, data)
             if name is None:
                 _reject_unknown(partition)
             elif partition.records:
                 yield TURN
                 for run in runs:
                     yield from run.partition(partition)
+                    if run.restores:
+                        self._restored[topic.topic_id, data.partition_index] = partition.closed()
             partitions.append(partition.closed())
         is_same = all(map(_is, partitions, topic.partitions))
         return topic if is_same else replace_fields(topic, partitions=tuple(partitions))

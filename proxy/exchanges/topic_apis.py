@@ -1,4 +1,4 @@
-"""The admin APIs whose requests change the topics that they name, and how each answers that a topic may not be named.
+"""The APIs whose requests name topics, and how each answers that a topic may not be named.
 
 They differ in the names of fields; what happens to a request is the same (`denied_topics`).
 """
@@ -15,9 +15,15 @@ from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages import (
     alter_configs,
     create_partitions,
+    create_topics,
     delete_records,
     delete_topics,
+    describe_configs,
+    fetch,
     incremental_alter_configs,
+    list_offsets,
+    offset_commit,
+    txn_offset_commit,
 )
 from kafka_sidecar.codec.wire import NO_ID
 
@@ -82,6 +88,44 @@ def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: TopicEr
     )
 
 
+def _reject_creation(of: create_topics.CreatableTopic, why: TopicError) -> Struct:
+    return create_topics.CreatableTopicResult(
+        name=of.name, error_code=why.error_code, error_message=why.message, configs=()
+    )
+
+
+def _name_or_topic_id(of: Any) -> str | bytes:
+    """Of a request that names topics before some version, and has their ids from then on."""
+    name: str = of.topic if isinstance(of, fetch.FetchTopic) else of.name
+    topic_id: bytes = of.topic_id
+    return name or topic_id
+
+
+def _reject_fetch(of: fetch.FetchTopic, why: TopicError) -> Struct:
+    partitions = (
+        fetch.PartitionData(
+            partition_index=one.partition, error_code=why.error_code, high_watermark=-1, log_start_offset=-1,
+            aborted_transactions=(), records=b"",
+        )
+        for one in of.partitions
+    )  # fmt: skip
+    return fetch.FetchableTopicResponse(topic=of.topic, topic_id=of.topic_id, partitions=tuple(partitions))
+
+
+def _reject_offsets(of: list_offsets.ListOffsetsTopic, why: TopicError) -> Struct:
+    partitions = (
+        list_offsets.ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=why.error_code)
+        for one in of.partitions
+    )
+    return list_offsets.ListOffsetsTopicResponse(name=of.name, partitions=tuple(partitions))
+
+
+def _reject_commit(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: TopicError) -> Struct:
+    """The result of a topic, in the two APIs that commit offsets."""
+    partitions = (partition(partition_index=one.partition_index, error_code=why.error_code) for one in of.partitions)
+    return topic(name=of.name, topic_id=of.topic_id, partitions=tuple(partitions))
+
+
 def reject_resource(result: Callable[..., Struct], of: Any, why: TopicError) -> Struct:
     """The result of a resource, in an API that sets configs."""
     return result(
@@ -133,4 +177,65 @@ TOPIC_APIS: Mapping[int, TopicsApi] = {
         topic_of=_resource_name,
         reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
     ),
+    ApiKey.CREATE_TOPICS: TopicsApi(
+        request=create_topics.CreateTopicsRequest,
+        response=create_topics.CreateTopicsResponse,
+        elements=("topics",),
+        results="topics",
+        topic_of=_name,
+        reject=_reject_creation,
+    ),
+    ApiKey.DESCRIBE_CONFIGS: TopicsApi(
+        request=describe_configs.DescribeConfigsRequest,
+        response=describe_configs.DescribeConfigsResponse,
+        elements=("resources",),
+        results="results",
+        topic_of=_resource_name,
+        reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
+    ),
+    ApiKey.FETCH: TopicsApi(
+        request=fetch.FetchRequest,
+        response=fetch.FetchResponse,
+        elements=("topics",),
+        results="responses",
+        topic_of=_name_or_topic_id,
+        reject=_reject_fetch,
+    ),
+    ApiKey.LIST_OFFSETS: TopicsApi(
+        request=list_offsets.ListOffsetsRequest,
+        response=list_offsets.ListOffsetsResponse,
+        elements=("topics",),
+        results="topics",
+        topic_of=_name,
+        reject=_reject_offsets,
+    ),
+    ApiKey.OFFSET_COMMIT: TopicsApi(
+        request=offset_commit.OffsetCommitRequest,
+        response=offset_commit.OffsetCommitResponse,
+        elements=("topics",),
+        results="topics",
+        topic_of=_name_or_topic_id,
+        reject=partial(
+            _reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+        ),
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: TopicsApi(
+        request=txn_offset_commit.TxnOffsetCommitRequest,
+        response=txn_offset_commit.TxnOffsetCommitResponse,
+        elements=("topics",),
+        results="topics",
+        topic_of=_name_or_topic_id,
+        reject=partial(
+            _reject_commit,
+            txn_offset_commit.TxnOffsetCommitResponseTopic,
+            txn_offset_commit.TxnOffsetCommitResponsePartition,
+        ),
+    ),
 }
+# Those whose requests change the topics that they name, or their contents.
+CHANGING = frozenset(
+    {
+        ApiKey.PRODUCE, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS, ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    }
+)  # fmt: skip

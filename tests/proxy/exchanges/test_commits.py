@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -207,6 +208,7 @@ class Adding(Stage):
     """Adds to each offset, and takes note of what was committed."""
 
     wants_result = True
+    counts: Counter[str] | None = None
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -223,7 +225,8 @@ class Adding(Stage):
 def test_stages_run_in_their_order_and_each_gets_what_it_has_given_back() -> None:
     intercepting, stages = Intercepting(), [Adding(1), Adding(100)]
     services = intercepting.services
-    exchanges = CommitExchanges(stages, services.name_of, services.context, intercepting.stats.commits)
+    stages[1].counts = Counter()
+    exchanges = CommitExchanges(stages, services.name_of, services.context)
     exchange = Driven(exchanges.begin(COMMIT_APIS[PLAIN], 8, b"", 0, 0, intercepting.client))
     request = exchange.request(commit_request(PLAIN, 8, {"orders": {0: (10, ""), 1: (20, "")}}))
     assert offsets_in(PLAIN, 8, request) == {"orders": {0: (111, ""), 1: (121, "")}}
@@ -232,6 +235,7 @@ def test_stages_run_in_their_order_and_each_gets_what_it_has_given_back() -> Non
         [{place("orders", 0): OffsetAndMetadata(11)}],
         [{place("orders", 0): OffsetAndMetadata(111)}],
     ]
+    assert stages[1].counts == {"changed": 2}
 
 
 def test_commits_of_versions_that_cannot_be_read_are_relayed() -> None:

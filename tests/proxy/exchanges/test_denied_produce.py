@@ -41,11 +41,11 @@ def names() -> dict[bytes, str]:
 def exchanges(names: dict[bytes, str]) -> ProduceExchanges:
     COUNTS.clear()
 
-    def explain(key: int, topic: str) -> str | None:
+    def explain(key: int, topic: str, principal: str | None) -> str | None:
         assert key == ApiKey.PRODUCE
         return WHY if topic == DENIED else None
 
-    rules = DeniedTopics({ApiKey.PRODUCE}, explain, names.get, COUNTS)
+    rules = DeniedTopics({ApiKey.PRODUCE}, explain, names.get, COUNTS, lambda key, topic: topic == DENIED)
     return ProduceExchanges([DeniedProduce(rules)], names.get)
 
 

@@ -210,6 +210,7 @@ class Appending(StageRun):
     """Adds a batch to each partition; takes note of what it gets."""
 
     wants_empty = True
+    restores = False
 
     def __init__(self, value: str) -> None:
         self.value = value

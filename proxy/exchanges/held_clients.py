@@ -1,0 +1,151 @@
+"""Clients that would show a control batch to their application, and so must not get ours.
+
+Such a client gets nothing in place of hidden records at the end of a partition, and asks for the same offset again; the
+broker is then asked for the records that follow (`hidden_offsets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_request, open_request
+from kafka_sidecar.codec.message import counter, replace_fields
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
+from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
+from kafka_sidecar.proxy.exchanges.hidden_offsets import FetchPosition, HiddenOffsets
+from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, offload
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TopicIds
+
+LAST_FETCH_VERSION_WITH_MARKERS_SHOWN = 10  # kafka-go, which sends no software name, uses 2, 5 and 10
+NO_TOPIC_ID = b""  # in a cluster without topic ids (KIP-516) a name is all that is known of a topic
+
+
+def shows_markers(client: Client, version: int, patterns: Iterable[str]) -> bool:
+    """Whether a client would show a control batch to its application.
+
+    Args:
+        version: of its Fetch requests.
+        patterns: the client ids, with ``*`` and ``?``, of clients that do.
+    """
+    if client.client_software is None and version <= LAST_FETCH_VERSION_WITH_MARKERS_SHOWN:
+        return True
+    return any(fnmatchcase(client.client_id or "", pattern) for pattern in patterns)
+
+
+class HeldFetch:
+    """One Fetch of such a client."""
+
+    __slots__ = (
+        "_client",
+        "_hidden",
+        "_isolation_level",
+        "_moved",
+        "_name_of",
+        "_positions",
+        "_unconfirmed",
+        "_version",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        version: int,
+        isolation_level: int,
+        name_of: Callable[[bytes], str | None],
+        hidden: HiddenOffsets,
+    ) -> None:
+        self._client = client
+        self._version = version
+        self._isolation_level = isolation_level
+        self._name_of = name_of
+        self._hidden = hidden
+        self._positions: dict[tuple[str, int], FetchPosition] = {}  # by topic and partition
+        self._moved: set[tuple[str, int]] = set()  # where the broker is asked for an offset after hidden records
+        # Partitions of topics that may have been created again since: of those nothing is known to be hidden.
+        self._unconfirmed: dict[str, list[FetchedPartition]] = {}
+
+    def skip_hidden(self, frame: bytes) -> Steps[bytes]:
+        """The request, for offsets after records that are known to be hidden."""
+        count = counter(FetchRequest, "partitions", self._version)(frame, open_request(frame).body_at, len(frame))
+        _, body = yield from offload(partial(decode_request, FetchRequest, frame), count)
+        topics = []
+        for topic in body.message.topics:
+            name = (self._name_of(topic.topic_id) if self._version >= FIRST_WITH_IDS else topic.topic) or ""
+            partitions: list[FetchPartition] = []
+            for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
+                yield TURN
+                some = topic.partitions[first : first + PARTITIONS_PER_TURN]
+                partitions += [self._skip_in(name, one) for one in some]
+            topics.append(replace_fields(topic, partitions=tuple(partitions)))
+        if not self._moved:
+            return frame
+        message = replace_fields(body.message, topics=tuple(topics))
+        return (yield from offload(partial(body.with_message, message), count))
+
+    def _skip_in(self, name: str, one: FetchPartition) -> FetchPartition:
+        position = FetchPosition(
+            self._client.client_id, self._client.principal, self._isolation_level, name, one.partition, one.fetch_offset
+        )
+        self._positions[name, one.partition] = position
+        following = self._hidden.next(position)
+        if following == one.fetch_offset:
+            return one
+        self._moved.add((name, one.partition))
+        return replace_fields(one, fetch_offset=following)
+
+    def offset_of(self, partition: FetchedPartition) -> int:
+        """The offset that the client has asked for; 0 if it has not asked for this partition."""
+        position = self._position_of(partition)
+        return position.offset if position is not None else 0
+
+    def answer_empty(self, partition: FetchedPartition) -> None:
+        """The broker has no records at an offset that the client did not ask for."""
+        position = self._position_of(partition)
+        if position is None or self._hidden.next(position) == position.offset:
+            return
+        error_code = partition.span.error_code
+        if error_code:
+            self._hidden.forget(position)
+        if error_code in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:
+            partition.error_code = ErrorCode.NONE
+            _end_at(partition, position)
+
+    def hide(self, partition: FetchedPartition, following: int) -> None:
+        """All records up to ``following`` are hidden: answer as if the log ended where the client reads."""
+        position = self._position_of(partition)
+        if position is not None:
+            self._hidden.hide(position, following)
+            partition.high_watermark = position.offset
+            self._unconfirmed.setdefault(partition.topic, [])
+
+    def check(self, partition: FetchedPartition) -> None:
+        """The partition has records: they count only if its topic is still the one of which records are hidden."""
+        if (partition.topic, partition.index) in self._moved:
+            self._unconfirmed.setdefault(partition.topic, []).append(partition)
+
+    def confirm(self) -> Steps[None]:
+        """If a topic was created again, what is known of hidden records is of another one: answer as if the log ended
+        where the client reads.
+        """
+        if not self._unconfirmed:
+            return
+        ids = yield TopicIds(tuple(self._unconfirmed))
+        if ids is None:  # as where brokers demand SASL: otherwise the client would never go on
+            return
+        for topic, partitions in self._unconfirmed.items():
+            if not self._hidden.is_current(topic, ids.get(topic, NO_TOPIC_ID)):
+                for partition in partitions:
+                    partition.error_code = None
+                    _end_at(partition, self._positions[topic, partition.index])
+
+    def _position_of(self, partition: FetchedPartition) -> FetchPosition | None:
+        return self._positions.get((partition.topic, partition.index))
+
+
+def _end_at(partition: FetchedPartition, position: FetchPosition) -> None:
+    """As if the log ended there."""
+    partition.new, partition.high_watermark = b"", position.offset
