@@ -1,0 +1,101 @@
+"""From the section ``large_messages`` of the configuration to the settings of topics, plug-ins loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
+from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.proxy.config.large_messages import LargeTopic
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
+
+MAX_CACHED_TOPICS = 10_000  # clients choose the names
+
+
+class Topics:
+    """The settings of each topic, by the entry that matches its name first."""
+
+    def __init__(self, entries: tuple[tuple[str, TopicSettings | None], ...] = ()) -> None:
+        self._entries = entries
+        self._found: dict[str, TopicSettings | None] = {}
+        self.store_offsets = any(one is not None and one.offsets != "plain" for _, one in entries)
+        self.store_objects = any(one is not None and one.store == "object" for _, one in entries)
+        self.deliver_headers = any(one is not None and one.deliver_headers for _, one in entries)
+
+    @property
+    def are_enabled(self) -> bool:
+        """Whether any topic may have large messages."""
+        return any(settings is not None for _, settings in self._entries)
+
+    def find(self, topic: str) -> TopicSettings | None:
+        """The topic's settings; None: its messages are relayed as they are."""
+        try:
+            return self._found[topic]
+        except KeyError:
+            pass
+        if len(self._found) >= MAX_CACHED_TOPICS:
+            self._found.clear()
+        found = next((settings for name, settings in self._entries if fnmatchcase(topic, name)), None)
+        self._found[topic] = found
+        return found
+
+
+def topics(config: Config) -> Topics:
+    """The topics of a configuration.
+
+    Raises:
+        ValueError: a serializer or deserializer cannot be loaded; one line.
+    """
+    return Topics(tuple((one.name, _settings(one)) for one in config.large_messages.topics))
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """What is wrong with serializers and deserializers."""
+    for index, one in enumerate(config.large_messages.topics):
+        try:
+            _settings(one)
+        except ValueError as error:
+            at = "large_messages", "topics", index
+            for noun in (SERIALIZERS.noun, DESERIALIZERS.noun):
+                if str(error).startswith(f"{noun} {one.name}"):
+                    yield from explain_plugin(error, f"{noun} {one.name}", at)
+
+
+def _settings(one: LargeTopic) -> TopicSettings | None:
+    if not one.enabled:
+        return None
+    deserializer, _ = DESERIALIZERS.open(
+        one.name, one.segment_deserializer, _class_path(one, one.segment_deserializer), one.segment_settings
+    )
+    return TopicSettings(
+        max_message=one.max_message,
+        segment=one.segment,
+        max_batch=one.max_batch,
+        segment_format=one.segment_format,
+        serializer=_serializer(one),
+        deserializer=deserializer,
+        compacted=one.compacted,
+        on_missing=one.on_missing,
+        deliver_headers=one.deliver_headers,
+        timestamp_header=one.timestamp_header,
+        offsets=one.offsets,
+        look_back=one.look_back,
+        store=one.store,
+        object_above=one.object_above,
+        max_tracked=one.max_tracked,
+    )
+
+
+def _serializer(one: LargeTopic) -> SegmentSerializer | None:
+    type_ = one.segment_serializer or ("default" if one.segment_format == "payload" else None)
+    if type_ is None:
+        return None
+    serializer, _ = SERIALIZERS.open(one.name, type_, _class_path(one, type_), one.segment_settings)
+    return serializer
+
+
+def _class_path(one: LargeTopic, type_: str) -> str | None:
+    """Only of classes that are named: the built-in ones are not on it."""
+    return one.class_path if ":" in type_ or "." in type_ else None

@@ -1,0 +1,100 @@
+"""Performs what assembling needs as needs of an exchange: reads of the log, threads, turns, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.large_messages.reading import (
+    PAUSE,
+    Compute,
+    LateError,
+    Pause,
+    Read,
+    Reading,
+    ReadObject,
+    UnreadableError,
+)
+from kafka_sidecar.proxy.large_messages.object_needs import STORAGE_ERROR, GetObject
+from kafka_sidecar.proxy.large_messages.read_back import read_request, read_response
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Send, Steps, TimeLimit, Work
+
+T = TypeVar("T")
+COPIES = 2  # of a value, while a response is made of it: as it is assembled, and in the frame
+
+
+class Reads:
+    """The reads of one exchange."""
+
+    __slots__ = ("_client", "_late_at", "_limit", "_reserved", "_stopwatch", "_version")
+
+    def __init__(
+        self, client: Client, version: int, limit: TimeLimit, stopwatch: Callable[[], float], late_at: float | None
+    ) -> None:
+        """
+        Args:
+            client: whose connection is used.
+            version: of Fetch.
+            limit: for threads, of one exchange.
+            stopwatch: seconds.
+            late_at: when the client must get its response; nothing is read then. None: once the limit is over, from
+                the first reading on, because the broker may have waited for records before.
+        """
+        self._client = client
+        self._version = version
+        self._limit = replace(limit)
+        self._stopwatch = stopwatch
+        self._late_at = late_at
+        self._reserved = 0
+
+    def perform(self, reading: Reading[T], key: str | bytes, partition: int) -> Steps[T]:
+        """The result of a reading of one partition. ``key`` is what frames have: the topic's name, or its id."""
+        if self._late_at is None:
+            self._late_at = self._stopwatch() + self._limit.work_s
+        result: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                need = reading.send(result) if error is None else reading.throw(error)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+            result = error = None
+            if need is PAUSE:
+                yield TURN
+                continue
+            try:
+                result = yield from self._meet(need, key, partition)
+            except (LateError, UnreadableError, CodecError) as failure:
+                error = failure
+
+    def _meet(self, need: Read | ReadObject | Compute | Pause, key: str | bytes, partition: int) -> Steps[Any]:
+        if isinstance(need, Compute):
+            try:
+                return (yield Work(need.run, limit=self._limit))
+            except TimeoutError as error:
+                raise LateError from error
+        if self._late_at is not None and self._stopwatch() >= self._late_at:
+            raise LateError
+        if isinstance(need, Read):
+            frame = read_request(need, self._version, key, partition, self._client.client_id)
+            (response,) = yield Send((frame,))
+            return read_response(response, self._version)
+        assert isinstance(need, ReadObject)
+        try:
+            return (yield GetObject(need.key, need.max_size))
+        except OSError as error:
+            raise UnreadableError(STORAGE_ERROR) from error
+
+    def reserve(self, size: int) -> None:
+        """The exchange needs memory for a message of ``size`` bytes. Connections that began later wait for theirs."""
+        self._reserved += COPIES * size
+        self._client.account.add(COPIES * size)
+
+    def close(self) -> None:
+        """The memory is no longer needed."""
+        if self._reserved:
+            self._client.account.release(self._reserved)
+            self._reserved = 0
