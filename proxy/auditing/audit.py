@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from kafka_sidecar.audit.contract import Auditor, BatchAuditor, RecordCalls
 from kafka_sidecar.audit.event_auditor import EventAuditor
@@ -21,8 +20,9 @@ from kafka_sidecar.proxy.auditing.sender import Sender
 from kafka_sidecar.proxy.auditing.taps import tap
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,13 @@ MAX_BUFFERED_EVENTS = 1_000_000
 class Audit:
     """What counts the batches of a sidecar."""
 
-    def __init__(self, config: Config, names: TopicNameCache, auditor: Auditor | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        names: TopicNameCache,
+        auditor: Auditor | None = None,
+        access: BrokerAccess = BrokerAccess(),  # noqa: B008 - a value
+    ) -> None:
         """Open the configured auditor. Raises ConfigError if it cannot be opened."""
         settings = config.audit
         self._opened = auditor or open_auditor(config)
@@ -46,13 +52,13 @@ class Audit:
         )
         self._topics = tuple(settings.topics) or ("*",)
         self._excluded = (*settings.exclude_topics, *filter(None, (settings.topic,)))
-        self.outbox = Outbox(settings.max_buffered, MAX_BUFFERED_EVENTS, self._wake)
+        self.outbox = Outbox(config.share(settings.max_buffered), MAX_BUFFERED_EVENTS, self._wake)
         self.sender: Sender | None = None
         if isinstance(self._opened, EventAuditor):
             self._opened.emit = self.outbox.add
-            self.sender = Sender(self.outbox, writer(config))
+            self.sender = Sender(self.outbox, writer(config, access))
             self.sender.on_empty = self._all_sent
-        self._spool_file: Path | None = settings.spool_file
+        self._spool_file = config.own_file(settings.spool_file)
         self._has_spooled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 

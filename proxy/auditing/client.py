@@ -1,24 +1,87 @@
-"""What the taps know of one connection."""
+"""What the taps know of one connection.
+
+This file runs as it is and compiled (client.pxd holds the C types).
+"""
 
 from __future__ import annotations
 
 from kafka_sidecar.audit.contract import AuditedClient
-from kafka_sidecar.codec.fetch_counts import FetchPositions, Partition
+from kafka_sidecar.codec.fetch_counts import Partition
+from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.relay.exchange import Client
 
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
+    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk
+    from kafka_sidecar.codec.produce_counts import ProduceWalk
+else:
+    from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
+        FetchCounter,
+        ProduceCounter,
+    )
+    from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
+        FetchPositions,
+        FetchWalk,
+    )
+    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk  # type: ignore[no-redef]
+
 MAX_SESSION_PARTITIONS = 100_000
+MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
+READ_COMMITTED = 1
+# For C.
+_MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
 
 
 class TappedClient:
-    """A connection's client, as auditors are shown it, and its fetch session."""
+    """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
 
-    __slots__ = ("_offsets", "audited", "session_id")
+    __slots__ = (
+        "_client_id", "_counters_left", "_group", "_key", "_offsets", "_principal", "_produced", "_producing", "_read",
+        "_requests", "_requests_version", "_responses", "_responses_version", "audited", "session_id",
+    )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
         self.audited = audited
+        self._client_id = audited.client_id
+        self._principal = audited.principal
         self.session_id = 0  # 0: there is none
         self._offsets: dict[Partition, int] = {}  # that the session's requests have asked for
+        self._produced: dict[str | bytes, dict[int, ProduceCounter]] = {}  # by topic (name or id) and partition
+        self._read: dict[str | bytes, dict[int, FetchCounter]] = {}
+        self._key: str | bytes | None = None  # the topic that was looked for last,
+        self._producing: dict[int, ProduceCounter] = {}  # and what counts its partitions
+        self._group: str | None = None  # in which it reads, as far as `_read` knows
+        self._counters_left = _MAX_COUNTERS
+        self._requests: ProduceWalk | None = None  # one after the other
+        self._responses: FetchWalk | None = None
+        self._requests_version = self._responses_version = 0
+
+    def is_still(self, client: Client) -> bool:
+        """Whether client id and principal have not changed."""
+        return self._client_id == client.client_id and self._principal == client.principal
+
+    def produce_walk(self, version: int) -> ProduceWalk:
+        """What reads the next Produce request; the one before has been read."""
+        if self._requests is None or self._requests_version != version:
+            self._requests, self._requests_version = ProduceWalk(version), version
+        else:
+            self._requests.restart()
+        return self._requests
+
+    def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: int) -> FetchWalk:
+        """What reads the next Fetch response; the one before has been read."""
+        offsets = {} if positions is None else self.offsets_of(positions)
+        is_committed_only = positions is not None and positions.isolation_level == _READ_COMMITTED
+        if self._responses is None or self._responses_version != version:
+            self._responses, self._responses_version = FetchWalk(version, {}), version
+        self._responses.restart(offsets, is_committed_only, bucket_ms, now_ms)
+        return self._responses
 
     def offsets_of(self, positions: FetchPositions) -> dict[Partition, int]:
         """The offsets that a Fetch reads from: a request that continues a session names only those that have changed.
@@ -26,9 +89,9 @@ class TappedClient:
         Of a session that has begun on another connection, only those are known.
         """
         epoch, named = positions.session_epoch, positions.offsets
-        if epoch == NO_SESSION:
+        if epoch == _NO_SESSION:
             return named
-        if epoch == NEW_SESSION or positions.session_id != self.session_id:
+        if epoch == _NEW_SESSION or positions.session_id != self.session_id:
             self._offsets = {}
             self.session_id = positions.session_id
         offsets = self._offsets
@@ -39,13 +102,55 @@ class TappedClient:
             self._offsets = {}
         return offsets
 
+    def produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
+        """What counts a partition's batches; None: its topic is not audited, or its name is not known yet."""
+        if key is not self._key:
+            self._producing = self._produced.get(key) or {}
+            self._key = key
+        found = self._producing.get(index)
+        return self._new_produce_counter(counting, key, index) if found is None else found
+
+    def _new_produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
+        topic = counting.topics.get(key)
+        if topic is None:
+            return None
+        self._make_room()
+        found = counting.auditor.produce_counter(self.audited, topic, index)
+        self._producing[index] = found
+        self._produced[key] = self._producing
+        return found
+
+    def fetch_counter(self, counting: Counting, group: str | None, key: str | bytes, index: int) -> FetchCounter | None:
+        """As `produce_counter`, of what the client reads in this group."""
+        if self._group != group:
+            self._read, self._group = {}, group
+        counters = self._read.get(key)
+        found = None if counters is None else counters.get(index)
+        return self._new_fetch_counter(counting, key, index) if found is None else found
+
+    def _new_fetch_counter(self, counting: Counting, key: str | bytes, index: int) -> FetchCounter | None:
+        topic = counting.topics.get(key)
+        if topic is None:
+            return None
+        self._make_room()
+        found = self._read.setdefault(key, {})[index] = counting.auditor.fetch_counter(
+            self.audited, self._group, topic, index
+        )
+        return found
+
+    def _make_room(self) -> None:
+        self._counters_left -= 1
+        if self._counters_left <= 0:
+            self._counters_left = _MAX_COUNTERS
+            self._produced, self._producing, self._read = {}, {}, {}
+
 
 def tapped(client: Client) -> TappedClient:
     """What is known of a connection; it is new where client id or principal have changed."""
-    state = client.tap_state
-    if isinstance(state, TappedClient):
-        audited = state.audited
-        if audited.client_id == client.client_id and audited.principal == client.principal:
+    known = client.tap_state
+    if isinstance(known, TappedClient):
+        state = known
+        if state.is_still(client):
             return state
     state = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
     return state

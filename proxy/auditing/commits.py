@@ -13,7 +13,7 @@ from kafka_sidecar.proxy.auditing.client import tapped
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.relay.tap import Tap, Watch
+from kafka_sidecar.proxy.relay.watch import Tap, TapWith, Watch
 
 REQUESTS: dict[int, type[OffsetCommitRequest] | type[TxnOffsetCommitRequest]] = {
     ApiKey.OFFSET_COMMIT: OffsetCommitRequest,
@@ -27,7 +27,7 @@ RESPONSES: dict[int, type[OffsetCommitResponse] | type[TxnOffsetCommitResponse]]
 
 def commit_tap(counting: Counting, key: int, version: int) -> Tap:
     """What watches commits of this API and version."""
-    return lambda client, now: CommitWatch(counting, key, version, client)
+    return TapWith(lambda client: CommitWatch(counting, key, version, client))
 
 
 class CommitWatch(Watch):
@@ -36,6 +36,7 @@ class CommitWatch(Watch):
     __slots__ = ("_client", "_counting", "_group", "_key", "_offsets", "_pieces", "_version")
 
     def __init__(self, counting: Counting, key: int, version: int, client: Client) -> None:
+        super().__init__()
         self._counting = counting
         self._key = key
         self._version = version
@@ -81,11 +82,5 @@ class CommitWatch(Watch):
 
     def _count(self, key: str | bytes, index: int, offset: int) -> None:
         counting, client, group = self._counting, self._client, self._group
-        topic = counting.topics.get(key)
-        if topic is None:
-            topic = counting.topics.find(key, lambda name: counting.committed(client, group, name, index, offset))
-        if topic is not None:
-            try:
-                counting.committed(client, group, topic, index, offset)
-            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-                counting.stats.failed(APIS[self._key].name, error)
+        api = APIS[self._key].name
+        counting.call(api, key, lambda topic: counting.auditor.committed(client, group, topic, index, offset))

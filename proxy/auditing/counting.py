@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from kafka_sidecar.audit.contract import BatchAuditor
+from kafka_sidecar.proxy.auditing.copies import Copies, Copy
 from kafka_sidecar.proxy.auditing.groups import Groups
 from kafka_sidecar.proxy.auditing.stats import AuditingStats
 from kafka_sidecar.proxy.auditing.topics import AuditedTopics
@@ -39,4 +41,26 @@ class Counting:
         self.groups = Groups(clock)
         self.bucket_ms = bucket_ms
         self.clock = clock
-        self.produced, self.delivered, self.committed = auditor.produced, auditor.delivered, auditor.committed
+        self.auditor = auditor
+        self.copies = Copies(self._name_copy)
+
+    def _name_copy(self, copy: Copy, is_certain: bool) -> None:
+        batch = copy.batch
+        rest = batch.partition, copy.event_time, batch.count, copy.base_offset, is_certain
+        self.call("Produce", batch.key, named(self.auditor.duplicated, (copy.client,), rest))
+
+    def call(self, api: str, key: str | bytes, count: Callable[[str], None]) -> None:
+        """Call the auditor with the name of an audited topic: now, or once the name of this id is known."""
+        topic = self.topics.get(key)
+        if topic is None:
+            topic = self.topics.find(key, count)
+        if topic is not None:
+            try:
+                count(topic)
+            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+                self.stats.failed(api, error)
+
+
+def named(call: Callable[..., None], whose: tuple[Any, ...], rest: tuple[Any, ...]) -> Callable[[str], None]:
+    """For `Counting.call`: a call with the topic's name between these arguments."""
+    return lambda topic: call(*whose, topic, *rest)

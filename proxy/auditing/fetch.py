@@ -3,6 +3,8 @@
 What the client does not read of it is not delivered: records before the offset that it asked for, a last batch that the
 broker has cut off, control batches, a response to a client that has closed its connection meanwhile. Records that an
 interceptor hides are found by comparing the broker's response with the one that the client gets.
+
+This file runs as it is and compiled (fetch.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -10,46 +12,77 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, Partition, Shown, fetch_positions
-from kafka_sidecar.proxy.auditing.client import tapped
-from kafka_sidecar.proxy.auditing.counting import Counting
+from kafka_sidecar.codec.fetch_counts import Partition, Shown
+from kafka_sidecar.proxy.auditing.counting import Counting, named
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.relay.tap import Tap, Watch
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, fetch_positions
+    from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
+    from kafka_sidecar.proxy.relay.watch import Tap, Watch
+else:
+    from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
+        FetchPositions,
+        FetchWalk,
+        fetch_positions,
+    )
+    from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
+        TappedClient,
+        tapped,
+    )
+    from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
+        Tap,
+        Watch,
+    )
 
 API = "Fetch"
-READ_COMMITTED = 1
+NOTHING_MORE = 1 << 62  # bytes: nothing more of this response is counted
+_NOTHING_MORE = NOTHING_MORE  # for C
 
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
     """What watches Fetch requests of this version."""
-    return lambda client, now: FetchWatch(counting, version, client)
+    return FetchTap(counting, version)
+
+
+class FetchTap(Tap):
+    """What all requests of one version share."""
+
+    __slots__ = ("clock", "counting", "version")
+
+    def __init__(self, counting: Counting, version: int) -> None:
+        self.clock = counting.clock
+        self.counting = counting
+        self.version = version
+
+    def begin(self, client: Client, now: float) -> Watch:
+        watch = FetchWatch.__new__(FetchWatch)
+        watch.skip = 0
+        watch._tap, watch._client, watch._state = self, client, tapped(client)
+        watch._pieces = watch._positions = watch._received = watch._walk = None
+        watch._now_s = 0
+        return watch
 
 
 class FetchWatch(Watch):
     """One Fetch request."""
 
-    __slots__ = ("_client", "_counting", "_now_s", "_pieces", "_positions", "_received", "_state", "_version", "_walk")
+    __slots__ = ("_client", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk")
 
-    def __init__(self, counting: Counting, version: int, client: Client) -> None:
-        self._counting = counting
-        self._version = version
-        self._client = client
-        self._state = tapped(client)
-        self._pieces: Pieces | None = None  # of a request that arrives in pieces
-        self._positions: FetchPositions | None = None
-        self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
-        self._walk: FetchWalk | None = None
-        self._now_s = 0.0
-
-    @property
-    def skip(self) -> int:
-        return self._walk.skip if self._walk is not None else 0
-
-    @skip.setter
-    def skip(self, size: int) -> None:
-        if self._walk is not None:
-            self._walk.skip = size
+    _tap: FetchTap
+    _client: Client
+    _state: TappedClient
+    _pieces: Pieces | None  # of a request that arrives in pieces
+    _positions: FetchPositions | None
+    _received: list[Shown] | None  # what the broker has sent, where the client gets something else
+    _walk: FetchWalk | None
+    _now_s: float  # of the delivery
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         if not last or self._pieces is not None:
@@ -59,9 +92,9 @@ class FetchWatch(Watch):
                 return
             data, start, end = frame
         try:
-            self._positions = fetch_positions(data, start, end, self._version)
+            self._positions = fetch_positions(data, start, end, self._tap.version)
         except CodecError:
-            self._counting.stats.unreadable(API)
+            self._tap.counting.stats.unreadable(API)
 
     def received(self, frame: bytes) -> None:
         walk = self._begin(bucket_ms=0)
@@ -71,12 +104,14 @@ class FetchWatch(Watch):
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         walk = self._walk
         if walk is None:
-            walk = self._walk = self._begin(self._counting.bucket_ms if self._received is None else 0)
+            walk = self._walk = self._begin(self._tap.counting.bucket_ms if self._received is None else 0)
+        walk.skip = self.skip
         self._feed(walk, data, start, end)
+        self.skip = walk.skip
         if not last:
             return
         if not walk.is_done and not walk.skip:
-            self._counting.stats.unreadable(API)
+            self._tap.counting.stats.unreadable(API)
         positions = self._positions
         if positions is not None and not positions.session_epoch:
             self._state.session_id = walk.session_id
@@ -84,51 +119,49 @@ class FetchWatch(Watch):
             return
         if self._received is not None:
             self._count_shown(self._received, walk.rows)
-        else:
+        elif walk.rows:
+            group = self._group()
             for row in walk.rows:
-                self._count(row, 0)
+                self._count(row, group, 0)
 
     def _begin(self, bucket_ms: int) -> FetchWalk:
-        self._now_s = now_s = self._counting.clock()
-        positions = self._positions
-        if positions is None:
-            return FetchWalk(self._version, {}, False, bucket_ms, int(now_s * 1000))
-        offsets = self._state.offsets_of(positions)
-        is_committed_only = positions.isolation_level == READ_COMMITTED
-        return FetchWalk(self._version, offsets, is_committed_only, bucket_ms, int(now_s * 1000))
+        self._now_s = self._tap.clock()
+        return self._state.fetch_walk(self._tap.version, self._positions, bucket_ms, int(self._now_s * 1000))
 
     def _feed(self, walk: FetchWalk, data: bytes, start: int, end: int) -> None:
         try:
             walk.feed(data, start, end)
         except CodecError:
-            walk.skip = 1 << 62  # nothing more of it is counted
-            self._counting.stats.unreadable(API)
+            walk.skip = _NOTHING_MORE
+            self._tap.counting.stats.unreadable(API)
+
+    def _group(self) -> str | None:
+        client = self._state.audited
+        return self._tap.counting.groups.find((client.client_id, client.host))
 
     def _count_shown(self, received: list[Shown], shown: list[Shown]) -> None:
         """Count the broker's batches; what is missing of one in the client's response is hidden."""
+        group = self._group()
         by_partition: dict[Partition, list[Shown]] = defaultdict(list)
         for row in shown:
-            by_partition[row[:2]].append(row)
+            by_partition[row[0], row[1]].append(row)
         for row in received:
-            key, index, _, count, _, first, last, aborted = row
-            rows = by_partition.get((key, index), ())
-            left = sum(one[3] for one in rows if first <= one[5] and one[6] <= last)
-            self._count(row, max(count - left, 0) if not aborted else 0)
+            rows = by_partition.get((row[0], row[1]), ())
+            left = sum([one[3] for one in rows if row[5] <= one[5] and one[6] <= row[6]])
+            self._count(row, group, 0 if row[7] else max(row[3] - left, 0))
 
-    def _count(self, row: Shown, hidden: int) -> None:
+    def _count(self, row: Shown, group: str | None, hidden: int) -> None:
         key, index, timestamp, count, size, first, last, aborted = row
-        counting, client = self._counting, self._state.audited
-        group = counting.groups.find((client.client_id, client.host))
         latency_s = self._now_s - timestamp / 1000
         count -= hidden + aborted
-        topic = counting.topics.get(key)
-        if topic is None:
-            rest = index, timestamp, count, size, first, last, latency_s, hidden, aborted
-            topic = counting.topics.find(key, lambda name: counting.delivered(client, group, name, *rest))
-        if topic is not None:
-            try:
-                counting.delivered(
-                    client, group, topic, index, timestamp, count, size, first, last, latency_s, hidden, aborted
+        try:
+            counter = self._state.fetch_counter(self._tap.counting, group, key, index)
+            if counter is None:
+                rest = index, timestamp, count, size, first, last, latency_s, hidden, aborted
+                self._tap.counting.call(
+                    API, key, named(self._tap.counting.auditor.delivered, (self._state.audited, group), rest)
                 )
-            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-                counting.stats.failed(API, error)
+            else:
+                counter.count(timestamp, count, size, first, last, latency_s, hidden, aborted)
+        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+            self._tap.counting.stats.failed(API, error)

@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.auditing.sender import Writer
 from kafka_sidecar.proxy.config.audit import EVENTS, LI_NAMES, Audit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Location, Mistake, explain_plugin
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 NOUN = "auditor audit"
 
@@ -36,11 +37,11 @@ def open_auditor(config: Config) -> Auditor:
 
 
 def emitter_id(config: Config) -> str:
-    """Stable over restarts: a pod of a StatefulSet keeps its name, and so does a host."""
-    return config.audit.emitter_id or f"{socket.gethostname()}/{config.listen}"
+    """Stable over restarts: a pod of a StatefulSet keeps its name, and so do a host and a worker."""
+    return config.own_name(config.audit.emitter_id or f"{socket.gethostname()}/{config.listen}")
 
 
-def writer(config: Config) -> Callable[[], Writer]:
+def writer(config: Config, access: BrokerAccess) -> Callable[[], Writer]:
     """What makes the writer of the audit topic; aiokafka is imported by the first event."""
 
     def make() -> Writer:
@@ -49,7 +50,7 @@ def writer(config: Config) -> Callable[[], Writer]:
         audit = config.audit
         assert audit.topic is not None  # see _open
         topic = AuditTopic(audit.topic, audit.partitions, audit.replication_factor, audit.topic_configs)
-        return KafkaTopic(config.bootstrap_servers, topic, config.connections.source_address)
+        return KafkaTopic(config.bootstrap_servers, topic, access)
 
     return make
 

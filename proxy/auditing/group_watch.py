@@ -8,12 +8,12 @@ from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.groups import named_group
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.relay.tap import Tap, Watch
+from kafka_sidecar.proxy.relay.watch import Tap, TapWith, Watch
 
 
 def group_tap(counting: Counting, key: int, version: int) -> Tap:
     """What watches requests of this API and version."""
-    return lambda client, now: GroupWatch(counting, key, version, client)
+    return TapWith(lambda client: GroupWatch(counting, key, version, client))
 
 
 class GroupWatch(Watch):
@@ -22,6 +22,7 @@ class GroupWatch(Watch):
     __slots__ = ("_client", "_counting", "_key", "_pieces", "_version")
 
     def __init__(self, counting: Counting, key: int, version: int, client: Client) -> None:
+        super().__init__()
         self._counting = counting
         self._key = key
         self._version = version

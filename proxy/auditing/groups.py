@@ -1,6 +1,6 @@
 """Which consumer group a client belongs to: a Fetch does not say, other requests of the same client id and address do.
 
-Where one client id and address belong to several groups at a time, the group of their Fetches is not known.
+Where one client id and address belong to several groups at a time, it is not known in which of them they read.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.codec.apis import ApiKey, request_header_version
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import CLIENT_ID_AT, read_uvarint, skip_tags
@@ -28,7 +29,7 @@ class Groups:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock  # seconds
         self._seen: dict[Client, dict[str, float]] = {}  # when requests have named each group last
-        self._groups: dict[Client, str | None] = {}
+        self._groups: dict[Client, str] = {}
         self.find = self._groups.get
 
     def learn(self, client: Client, group: str) -> None:
@@ -47,7 +48,7 @@ class Groups:
             del seen[other]
         if len(seen) > MAX_GROUPS:
             del seen[next(iter(seen))]
-        self._groups[client] = group if len(seen) == 1 else None
+        self._groups[client] = group if len(seen) == 1 else SEVERAL_GROUPS
 
 
 def named_group(key: int, version: int, frame: bytes, at: int) -> str:

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client, create_topic
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 10_000
 RETRY_MS = 100
@@ -36,9 +37,9 @@ class KafkaTopic:
 
     failures = (KafkaError, OSError, TimeoutError)
 
-    def __init__(self, bootstrap_servers: list[str], topic: AuditTopic, source: str | None) -> None:
+    def __init__(self, bootstrap_servers: list[str], topic: AuditTopic, access: BrokerAccess) -> None:
         self._topic = topic
-        self._source = source
+        self._access = access
         self._common = {
             "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS,
@@ -70,7 +71,7 @@ class KafkaTopic:
 
     async def _connect(self) -> Any:
         topic = self._topic
-        admin = create_client(AIOKafkaAdminClient, self._source, **self._common)
+        admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
         try:
             await admin.start()
             await create_topic(
@@ -79,7 +80,7 @@ class KafkaTopic:
         finally:
             await admin.close()
         producer: Any = create_client(
-            AIOKafkaProducer, self._source, acks="all", compression_type="lz4", linger_ms=LINGER_MS,
+            AIOKafkaProducer, self._access, acks="all", compression_type="lz4", linger_ms=LINGER_MS,
             max_request_size=MAX_REQUEST_BYTES, **self._common,
         )  # fmt: skip
         try:

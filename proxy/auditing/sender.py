@@ -50,7 +50,7 @@ class Sender:
         self._has_events = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._failure: str | None = None  # that was logged
+        self.failure: str | None = None  # that was logged
         self.on_empty: Callable[[], None] = lambda: None  # all events are sent
         self.sent = self.failures = 0
 
@@ -106,14 +106,14 @@ class Sender:
         while True:
             failure = await self._attempt(self._writer)
             if failure is None:
-                if self._failure is not None:
+                if self.failure is not None:
                     log.info("audit events are sent again")
-                self._failure = None
+                self.failure = None
                 return
             self.failures += 1
-            if failure != self._failure:
+            if failure != self.failure:
                 log.warning("audit events not sent, they are buffered", extra={"detail": failure})
-                self._failure = failure
+                self.failure = failure
             await asyncio.sleep(pause)
             pause = min(2 * pause, MAX_RETRY_S)
 

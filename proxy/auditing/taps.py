@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.auditing.accepted import share_acknowledge_tap
 from kafka_sidecar.proxy.auditing.commits import commit_tap
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.fetch import fetch_tap
 from kafka_sidecar.proxy.auditing.group_watch import group_tap
 from kafka_sidecar.proxy.auditing.produce import produce_tap
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.auditing.share_fetch import share_fetch_tap
+from kafka_sidecar.proxy.relay.watch import Tap
 
 TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
     ApiKey.PRODUCE: produce_tap,
@@ -22,6 +24,8 @@ TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
     ApiKey.HEARTBEAT: group_tap,
     ApiKey.OFFSET_FETCH: group_tap,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: group_tap,
+    ApiKey.SHARE_FETCH: share_fetch_tap,
+    ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge_tap,
 }
 
 

@@ -28,7 +28,7 @@ LIMIT_S = 10.0
 def topic(monkeypatch: pytest.MonkeyPatch) -> FakeTopic:
     """The audit topic of every audit that is made."""
     topic = FakeTopic()
-    monkeypatch.setattr(module, "writer", lambda config: lambda: topic)
+    monkeypatch.setattr(module, "writer", lambda config, access: lambda: topic)
     monkeypatch.setattr(module, "MIN_FLUSH_S", 0.01)
     monkeypatch.setattr(sender_module, "FIRST_RETRY_S", 0.001)
     return topic

@@ -11,10 +11,15 @@ from support.auditing import NOW_MS, Audited
 from support.dialogue import pieces
 from support.fetches import VERSIONS, fetch_exchanges, fetch_request
 from support.interception import Intercepting, fetch_response
+from support.large_fetches import ORDERS, Cluster
+from support.large_logs import Log
 from support.produce_requests import batch, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
+from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
+from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage
 from kafka_sidecar.proxy.relay.exchange import Begin
 
 SESSION = 77
@@ -123,6 +128,15 @@ def test_what_cannot_be_counted_is_relayed_and_counted_itself(damaged: bytes) ->
     assert found.counting.stats.uncounted == {("Fetch", "unreadable"): 1}
 
 
+def test_a_response_after_one_that_cannot_be_read_is_counted() -> None:
+    found = audited(12)
+    answer = fetch_response(12, {"orders": {0: records(0)}})
+    found.dialogue.client(fetch_request(12, {"orders": {0: 0}})).broker(answer.replace(records(0)[:30], b"\xff" * 30))
+    found.dialogue.client(fetch_request(12, {"orders": {0: 0}})).broker(answer)
+    assert found.counting.stats.uncounted == {("Fetch", "unreadable"): 1}
+    assert deliveries(found) == [("orders", 0, 3, 0, 2)]
+
+
 def test_a_request_that_cannot_be_read_is_counted_itself() -> None:
     found = audited(12)
     request = fetch_request(12, {"orders": {0: 9}})
@@ -163,6 +177,32 @@ def test_records_that_an_interceptor_hides_are_counted_apart(version: int) -> No
     assert [(*call[1:3], call[4], *call[6:8], *call[9:]) for call in found.calls.delivered_] == [
         ("orders", 0, 3, 10, 14, 2, 0), ("orders", 0, 0, 15, 16, 2, 0), ("free", 1, 2, 15, 16, 0, 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_intercepted", [False, True])
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_large_message_is_counted_once_and_its_slices_are_not(version: int, is_intercepted: bool) -> None:
+    log, intercepting = Log(), Intercepting("Reads")
+    log.add(b"drop", b"keep")
+    log.add_large(bytes(5000), 4, 1, topic_id=ORDERS)
+    cluster = Cluster({0: log})
+    assemble = AssembleStage(lambda topic: cluster.settings if topic == "orders" else None, cluster.services)
+    intercept = ConsumeStage(intercepting.catalog.consumers, False, intercepting.services)
+    stages = [assemble, intercept] if is_intercepted else [assemble]
+
+    def exchange(key: int, version: int) -> Begin | None:
+        return FetchExchanges(stages, lambda id_: "orders").exchange(version) if key == ApiKey.FETCH else None
+
+    found = audited(version, exchange=exchange)
+    dialogue = found.dialogue.client(fetch_request(version, {"orders": {0: 0}}))
+    dialogue.broker(fetch_response(version, {"orders": {0: log.fetch(0, 1 << 20)}}))
+    while dialogue.needs:
+        dialogue.meet(asyncio.run(intercepting.perform(dialogue.needs[0])))
+    hidden = 1 if is_intercepted else 0
+    assert [(*call[1:3], call[4], *call[6:8], call[9]) for call in found.calls.delivered_] == [
+        ("orders", 0, 2 - hidden, 0, 1, hidden), ("orders", 0, 1, 5, 5, 0),
+    ]  # fmt: skip
+    assert found.calls.delivered_[1][5] > 5000  # the bytes are those of the whole message
 
 
 def test_records_that_an_interceptor_changes_are_delivered() -> None:

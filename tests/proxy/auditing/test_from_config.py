@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.auditing.kafka_topic import KafkaTopic
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features import find_mistakes as of_features
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 LI = """\
 auditor.class: {}
@@ -94,7 +95,7 @@ def test_a_valid_section_has_no_mistakes() -> None:
 
 async def test_the_topic_is_created_as_configured() -> None:
     topic = {"topic": "t", "partitions": 3, "cleanup_policy": "compact", "retention": "1d"}
-    made = writer(config("a:1", audit=topic))()
+    made = writer(config("a:1", audit=topic), BrokerAccess())()
     assert isinstance(made, KafkaTopic)
     assert (made._topic.name, made._topic.partitions, made._topic.replication_factor) == ("t", 3, -1)
     assert made._topic.configs == {"cleanup.policy": "compact", "retention.ms": "86400000"}

@@ -11,6 +11,7 @@ from support.fetches import fetch_request
 from support.interception import fetch_response
 from support.produce_requests import batch
 
+from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.auditing.groups import KEPT_S, MAX_CLIENTS, MAX_GROUPS, Groups, named_group
@@ -64,7 +65,7 @@ def fetched_on(found: Audited) -> str | None:
     return found.counting.groups.find(APP)
 
 
-def test_two_groups_at_a_time_are_none() -> None:
+def test_two_groups_at_a_time_are_several() -> None:
     now = 0.0
     groups = Groups(lambda: now)
     groups.learn(APP, "one")
@@ -72,7 +73,7 @@ def test_two_groups_at_a_time_are_none() -> None:
     groups.learn(("other", None), "two")
     assert (groups.find(APP), groups.find(("other", None))) == ("one", "two")
     groups.learn(APP, "two")
-    assert groups.find(APP) is None
+    assert groups.find(APP) == SEVERAL_GROUPS
     now = KEPT_S + 1
     groups.learn(APP, "two")
     assert groups.find(APP) == "two"

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.auditing import kafka_topic
 from kafka_sidecar.proxy.auditing.kafka_topic import AuditTopic, KafkaTopic
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 EVENTS = [Pending(key, b"{}") for key in (b"0", b"1", b"2")]
 
@@ -60,7 +61,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
 
 def topic() -> KafkaTopic:
-    return KafkaTopic(["a:1"], AuditTopic("audit"), None)
+    return KafkaTopic(["a:1"], AuditTopic("audit"), BrokerAccess())
 
 
 async def test_the_topic_is_created_once_before_the_first_event(client: FakeClient) -> None:

@@ -27,6 +27,7 @@ from support.produce_requests import (
 from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.proxy.auditing.client import MAX_COUNTERS
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.relay.exchange import Begin
 
@@ -126,6 +127,14 @@ def test_a_lost_connection_leaves_the_result_unknown(version: int) -> None:
     assert found.calls.results == [("orders", 0, 1, UNKNOWN, -1), ("orders", 1, 3, UNKNOWN, -1)]
 
 
+def test_more_partitions_than_a_connection_keeps_counters_for_are_counted() -> None:
+    found = audited(9)
+    indexes = range(MAX_COUNTERS + 1)
+    found.dialogue.client(produce_request(9, {"orders": dict.fromkeys(indexes, GOOD)}))
+    found.dialogue.broker(produce_response(9, {"orders": {index: index for index in reversed(indexes)}}))
+    assert found.calls.results == [("orders", index, 1, ACKED, index) for index in indexes]
+
+
 def test_excluded_topics_are_not_counted() -> None:
     found = audited(9, excluded=("__audit",))
     found.dialogue.client(produce_request(9, {"__audit": {0: GOOD}, "orders": {0: GOOD}}))
@@ -157,6 +166,26 @@ def test_what_cannot_be_counted_is_relayed_and_counted_itself() -> None:
     assert found.counting.stats.uncounted == {("Produce", "unreadable"): 2}
 
 
+def test_requests_of_one_connection_are_counted_one_by_one_whatever_came_before() -> None:
+    found = audited(9)
+    long = build_batch([NewRecord(b"x" * 700)])
+    unreadable = bytearray(produce_request(9, {"orders": {4: long, 5: long}}, correlation_id=1))
+    unreadable[unreadable.rindex(long) + 16] = 9  # the magic of the last batch
+    found.dialogue.client(bytes(unreadable))
+    found.dialogue.client(produce_request(9, {"orders": {1: THREE}}, correlation_id=2))
+    found.dialogue.client(produce_request(7, {"free": {2: GOOD}}, correlation_id=3))
+    found.dialogue.client(produce_request(9, {"orders": {3: THREE}}, correlation_id=4))
+    found.dialogue.broker(produce_response(9, {"orders": {4: 10, 5: 20}}, correlation_id=1))
+    found.dialogue.broker(produce_response(9, {"orders": {1: 30}}, correlation_id=2))
+    found.dialogue.broker(produce_response(7, {"free": {2: 40}}, correlation_id=3))
+    found.dialogue.broker(produce_response(9, {"orders": {3: 50}}, correlation_id=4))
+    assert found.calls.results == [
+        ("orders", 4, 1, ACKED, 10), ("orders", 1, 3, ACKED, 30), ("free", 2, 1, ACKED, 40),
+        ("orders", 3, 3, ACKED, 50),
+    ]  # fmt: skip
+    assert found.counting.stats.uncounted == {("Produce", "unreadable"): 1}
+
+
 def test_an_auditor_that_fails_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     found = audited(9)
     found.calls.fails = True
@@ -165,6 +194,41 @@ def test_an_auditor_that_fails_costs_no_connection(caplog: pytest.LogCaptureFixt
     assert found.dialogue.cause is None
     assert found.counting.stats.uncounted == {("Produce", "auditor_failed"): 2}
     assert [record.message for record in caplog.records] == ["auditor failed"]
+
+
+@pytest.mark.parametrize("is_first_late", [False, True])
+def test_the_later_copy_of_what_a_client_sends_again_is_named_by_its_offset(is_first_late: bool) -> None:
+    found = audited(9)
+    first, again = found.dialogue, found.another()
+    first.client(produce_request(9, {"orders": {0: GOOD, 1: THREE}})).session.client_ended()
+    again.client(produce_request(9, {"orders": {0: GOOD}}))
+    responses = [
+        (first, produce_response(9, {"orders": {0: 10, 1: 20}})), (again, produce_response(9, {"orders": {0: 11}})),
+    ]  # fmt: skip
+    for dialogue, response in reversed(responses) if is_first_late else responses:
+        dialogue.broker(response)
+    time = found.calls.produced_[0][2]
+    assert found.calls.duplicated_ == [("orders", 0, time, 1, 11, True)]
+    assert sorted(found.calls.results) == [
+        ("orders", 0, 1, ACKED, 10), ("orders", 0, 1, ACKED, 11), ("orders", 1, 3, ACKED, 20),
+    ]  # fmt: skip
+    first.session.client_ended()  # as when the connection is gone
+    assert len(found.counting.copies.attempts) == 1  # what may still be sent again
+
+
+def test_a_copy_of_what_had_no_response_may_be_the_only_one() -> None:
+    found = audited(9)
+    found.dialogue.client(produce_request(9, {"orders": {0: GOOD}})).session.lost("the broker closed its connection")
+    found.another().client(produce_request(9, {"orders": {0: GOOD}})).broker(produce_response(9, {"orders": {0: 11}}))
+    assert [call[3:] for call in found.calls.duplicated_] == [(1, 11, False)]
+
+
+def test_a_broker_recognises_copies_of_an_idempotent_producer() -> None:
+    found = audited(9)
+    request = produce_request(9, {"orders": {0: batch("a", producer_id=7, producer_epoch=0, base_sequence=0)}})
+    found.dialogue.client(request).session.lost("the broker closed its connection")
+    found.another().client(request).broker(produce_response(9, {"orders": {0: 11}}))
+    assert found.calls.duplicated_ == []
 
 
 class Checked:
@@ -195,6 +259,18 @@ def test_rejected_partitions_differ_from_failed_ones(version: int) -> None:
         produce_request(version, {"orders": {0: GOOD, 1: BAD}}), produce_response(version, {"orders": {0: 10}})
     )
     assert found.calls.results == [("orders", 0, 1, ACKED, 10), ("orders", 1, 4, REJECTED, -1)]
+
+
+def test_copies_of_what_is_validated_are_named() -> None:
+    checked = Checked()
+    found = checked.run(produce_request(9, {"orders": {0: GOOD}}))
+    found.dialogue.session.client_ended()
+    again = found.another().client(produce_request(9, {"orders": {0: GOOD}}))
+    while again.needs:
+        again.meet(asyncio.run(checked.rules.perform(again.needs[0])))
+    again.broker(produce_response(9, {"orders": {0: 11}}))
+    found.dialogue.broker(produce_response(9, {"orders": {0: 10}}))
+    assert [call[3:] for call in found.calls.duplicated_] == [(1, 11, True)]
 
 
 def test_a_request_that_is_rejected_whole_is_counted() -> None:

@@ -1,0 +1,36 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
+from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk
+from kafka_sidecar.codec.produce_counts cimport ProduceWalk
+
+cdef int _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
+
+
+@cython.final
+cdef class TappedClient:
+    cdef readonly object audited
+    cdef public int session_id
+    cdef object _client_id, _principal, _group, _key
+    cdef dict _offsets, _produced, _producing, _read
+    cdef int _counters_left, _requests_version, _responses_version
+    cdef ProduceWalk _requests
+    cdef FetchWalk _responses
+
+    cdef bint is_still(self, client) except -1
+    cdef ProduceWalk produce_walk(self, int version)
+    @cython.locals(offsets=dict, is_committed_only=bint)
+    cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, int64_t now_ms)
+    @cython.locals(epoch=int, named=dict, offsets=dict)
+    cpdef dict offsets_of(self, FetchPositions positions)
+    cdef ProduceCounter produce_counter(self, counting, key, index)
+    cdef ProduceCounter _new_produce_counter(self, counting, key, index)
+    @cython.locals(counters=dict)
+    cdef FetchCounter fetch_counter(self, counting, group, key, index)
+    cdef FetchCounter _new_fetch_counter(self, counting, key, index)
+    cdef _make_room(self)
+
+
+@cython.locals(state=TappedClient)
+cpdef TappedClient tapped(client)

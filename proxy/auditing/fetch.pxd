@@ -1,0 +1,42 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.audit.counters cimport FetchCounter
+from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk
+from kafka_sidecar.proxy.auditing.client cimport TappedClient
+from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
+
+cdef int64_t _NOTHING_MORE
+
+
+cdef class FetchTap(Tap):
+    cdef readonly object clock, counting
+    cdef readonly int version
+
+    @cython.locals(watch=FetchWatch)
+    cpdef Watch begin(self, client, double now)
+
+
+cdef class FetchWatch(Watch):
+    cdef object _client, _pieces
+    cdef FetchTap _tap
+    cdef TappedClient _state
+    cdef FetchPositions _positions
+    cdef list _received
+    cdef FetchWalk _walk
+    cdef double _now_s
+
+    cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+    @cython.locals(walk=FetchWalk)
+    cpdef received(self, bytes frame)
+    @cython.locals(walk=FetchWalk, positions=FetchPositions)
+    cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    cdef FetchWalk _begin(self, int64_t bucket_ms)
+    cdef _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end)
+    cdef _group(self)
+    cdef _count_shown(self, list received, list shown)
+    @cython.locals(
+        timestamp=int64_t, count=int64_t, size=int64_t, first=int64_t, last=int64_t, aborted=int64_t,
+        latency_s=double, counter=FetchCounter,
+    )
+    cdef _count(self, tuple row, group, int64_t hidden)

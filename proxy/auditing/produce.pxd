@@ -1,0 +1,49 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.audit.counters cimport ProduceCounter
+from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent
+from kafka_sidecar.proxy.auditing.client cimport TappedClient
+from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
+
+cdef int64_t _NOTHING_MORE
+cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
+cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
+
+
+cdef class ProduceTap(Tap):
+    cdef readonly dict attempts
+    cdef readonly object counting
+    cdef readonly int version
+
+    @cython.locals(watch=ProduceWatch)
+    cpdef Watch begin(self, client, double now)
+
+
+# Nothing that a watch has refers to it: it is in no cycle.
+@cython.no_gc
+cdef class ProduceWatch(Watch):
+    cdef object _forwarded, _pieces
+    cdef list _sent
+    cdef ProduceTap _tap
+    cdef TappedClient _client
+    cdef double _since
+    cdef bint _is_abandoned
+    cdef ProduceWalk _walk
+
+    @cython.locals(walk=ProduceWalk)
+    cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+    @cython.locals(walk=ProduceWalk, one=Sent)
+    cpdef forwarded(self, bytes frame)
+    @cython.locals(one=Sent)
+    cpdef unanswered(self)
+    cpdef abandoned(self)
+    cpdef lost(self, str why)
+    @cython.locals(one=Sent)
+    cdef _count_unknown(self)
+    @cython.locals(sent=list, latency_s=double, one=Sent, is_stored=bint)
+    cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    cdef _count_failed(self, Sent one, double latency_s)
+    cdef bint _was_forwarded(self, Sent one) except -1
+    @cython.locals(timestamp=int64_t, counter=ProduceCounter)
+    cdef _count(self, Sent one, result, int64_t base, double latency_s)
