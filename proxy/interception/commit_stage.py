@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.contract import Offsets
 from kafka_sidecar.proxy.exchanges.commits import Stage
@@ -10,8 +12,13 @@ from kafka_sidecar.proxy.exchanges.commits import Stage
 class CommitStage(Stage):
     """The interceptors of commits that are current."""
 
-    def __init__(self, committers: Committers) -> None:
+    def __init__(self, committers: Committers, counts: Counter[str]) -> None:
         self._committers = committers
+        self._counts = counts
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self._counts
 
     @property
     def wants_result(self) -> bool:

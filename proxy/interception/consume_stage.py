@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.visibility import all_visible, committed_only
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
-from kafka_sidecar.proxy.interception.held_clients import HeldFetch
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.interception.visibility import all_visible, committed_only
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
@@ -61,6 +61,8 @@ def consume_in_thread(
 class ConsumeRun(StageRun):
     """The interceptors of one request's response."""
 
+    restores = False
+
     __slots__ = (
         "_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_time_limit", "_version",
         "wants_empty",
@@ -85,7 +87,7 @@ class ConsumeRun(StageRun):
         # A request that continues a session does not name the offsets that it has named before.
         if start.continues_session or not services.holds(client, version):
             return frame
-        self._held = HeldFetch(client, version, start.isolation_level, services)
+        self._held = HeldFetch(client, version, start.isolation_level, services.name_of, services.hidden_offsets)
         self.wants_empty = True
         return (yield from self._held.skip_hidden(frame))
 

@@ -7,7 +7,6 @@ records of a response end with dropped ones, one COMMIT marker without a transac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from struct import Struct
 from typing import NamedTuple
 
 from kafka_sidecar.codec.errors import CodecError
@@ -19,16 +18,14 @@ from kafka_sidecar.codec.records import (
     build_commit_marker,
     reseal,
 )
+from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
 from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, are_light
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.interception.services import Report
-from kafka_sidecar.proxy.interception.visibility import MAGIC, SHOWN, Visibility, all_visible
 
-MAX_OFFSET, MAX_OFFSET_DELTA = 2**63 - 1, 2**31 - 1
 MAX_INLINE_RECORDS = 1000  # of a partition, to be intercepted while others wait
-_INT64 = Struct(">q")
 
 Visibilities = Callable[[list[Batch]], Iterable[tuple[Batch, Visibility]]]
 
@@ -101,8 +98,9 @@ class PartitionReading:
         except CodecError:
             return True
         count, room = 0, limit
+        max_records = min(MAX_INLINE_RECORDS, self._chain.pace.records_at_once)
         for batch, visibility in found:
-            if visibility is SHOWN and (count := count + batch.header.count) > MAX_INLINE_RECORDS:
+            if visibility is SHOWN and (count := count + batch.header.count) > max_records:
                 return False
         for at, (batch, visibility) in enumerate(found):
             if visibility is SHOWN:
@@ -135,7 +133,7 @@ class PartitionReading:
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
             if new is None:
                 if hides:
-                    withheld_from = _offsets(batch)[0]
+                    withheld_from = offsets_of(batch)[0]
                     break
                 new = batch.data
             news.append((batch, new))
@@ -155,7 +153,7 @@ class PartitionReading:
         except CodecError:
             return True
         count = sum(batch.header.count for batch, visibility in found if visibility is SHOWN)
-        return count <= MAX_LIGHT_RECORDS and len(self._records) <= MAX_LIGHT_BYTES
+        return are_light(count, self._chain.pace.records_at_once) and len(self._records) <= MAX_LIGHT_BYTES
 
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:
@@ -208,18 +206,12 @@ def _join(news: list[tuple[Batch, bytes | memoryview]], withheld_from: int | Non
         shown -= 1
     if shown == len(news):
         return Remaining(b"".join(parts), withheld_from=withheld_from)
-    (first, _), (_, last) = _offsets(news[shown][0]), _offsets(news[-1][0])
+    (first, _), (_, last) = offsets_of(news[shown][0]), offsets_of(news[-1][0])
     if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
         return Remaining(b"".join(parts), withheld_from=first)
-    if marker:  # its base may be later than the first hidden record: what is missing there looks compacted
-        parts.append(build_commit_marker(news[-1][0], max(first, last - MAX_OFFSET_DELTA), last))
+    if marker:
+        parts.append(build_commit_marker(news[-1][0], first, last))
     return Remaining(b"".join(parts), last + 1, withheld_from)
-
-
-def _offsets(batch: Batch) -> tuple[int, int]:
-    """The first and the last offset of a batch; of an older format, and of a damaged header, what is known of them."""
-    (offset,) = _INT64.unpack_from(batch.data)  # in old formats, of the last message
-    return offset, offset + (max(batch.header.last_offset_delta, 0) if batch.magic == MAGIC else 0)
 
 
 def _ends_before(batch: Batch, records: Records, offset: int) -> bool:

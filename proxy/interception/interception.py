@@ -8,22 +8,18 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
-from kafka_sidecar.interceptors.contract import UNKNOWN, Context
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.interception.commit_stage import CommitStage
 from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.interception.from_config import catalog
-from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.interception.send_stage import SendStage
 from kafka_sidecar.proxy.interception.services import Services
 from kafka_sidecar.proxy.interception.share_stage import ShareStage
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+from kafka_sidecar.proxy.relay.exchange import TimeLimit
+from kafka_sidecar.proxy.telemetry.clock import now_ms
 
 
 class Interception:
@@ -32,7 +28,7 @@ class Interception:
     def __init__(self, name_of: Callable[[bytes], str | None]) -> None:
         self.stats = InterceptionStats(time.monotonic)
         self.catalog = InterceptorCatalog((), self.stats)
-        self._services = Services(name_of, self.stats, _now_ms, time.perf_counter, 0, 0)
+        self._services = Services(name_of, self.stats, now_ms, time.perf_counter, 0, 0)
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load the interceptors of a configuration; what is returned applies them.
@@ -85,8 +81,4 @@ class Interception:
 
     def commit_stage(self) -> CommitStage | None:
         """Their part in OffsetCommit and TxnOffsetCommit requests."""
-        return CommitStage(self.catalog.committers) if self.catalog.intercept_commits else None
-
-    def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
-        """Whose request it is, as interceptors are shown it."""
-        return self._services.context(client, version, generation_id, **of_request)
+        return CommitStage(self.catalog.committers, self.stats.commits) if self.catalog.intercept_commits else None

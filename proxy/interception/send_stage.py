@@ -6,6 +6,7 @@ cannot be read, or whose checksum is wrong, goes on as it came: the broker says 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,7 @@ from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MAX_LIGHT_RECORDS, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, are_light, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.interception.acknowledgements import SentBatch, count_records
@@ -112,7 +113,7 @@ class SendRun(StageRun):
             fail()
             return None
         self._client.reports_running += 1
-        return Work(fail, must_run=True, is_light=count <= MAX_LIGHT_RECORDS)
+        return Work(fail, must_run=True, is_light=are_light(count, self._notified_at_once))
 
     @property
     def _count(self) -> int:
@@ -123,7 +124,14 @@ class SendRun(StageRun):
         """Whether to notify the interceptors here: not where that would keep all others waiting, nor where a thread
         still notifies them of earlier requests of this connection (KIP-42: one call at a time, in order).
         """
-        return not self._client.reports_running and count <= MAX_INLINE_ACKNOWLEDGEMENTS
+        if self._client.reports_running or count > MAX_INLINE_ACKNOWLEDGEMENTS:
+            return False
+        return count <= self._notified_at_once
+
+    @property
+    def _notified_at_once(self) -> int:
+        """How many records the slowest of the interceptors that wait is notified of in a turn of the loop."""
+        return min([sent.chain.notify_pace.records_at_once for sent in self.waiting.values()], default=sys.maxsize)
 
     def _report(self, notify: Callable[[], None]) -> Steps[None] | None:
         count = self._count
@@ -142,7 +150,9 @@ class SendRun(StageRun):
         self._is_reporting = True
         self._client.reports_running += 1
         try:
-            yield Work(notify, must_run=True, is_light=count <= MAX_LIGHT_RECORDS, limit=self.time_limit())
+            yield Work(
+                notify, must_run=True, is_light=are_light(count, self._notified_at_once), limit=self.time_limit()
+            )
         except TimeoutError:
             return  # the thread still notifies them; the client must not wait for that
         self._client.reports_running -= 1
@@ -202,7 +212,7 @@ class TopicInterception(TopicRun):
                     partition, "old_format"
                 )  # a broker before Kafka 4.0 takes it; what it rejects needs no counting
             return None
-        if not takes_long(partition.batch, MAX_INLINE_RECORDS):
+        if not takes_long(partition.batch, min(MAX_INLINE_RECORDS, self._chain.send_pace.records_at_once)):
             found = self._intercept(partition, min(self._run.services.limit, MAX_INLINE_BYTES))
             if found is not None:
                 self._settle(partition, found)
@@ -211,7 +221,7 @@ class TopicInterception(TopicRun):
 
     def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
         intercept = partial(self._intercept, partition, self._run.services.limit)
-        light = is_light(partition.valid_batch)
+        light = is_light(partition.valid_batch, self._chain.send_pace.records_at_once)
         try:
             self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_limit())))
         except TimeoutError:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from math import inf
 from typing import Protocol
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
+from kafka_sidecar.proxy.exchanges.contexts import client_context
+from kafka_sidecar.proxy.exchanges.held_clients import shows_markers
+from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
-from kafka_sidecar.proxy.interception.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
-
-LAST_FETCH_VERSION_WITH_MARKERS_SHOWN = 10  # kafka-go, which sends no software name, uses 2, 5 and 10
 
 
 class Report(Protocol):
@@ -45,13 +44,8 @@ class Services:
 
     def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
         """Whose request it is."""
-        return Context(
-            self.clock, client.number, client.client_id, client.client_software, client.principal,
-            api_version=version, generation_id=generation_id, **of_request,
-        )  # fmt: skip
+        return client_context(self.clock, client, version, generation_id, **of_request)
 
     def holds(self, client: Client, version: int) -> bool:
         """Whether a client would show a control batch to its application, so that it must not get ours."""
-        if client.client_software is None and version <= LAST_FETCH_VERSION_WITH_MARKERS_SHOWN:
-            return True
-        return any(fnmatchcase(client.client_id or "", pattern) for pattern in self.hold_for)
+        return shows_markers(client, version, self.hold_for)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.visibility import acquired_only
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
@@ -19,7 +20,6 @@ from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, Stage, 
 from kafka_sidecar.proxy.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES, consume_in_thread
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.interception.visibility import acquired_only
 from kafka_sidecar.proxy.relay.exchange import Client, Steps
 
 API = "ShareFetch"
@@ -38,6 +38,8 @@ class ShareStage(Stage):
 
 class ShareRun(StageRun):
     """The interceptors of one response."""
+
+    restores = False
 
     __slots__ = ("_chains", "_context", "_services", "_time_limit")
 

@@ -33,7 +33,7 @@ class InterceptionStats(Report):
         if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
-                exc_info=redact_error(log, error),
+                exc_info=redact_error(error),
                 extra={
                     "interceptor": interceptor,
                     "hook": hook,

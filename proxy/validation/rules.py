@@ -69,16 +69,28 @@ class Rules:
 
     def __init__(self, catalog: PolicyCatalog, topics: Sequence[TopicRule], topic_config: TopicConfig | None) -> None:
         self._catalog = catalog
-        self._topics = topics
+        self.topics = topics
         self._topic_config = topic_config
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
         self._found: dict[tuple[str, str | None], Applied | MisconfiguredError | None] = {}  # by topic and its config
         weakref.finalize(self, catalog.close)  # once the last request that is validated by these rules is done
 
+    @property
+    def policies(self) -> list[str]:
+        """The names of the policies that are open."""
+        return self._catalog.names
+
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""
         self._catalog.plan(text)
+
+    def why_none(self, topic: str) -> str:
+        """Why a topic has no policy, for a person."""
+        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
+        if rule is None:
+            return "no entry of topics: matches its name"
+        return f"topics: {rule.name} has " + ("mode off" if rule.mode == "off" else "no policy")
 
     def of(self, topic: str, topic_id: bytes) -> Applied | None:
         """What holds for a topic; None: its records are not looked at. The string set on the topic itself wins.
@@ -99,7 +111,7 @@ class Rules:
         return found
 
     def _find(self, topic: str, text: str | None) -> Applied | MisconfiguredError | None:
-        rule = next((rule for rule in self._topics if fnmatchcase(topic, rule.name)), None)
+        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
         source = "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"

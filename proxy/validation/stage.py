@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import Batch, BatchTooLargeError
+from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
@@ -32,8 +32,9 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     summarize,
     without_errors,
 )
-from kafka_sidecar.proxy.relay.exchange import Need, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLimit, Work
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
+from kafka_sidecar.proxy.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 
 E = TypeVar("E", bound=BaseException)
@@ -68,17 +69,19 @@ class Report(Protocol):
 
     def validated(self, headers: int, inflated: int, records: int) -> None: ...
 
-    def rejected(
-        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, client_id: str | None
-    ) -> None: ...
+    # The next ones return the id of the rejection, for the client.
 
-    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
+    def rejected(self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin) -> str: ...
 
-    def misconfigured(self, topic: str, partitions: Sequence[int], message: str, enforced: bool) -> None: ...
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin) -> str: ...
 
-    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None: ...
+    def misconfigured(
+        self, topic: str, partitions: Sequence[int], message: str, enforced: bool, origin: Origin
+    ) -> str: ...
 
-    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool) -> None: ...
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool, origin: Origin) -> str: ...
+
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin) -> str: ...
 
     def omitted(self, record_errors: int) -> None: ...
 
@@ -98,12 +101,15 @@ class Terms:
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
-    __slots__ = ("_room", "_time_limit", "_waits_for_configs", "headers", "inflated", "records", "request", "terms")
+    __slots__ = (
+        "_client", "_room", "_time_limit", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
+    )  # fmt: skip
 
     wants_response = False
 
-    def __init__(self, terms: Terms, waits_for_configs: bool) -> None:
+    def __init__(self, terms: Terms, client: Client, waits_for_configs: bool) -> None:
         self.terms = terms  # those that are current now, whatever is reloaded meanwhile
+        self._client = client
         self.request: OpenRequest | None = None
         self.headers = self.inflated = self.records = 0  # what is validated
         self._waits_for_configs = waits_for_configs
@@ -125,13 +131,18 @@ class ValidationRun(StageRun):
             applied = self.terms.rules.of(topic, topic_id)
         except MisconfiguredError as error:
             partitions = [partition.index for partition in span.partitions]
-            self.terms.report.misconfigured(topic, partitions, str(error), error.enforces)
+            found = self.terms.report.misconfigured(topic, partitions, str(error), error.enforces, self.origin())
             why = truncate_message(f"record.validation.policy of {topic}: {error}")
-            return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why) if error.enforces else None
+            rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+            return with_id(rejection, found) if error.enforces else None
         if applied is None:
             return None
         shown_id = self.terms.id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
         return TopicValidation(self, topic, shown_id, applied)
+
+    def origin(self, header: BatchHeader | None = None, applied: Applied | None = None) -> Origin:
+        """Where a batch of this request is from."""
+        return Origin(sender_of(self._client, self.request), header, applied)
 
     def time_limit(self) -> TimeLimit:
         """What is left for this request; few need it."""
@@ -222,7 +233,7 @@ class TopicValidation(TopicRun):
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
             limit = self._run.terms.limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
-            light = is_light(partition.valid_batch)
+            light = is_light(partition.valid_batch, self._plan.pace.records_at_once)
             verdict = (yield Work(ask, is_light=light, limit=time_limit)) if in_thread else ask()
             in_thread = in_thread or verdict is None
         return verdict
@@ -265,31 +276,32 @@ class TopicValidation(TopicRun):
             return
         report = run.terms.report
         enforced = self._applied.enforces(batch.header.crc)
-        rejection: PartitionRejection | None = None
+        origin = run.origin(batch.header, self._applied)
         if isinstance(verdict, InvalidBatch):
             rejection = _of_structure(verdict)
-            report.unreadable(topic, verdict.message, enforced)
+            found = report.unreadable(topic, verdict.message, enforced, origin)
         elif isinstance(verdict, TimeoutError):
             rejection = TIMED_OUT
-            report.timed_out(topic, rejection.message, enforced)
+            found = report.timed_out(topic, rejection.message, enforced, origin)
         elif isinstance(verdict, PolicyFailedError):
             rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
-            report.failed(topic, verdict, enforced)
+            found = report.failed(topic, verdict, enforced, origin)
             _bare(_bare(verdict).error)
         else:
-            if enforced:
-                fault = find_fault(batch)
-                rejection = _of_structure(fault) if fault is not None else run.explain(verdict)
-            request = run.request
-            report.rejected(topic, verdict, enforced, request.client_id if request is not None else None)
+            found = report.rejected(topic, verdict, enforced, origin)
+            if not enforced:
+                return
+            fault = find_fault(batch)
+            rejection = _of_structure(fault) if fault is not None else run.explain(verdict)
         if enforced:
-            partition.rejection = rejection
+            partition.rejection = with_id(rejection, found)
 
     def _reject_invalid(self, partition: PartitionRecords, topic: TopicMetadata, why: InvalidBatch) -> None:
         enforced = self._applied.enforces(0)  # there is no checksum by which a share could be chosen
-        self._run.terms.report.unreadable(topic, why.message, enforced)
+        origin = self._run.origin(applied=self._applied)
+        found = self._run.terms.report.unreadable(topic, why.message, enforced, origin)
         if enforced:
-            partition.rejection = _of_structure(why)
+            partition.rejection = with_id(_of_structure(why), found)
 
 
 def _bare(error: E) -> E:

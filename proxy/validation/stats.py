@@ -1,42 +1,22 @@
-"""Counters, recent rejected batches and rate-limited log lines of validation (design D12).
-
-Never a payload: neither keys nor values nor headers of a record are stored.
-"""
+"""Counters, recent rejected batches and rate-limited log lines of validation (design D12)."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
+from kafka_sidecar.proxy.validation.rejections import MAX_ERRORS, UNKNOWN, Origin, RecentRejections, RejectedBatch
 
 log = logging.getLogger(__name__)
 
 MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER. As many for reserved topics
 OTHER = "(other)"
-MAX_RECENT = 100  # rejected batches
-MAX_CLIENT_ID_CHARS = 249
 LOG_INTERVAL_S = 10.0  # for one topic, policy, reason and mode
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedBatch:
-    """One rejected batch, as on the page /rejections."""
-
-    at: float  # seconds since the epoch
-    topic: str
-    partition: int
-    mode: str
-    policy: str
-    reason: str
-    message: str  # of the first rejected record
-    index: int  # of that record; -1: the batch as a whole
-    rejected_records: int
-    client_id: str | None
 
 
 @dataclass(slots=True)
@@ -50,7 +30,7 @@ class ValidationStats:
     batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
     records: int = 0
     omitted_errors: int = 0  # record errors for which a response had no room
-    recent: deque[RejectedBatch] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
+    recent: RecentRejections = field(default_factory=RecentRejections)
     # Whether a topic has series of its own whatever other names clients send.
     is_reserved: Callable[[str], bool] = field(default=lambda topic: False)
     _lines: LogLimiter = field(init=False)
@@ -67,41 +47,43 @@ class ValidationStats:
         self.records += records
 
     def rejected(
-        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, client_id: str | None
-    ) -> None:
-        """Policies reject records of a batch."""
-        mode, first = "enforce" if enforced else "shadow", rejections[0]
+        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin = UNKNOWN
+    ) -> str:
+        """Policies reject records of a batch. Returns the id of this rejection, as the next methods do."""
+        mode = _mode(enforced)
         for (policy, reason), records in Counter((one.policy, one.reason) for one in rejections).items():
             self._count(topic.topic, policy, mode, reason, records)
-        batch = RejectedBatch(
-            self.clock(), topic.topic, topic.partition, mode, first.policy, first.reason, first.message, first.index,
-            len(rejections), client_id[:MAX_CLIENT_ID_CHARS] if client_id is not None else None,
-        )  # fmt: skip
-        self.recent.append(batch)
-        self._log(batch)
+        return self._store(topic.topic, topic.partition, mode, rejections[0], len(rejections), rejections, origin)
 
-    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
         """Data is not a valid batch, or cannot be read."""
-        self._without_policy(topic.topic, topic.partition, "(structure)", "unreadable", message, enforced)
+        why = Rejection(WHOLE_BATCH, message, "(structure)", "unreadable")
+        return self._without_policy(topic.topic, topic.partition, why, enforced, origin)
 
-    def misconfigured(self, topic: str, partitions: Sequence[int], message: str, enforced: bool) -> None:
+    def misconfigured(
+        self, topic: str, partitions: Sequence[int], message: str, enforced: bool, origin: Origin = UNKNOWN
+    ) -> str:
         """The topic's policy string is invalid on this sidecar."""
-        if partitions:
-            self._without_policy(
-                topic, partitions[0], "(configuration)", "misconfigured", message, enforced, len(partitions)
-            )
+        if not partitions:
+            return ""
+        why = Rejection(WHOLE_BATCH, message, "(configuration)", "misconfigured")
+        return self._without_policy(topic, partitions[0], why, enforced, origin, len(partitions))
 
     def omitted(self, record_errors: int) -> None:
         """Record errors for which a response had no room."""
         self.omitted_errors += record_errors
 
-    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool, origin: Origin = UNKNOWN) -> str:
         """A policy failed: it raised another error than a rejection."""
-        self.policy_failed(error.policy, error.error, "enforce" if enforced else "shadow", topic)
+        mode = _mode(enforced)
+        self.policy_failed(error.policy, error.error, mode, topic)
+        why = Rejection(WHOLE_BATCH, f"the policy failed: {type(error.error).__name__}", error.policy, "policy_failed")
+        return self._store(topic.topic, topic.partition, mode, why, 0, (), origin, is_logged=False)
 
-    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool) -> None:
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
         """The policies have not decided about a batch in time."""
-        self._without_policy(topic.topic, topic.partition, "(time limit)", "timed_out", message, enforced)
+        why = Rejection(WHOLE_BATCH, message, "(time limit)", "timed_out")
+        return self._without_policy(topic.topic, topic.partition, why, enforced, origin)
 
     def policy_failed(
         self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
@@ -112,7 +94,7 @@ class ValidationStats:
         if (suppressed := self._lines.due(kind)) is not None:
             log.error(
                 "policy failed",
-                exc_info=redact_error(log, error),
+                exc_info=redact_error(error),
                 extra={
                     "policy": policy,
                     "mode": mode,
@@ -122,13 +104,30 @@ class ValidationStats:
             )
 
     def _without_policy(
-        self, topic: str, partition: int, policy: str, reason: str, message: str, enforced: bool, count: int = 1
-    ) -> None:
-        mode = "enforce" if enforced else "shadow"
-        self._count(topic, policy, mode, reason, count)
-        batch = RejectedBatch(self.clock(), topic, partition, mode, policy, reason, message, WHOLE_BATCH, 0, None)
-        self.recent.append(batch)
-        self._log(batch)
+        self, topic: str, partition: int, why: Rejection, enforced: bool, origin: Origin, count: int = 1
+    ) -> str:
+        self._count(topic, why.policy, _mode(enforced), why.reason, count)
+        return self._store(topic, partition, _mode(enforced), why, 0, (), origin)
+
+    def _store(
+        self,
+        topic: str,
+        partition: int,
+        mode: str,
+        first: Rejection,
+        records: int,
+        errors: Sequence[Rejection],
+        origin: Origin,
+        is_logged: bool = True,
+    ) -> str:
+        batch = RejectedBatch(
+            self.recent.next_id(), self.clock(), topic, partition, mode, first.policy, first.reason, first.message,
+            first.index, records, tuple(errors[:MAX_ERRORS]), origin,
+        )  # fmt: skip
+        self.recent.add(batch)
+        if is_logged:
+            self._log(batch)
+        return batch.id
 
     def _count(self, topic: str, policy: str, mode: str, reason: str, count: int) -> None:
         key = (topic, policy, mode, reason)
@@ -142,6 +141,7 @@ class ValidationStats:
             log.warning(
                 "records rejected",
                 extra={
+                    "rejection": batch.id,
                     "topic": batch.topic,
                     "partition": batch.partition,
                     "mode": batch.mode,
@@ -150,7 +150,12 @@ class ValidationStats:
                     "detail": batch.message,
                     "index": batch.index,
                     "rejected_records": batch.rejected_records,
-                    "client_id": batch.client_id,
+                    "session": batch.origin.sender.session,
+                    "client_id": batch.origin.sender.client_id,
                     "suppressed": suppressed,
                 },
             )
+
+
+def _mode(enforced: bool) -> str:
+    return "enforce" if enforced else "shadow"

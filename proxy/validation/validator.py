@@ -117,7 +117,7 @@ class Validator(Stage):
             return True
 
     def start(self, client: Client, version: int) -> ValidationRun:
-        return ValidationRun(self._terms, self._topic_configs is not None and self._waits_for_configs)
+        return ValidationRun(self._terms, client, self._topic_configs is not None and self._waits_for_configs)
 
     async def _wait_for_configs(self) -> str | None:
         """Wait until the configs of topics are known; why they are not, where it takes too long."""

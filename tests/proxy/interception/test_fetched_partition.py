@@ -14,9 +14,9 @@ from support.interception import Intercepting
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.codec.visibility import committed_only
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
-from kafka_sidecar.proxy.interception.visibility import committed_only
 
 CONTEXT = Context(clock=lambda: 0)
 TRANSACTIONAL, CONTROL = 0x10, 0x20

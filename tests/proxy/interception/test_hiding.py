@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.codec.visibility import committed_only
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
 from kafka_sidecar.interceptors.guard import Limits
@@ -20,7 +21,6 @@ from kafka_sidecar.interceptors.records import ConsumerRecords
 from kafka_sidecar.interceptors.values import Context
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.interception.visibility import committed_only
 
 GOOD = build_batch([NewRecord(b"secret")])
 _MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 6) + b"secret"

@@ -11,7 +11,8 @@ from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 from kafka_sidecar.proxy.validation import stats as stats_module
-from kafka_sidecar.proxy.validation.stats import LOG_INTERVAL_S, MAX_RECENT, OTHER, ValidationStats
+from kafka_sidecar.proxy.validation.rejections import MAX_ERRORS, Origin, Sender
+from kafka_sidecar.proxy.validation.stats import LOG_INTERVAL_S, OTHER, ValidationStats
 
 ORDERS = TopicMetadata("orders", 3, bytes(16), "json")
 
@@ -27,37 +28,53 @@ def refusal(index: int = 0, reason: str = "no_json", policy: str = "json") -> Re
     return Rejection(index, "ends too early", policy, reason)
 
 
+APP = Origin(Sender(7, "10.0.0.1", "app"))
+
+
 def topic(name: str) -> TopicMetadata:
     return TopicMetadata(name, 0, bytes(16), "json")
 
 
 def test_rejected_records_are_counted_by_topic_policy_mode_and_reason() -> None:
     seen = ValidationStats(Clock())
-    seen.rejected(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, "app")
-    seen.rejected(ORDERS, [refusal(0)], False, "app")
+    seen.rejected(ORDERS, [refusal(1), refusal(4), refusal(5, "too_large", "limits")], True, APP)
+    seen.rejected(ORDERS, [refusal(0)], False, APP)
     assert seen.rejections == {
         ("orders", "json", "enforce", "no_json"): 2, ("orders", "limits", "enforce", "too_large"): 1,
         ("orders", "json", "shadow", "no_json"): 1,
     }  # fmt: skip
 
 
-def test_the_last_rejected_batches_are_kept_with_the_first_record_of_each() -> None:
+def test_a_rejected_batch_is_stored_with_its_first_record_and_its_sender() -> None:
     seen = ValidationStats(Clock())
-    for number in range(MAX_RECENT + 1):
-        seen.rejected(ORDERS, [refusal(number), refusal(number + 1)], True, "app")
-    assert [one.index for one in seen.recent] == list(range(1, MAX_RECENT + 1))
-    last = seen.recent[-1]
-    assert (last.at, last.topic, last.partition, last.mode) == (1000.0, "orders", 3, "enforce")
-    assert (last.policy, last.reason, last.message) == ("json", "no_json", "ends too early")
-    assert (last.rejected_records, last.client_id) == (2, "app")
+    found = seen.rejected(ORDERS, [refusal(4), refusal(5)], True, APP)
+    (last,) = seen.recent.newest()
+    assert (last.id, last.at, last.topic, last.partition, last.mode) == (found, 1000.0, "orders", 3, "enforce")
+    assert (last.policy, last.reason, last.message, last.index) == ("json", "no_json", "ends too early", 4)
+    assert (last.rejected_records, last.origin, last.errors) == (2, APP, (refusal(4), refusal(5)))
+
+
+def test_a_failed_policy_is_among_the_rejected_batches_without_the_text_of_its_error() -> None:
+    seen = ValidationStats(Clock())
+    found = seen.failed(ORDERS, PolicyFailedError("json", RuntimeError("quotes 4111")), True, APP)
+    last = seen.recent.find(found)
+    assert last is not None
+    assert (last.policy, last.reason, last.message) == ("json", "policy_failed", "the policy failed: RuntimeError")
+
+
+def test_of_a_batch_with_many_rejected_records_the_first_ones_are_stored() -> None:
+    seen = ValidationStats(Clock())
+    seen.rejected(ORDERS, [refusal(index) for index in range(1000)], True, APP)
+    (last,) = seen.recent.newest()
+    assert (last.rejected_records, len(last.errors)) == (1000, MAX_ERRORS)
 
 
 def test_labels_are_bounded_however_many_topics_and_reasons_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats_module, "MAX_SERIES", 10)
     seen = ValidationStats(Clock())
     for number in range(50):
-        seen.rejected(topic(f"t{number}"), [refusal()], True, None)
-        seen.rejected(topic("t1"), [refusal(reason=f"r{number}")], True, None)
+        seen.rejected(topic(f"t{number}"), [refusal()], True)
+        seen.rejected(topic("t1"), [refusal(reason=f"r{number}")], True)
     assert len(seen.rejections) == 11
     assert seen.rejections.total() == 100
     assert seen.rejections[OTHER, "json", "enforce", OTHER] == 90
@@ -69,18 +86,12 @@ def test_configured_topics_have_series_of_their_own_when_clients_have_filled_all
     monkeypatch.setattr(stats_module, "MAX_SERIES", 10)
     seen = ValidationStats(Clock(), is_reserved=lambda topic: topic.startswith("payments"))
     for number in range(50):
-        seen.rejected(topic(f"t{number}"), [refusal()], True, None)
-    seen.rejected(topic("payments"), [refusal()] * 3, True, None)
+        seen.rejected(topic(f"t{number}"), [refusal()], True)
+    seen.rejected(topic("payments"), [refusal()] * 3, True)
     assert seen.rejections["payments", "json", "enforce", "no_json"] == 3
     for number in range(50):
-        seen.rejected(topic(f"payments-{number}"), [refusal()], True, None)
+        seen.rejected(topic(f"payments-{number}"), [refusal()], True)
     assert len(seen.rejections) == 20
-
-
-def test_a_long_client_id_is_cut_where_rejected_batches_are_kept() -> None:
-    seen = ValidationStats(Clock())
-    seen.rejected(ORDERS, [refusal()], True, "c" * 30_000)
-    assert seen.recent[0].client_id == "c" * 249
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -91,10 +102,10 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
     clock = Clock()
     seen = ValidationStats(clock)
     for _ in range(5):
-        seen.rejected(ORDERS, [refusal(2)], True, "app")
-        seen.rejected(topic("other"), [refusal()], True, "app")
+        seen.rejected(ORDERS, [refusal(2)], True, APP)
+        seen.rejected(topic("other"), [refusal()], True, APP)
     clock.now += LOG_INTERVAL_S
-    seen.rejected(ORDERS, [refusal(2)], True, "app")
+    seen.rejected(ORDERS, [refusal(2)], True, APP)
     assert [(line["topic"], line["suppressed"]) for line in lines(caplog)] == [
         ("orders", 0),
         ("other", 0),
@@ -104,6 +115,7 @@ def test_one_line_for_each_kind_is_written_every_ten_seconds(caplog: pytest.LogC
     assert (last["levelno"], last["message"]) == (logging.WARNING, "records rejected")
     assert (last["policy"], last["mode"], last["reason"], last["index"]) == ("json", "enforce", "no_json", 2)
     assert (last["detail"], last["client_id"], last["rejected_records"]) == ("ends too early", "app", 1)
+    assert (last["rejection"], last["session"]) == (next(iter(seen.recent.newest())).id, 7)
 
 
 def test_a_failing_policy_is_counted_and_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,8 +156,8 @@ def test_invalid_batches_are_counted_without_a_policy() -> None:
         ("orders", "(structure)", "enforce", "unreadable"): 1,
         ("orders", "(configuration)", "shadow", "misconfigured"): 2,
     }
-    assert [(one.partition, one.index, one.message) for one in seen.recent] == [
-        (3, -1, "not a record batch"), (1, -1, "there is no policy"),
+    assert [(one.partition, one.index, one.message) for one in seen.recent.newest()] == [
+        (1, -1, "there is no policy"), (3, -1, "not a record batch"),
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from base64 import b64encode
 from random import Random
 
@@ -26,7 +27,9 @@ from support.produce_requests import (
     validating,
 )
 
-from kafka_sidecar.codec.records import Records
+from kafka_sidecar.codec.records import Record, Records
+from kafka_sidecar.plugins.pace import MAX_TURN_S
+from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLimit, TopicNames, Work
@@ -164,6 +167,24 @@ async def test_many_records_for_a_policy_that_validates_one_by_one_are_validated
     _, step = await validation.finished(9, {"orders": {0: batch(*["good"] * records)}})
     assert isinstance(step, bytes)
     assert len(validation.needs) == waits
+
+
+@pytest.mark.measured
+async def test_a_policy_that_takes_long_for_a_record_validates_batches_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    validate = Stub.validate
+
+    def slow(self: Stub, topic: TopicMetadata, record: Record) -> None:
+        time.sleep(MAX_TURN_S / 2)
+        validate(self, topic, record)
+
+    monkeypatch.setattr(Stub, "validate", slow)
+    validation = validating()
+    for records, waits in ((1, 0), (3, 1)):
+        _, step = await validation.finished(9, {"orders": {0: batch(*["good"] * records)}})
+        assert isinstance(step, bytes)
+        assert len(validation.needs) == waits
 
 
 @pytest.mark.parametrize("mode", ["enforce", "shadow"])
