@@ -1,0 +1,1 @@
+"""Several processes that serve clients, and the one that supervises them."""

@@ -1,0 +1,21 @@
+"""The program of a worker. Its only argument is the descriptor of its end of the channel."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+
+def main() -> None:
+    """Serve until drained."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # see cli/entry.py
+    from kafka_sidecar.proxy.runtime.program import runner
+    from kafka_sidecar.proxy.workers.worker import serve
+
+    with socket.socket(fileno=int(sys.argv[1])) as end, runner() as loop:
+        sys.exit(loop.run(serve(end)))
+
+
+if __name__ == "__main__":
+    main()
