@@ -1,4 +1,4 @@
-"""Validation, interception, topic configs and audit of one sidecar: imported and started once something is configured.
+"""The features of one sidecar, from validation to audit: imported and started once something is configured.
 
 Which exchange looks into which request is decided here; `Server` owns the connections.
 """
@@ -17,17 +17,20 @@ from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from kafka_sidecar.proxy.auditing.audit import Audit
-    from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+    from kafka_sidecar.proxy.exchanges.authorization import Authorization
     from kafka_sidecar.proxy.exchanges.produce import Stage
     from kafka_sidecar.proxy.interception.interception import Interception
+    from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.validation.validator import Validator
 
@@ -35,7 +38,11 @@ MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when 
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
-    """All that is wrong with the policies, topics and interceptors of a configuration."""
+    """All that is wrong with the policies, topics, interceptors and files of a configuration."""
+    if config.clients.tls.is_set or config.brokers.tls.is_set or config.brokers.uses_tls:
+        from kafka_sidecar.proxy.security import sides
+
+        yield from sides.find_mistakes(config)
     if config.uses_validation:
         from kafka_sidecar.proxy.validation import from_config as validation
 
@@ -44,6 +51,10 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         from kafka_sidecar.proxy.interception import from_config as interception
 
         yield from interception.find_mistakes(config)
+    if config.large_messages.is_enabled:
+        from kafka_sidecar.proxy.large_messages import from_config as large_messages
+
+        yield from large_messages.find_mistakes(config)
     if config.audit.type is not None:
         from kafka_sidecar.proxy.auditing import from_config as auditing
 
@@ -54,23 +65,27 @@ class Features:
     """What looks into requests. `apply` a configuration first; then `exchange` says what each API needs."""
 
     def __init__(
-        self, config: Config, metrics: Metrics, topics: TopicNameCache, cluster: MetadataClient, performer: Performer
-    ) -> None:
+        self, config: Config, metrics: Metrics, topics: TopicNameCache, cluster: MetadataClient, performer: Performer,
+        access: BrokerAccess,
+    ) -> None:  # fmt: skip
         self._config = config  # as it was at the start
         self._topics = topics
         self._cluster = cluster
         self._performer = performer
+        self._access = access  # of the clients of topic configs and audit
         self._metrics = metrics
         self.validator: Validator | None = None
         self.interception: Interception | None = None
+        self.large_messages: LargeMessages | None = None
         self.topic_configs: TopicConfigs | None = None
         self.audit: Audit | None = None
-        self._denied: DeniedTopics | None = None
+        self._authorization: Authorization | None = None
         self.is_applied = False
+        self.applied = config  # as it is since the last reload
         self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
         metrics.features += [
-            self._validation_metrics, self._interception_metrics, self._thread_metrics, self._topic_configs_metrics,
-            self._audit_metrics,
+            self._validation_metrics, self._interception_metrics, self._large_message_metrics, self._thread_metrics,
+            self._topic_configs_metrics, self._audit_metrics,
         ]  # fmt: skip
 
     def apply(self, config: Config) -> None:
@@ -80,11 +95,15 @@ class Features:
         """
         try:
             use_interceptors = self._load_interceptors(config)
+            use_large_messages = self._load_large_messages(config)
             self._apply_rules(config)
             self._load_auditor()
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
         use_interceptors()
+        use_large_messages()
+        self._apply_authorization(config)
+        self.applied = config
         self._exchanges = self._compose(Limits(config.limits.max_partitions, config.limits.max_records))
         self.is_applied = True
 
@@ -114,7 +133,7 @@ class Features:
         begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
         if begin is None and (make := self._exchanges.get(key)) is not None:
             begin = make(version)
-        return begin if self._denied is None else self._denied.guard(key, version, begin)
+        return begin if self._authorization is None else self._authorization.guard(key, version, begin)
 
     def tap(self, key: int, version: int) -> Tap | None:
         """What watches requests of this API and version, if anything."""
@@ -125,36 +144,55 @@ class Features:
         name_of, interception = self._topics.name_of, self.interception
         exchanges: dict[int, Callable[[int], Begin | None]] = {}
         send = interception.send_stage() if interception is not None else None
-        if produce := [stage for stage in (self._deny_produce(), self.validator, send) if stage is not None]:
+        large = self.large_messages
+        objects = large.object_stage() if large is not None else None
+        split = large.split_stage() if large is not None else None
+        stages = (self._deny_produce(), self.validator, send, objects, split)
+        if produce := [stage for stage in stages if stage is not None]:
             from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
             exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits).exchange
-        if interception is not None or self.audit is not None:
+        if interception is not None or self.audit is not None or self._authorization is not None:
             exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which they are shown
-        if interception is None:
-            return exchanges
-        if (consume := interception.consume_stage()) is not None:
+        exchanges |= self._commits(limits)
+        assemble = large.assemble_stage() if large is not None else None
+        add_headers = large.safe_offset_stage() if large is not None else None
+        consume = interception.consume_stage() if interception is not None else None
+        if fetch := [stage for stage in (assemble, add_headers, consume) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 
-            exchanges[ApiKey.FETCH] = FetchExchanges([consume], name_of, limits).exchange
-        if (share := interception.share_stage()) is not None:
+            exchanges[ApiKey.FETCH] = FetchExchanges(fetch, name_of, limits).exchange
+        share_assemble = large.share_stage() if large is not None else None
+        share_consume = interception.share_stage() if interception is not None else None
+        if share := [stage for stage in (share_assemble, share_consume) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 
-            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges([share], name_of).exchange
-        if (commit := interception.commit_stage()) is not None:
-            from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges(share, name_of).exchange
+        return exchanges
 
-            commits = CommitExchanges([commit], name_of, interception.context, interception.stats.commits, limits)
+    def _commits(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:
+        """Of the APIs of committed offsets: interceptors see what clients commit, not how it is stored."""
+        interception, large_messages = self.interception, self.large_messages
+        intercept = interception.commit_stage() if interception is not None else None
+        store = large_messages.offset_stage() if large_messages is not None else None
+        exchanges: dict[int, Callable[[int], Begin | None]] = {}
+        if stages := [stage for stage in (intercept, store) if stage is not None]:
+            from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+            from kafka_sidecar.proxy.exchanges.contexts import client_context
+
+            commits = CommitExchanges(stages, self._topics.name_of, partial(client_context, now_ms), limits)
             for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
                 exchanges[key] = partial(commits.exchange, key)
+        if large_messages is not None and (offsets := large_messages.offset_fetch()) is not None:
+            exchanges[ApiKey.OFFSET_FETCH] = offsets.exchange
         return exchanges
 
     def _deny_produce(self) -> Stage | None:
-        if self._denied is None:
+        if self._authorization is None:
             return None
         from kafka_sidecar.proxy.exchanges.denied_produce import DeniedProduce
 
-        return DeniedProduce(self._denied)
+        return DeniedProduce(self._authorization.topics)
 
     def _load_interceptors(self, config: Config) -> Callable[[], None]:
         """Load them; what is returned applies them. Raises ConfigError."""
@@ -166,12 +204,23 @@ class Features:
             self.interception = Interception(self._topics.name_of)
         return self.interception.load(config)
 
+    def _load_large_messages(self, config: Config) -> Callable[[], None]:
+        """Load their plug-ins; what is returned applies them. Raises ConfigError."""
+        if self.large_messages is None and not config.large_messages.is_enabled:
+            return lambda: None
+        from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
+
+        if self.large_messages is None:
+            self.large_messages = LargeMessages(self._topics.name_of, self._topics.id_of)
+            self.large_messages.register(self._performer)
+        return self.large_messages.load(config)
+
     def _load_auditor(self) -> None:
         """The one that was configured at the start."""
         if self.audit is None and self._config.audit.type is not None:
             from kafka_sidecar.proxy.auditing.audit import Audit
 
-            self.audit = Audit(self._config, self._topics)
+            self.audit = Audit(self._config, self._topics, access=self._access)
 
     def _apply_rules(self, config: Config) -> None:
         if self.validator is None and not config.uses_validation:
@@ -181,7 +230,6 @@ class Features:
         if self.validator is None:
             if (topic := self._config.topic_configs.topic) is not None:  # what it was at the start: it is read there
                 self.topic_configs = self._keep_topic_configs(topic)
-                self._denied = self._protect(topic)
             self.validator = Validator(config, self.topic_configs, self._topics.id_of)
             self.validator.register(self._performer)
         else:
@@ -200,6 +248,13 @@ class Features:
         from kafka_sidecar.proxy.interception.exposition import collect
 
         return collect(self.interception.stats)
+
+    def _large_message_metrics(self) -> Iterable[Metric]:
+        if self.large_messages is None:
+            return ()
+        from kafka_sidecar.proxy.large_messages.exposition import collect
+
+        return collect(self.large_messages)
 
     def _thread_metrics(self) -> Iterable[Metric]:
         from kafka_sidecar.proxy.runtime.exposition import collect
@@ -225,24 +280,26 @@ class Features:
         from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
         from kafka_sidecar.proxy.topic_configs.kafka_store import KafkaStore
 
-        source = self._config.connections.source_address
         servers, factor = self._config.bootstrap_servers, self._config.topic_configs.replication_factor
         topic_ids = self._cluster.topic_ids
-        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, source, topic_ids))
+        store = KafkaStore(lambda: KafkaClients(servers, topic, factor, self._access, topic_ids))
         configs = TopicConfigs(store, topic_ids, self._check_policy)
         configs.register(self._performer)
         self._topics.on_topics = configs.seen
         return configs
 
-    def _protect(self, topic: str) -> DeniedTopics:
-        """Deny clients all that would change the topic in which topic configs are stored."""
-        from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
-        from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS
+    def _apply_authorization(self, config: Config) -> None:
+        """Who may do what, and that no client changes the topic in which topic configs are stored."""
+        settings, topic = config.authorization, self._config.topic_configs.topic
+        if not settings.is_set and topic is None:
+            self._authorization = None
+            return
+        from kafka_sidecar.proxy.exchanges.acls import Acls
+        from kafka_sidecar.proxy.exchanges.authorization import Authorization, rules_of
 
-        why = f"{topic} stores topic configs and cannot be changed through kafka-sidecar"
-        apis = {ApiKey.PRODUCE, *TOPIC_APIS}
-        return DeniedTopics(
-            apis, lambda key, name: why if name == topic else None, self._topics.name_of, self._metrics.denied
+        acls = Acls(rules_of(settings.rules), settings.default == "allow", settings.super_users)
+        self._authorization = Authorization(
+            acls if settings.is_set else None, topic, self._topics.name_of, self._metrics.denied
         )
 
     def _check_policy(self, text: str) -> None:

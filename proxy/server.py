@@ -7,9 +7,10 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
@@ -20,48 +21,52 @@ from kafka_sidecar.proxy.nodes import state_file
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
 from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
-from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Closing, TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
+from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
-from kafka_sidecar.proxy.relay.session import Closing, Session
+from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
+from kafka_sidecar.proxy.runtime.finishing import finish_connections
+from kafka_sidecar.proxy.runtime.memory_limit import default_max_buffered
 from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.sockets import BACKLOG, bind_socket
 from kafka_sidecar.proxy.runtime.sweep import Sweep
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.sasl.gates import open_gates
+from kafka_sidecar.proxy.sasl.logins import open_logins
+from kafka_sidecar.proxy.sasl.rejected_logins import reject_logins
+from kafka_sidecar.proxy.sasl.relogin import LoginTokens
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.sides import TlsSides
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
 log = logging.getLogger(__name__)
 
-BACKLOG = 1024
 BOOTSTRAP = "bootstrap"
 FIRST_RETRY_S = 0.5
 NODE_WAIT_S = 1.0  # for one broker: clients find out about its successor from the others
+FINISH_S = 5.0  # the end of a drain, in which no more requests are read
+DRAIN = Closing("drain", "the sidecar stops")
+Record = Callable[[Recorded], None]
+METADATA_RECEIVED = "received"
 LOG_EVERY_S = 10.0  # one line of a kind
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
 NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
-
-
-def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket that queues connections at once, before they are served. Raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(BACKLOG)
-        bound.setblocking(False)
-    except OSError:
-        bound.close()
-        raise
-    return bound
 
 
 class Server:
@@ -72,35 +77,53 @@ class Server:
         self.metrics = metrics
         self.connections: set[Connection] = set()
         self.listening = False
+        self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
+        self.last_metadata = "not requested yet"  # what became of the sidecar's own last request
         self._bind_host = host_port(config.listen)[0]
+        self.tls = TlsSides(config)
         self._servers = BootstrapServers(host_port(address) for address in config.bootstrap_servers)
         self.addresses = Addresses(
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
         limits = config.connections
         self.own = OwnConnections()
-        source, timeout_s = limits.source_address, limits.connect_timeout
+        self.logins = open_logins(config, metrics.broker_logins)
+        access, timeout_s = BrokerAccess(limits.source_address, self.tls.brokers, self.logins), limits.connect_timeout
         self._cluster = MetadataClient(
-            self._candidates, self.record_attempt, self._reached, self.own, source, timeout_s
+            self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
         )
         self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
         self._ends = Paced(ENDS_PER_TURN)
-        self._dialer = Dialer(self, metrics.connect_failures, self._lines, source, timeout_s)
+        self._dialer = Dialer(self, metrics.connect_failures, self._lines, access, timeout_s)
         self._admission = Admission(limits.max_connections or connections_that_fit(), limits.max_connections_per_ip)
-        self.memory = MemoryBudget(limits.max_buffered, metrics.buffered)
+        max_buffered = limits.max_buffered or default_max_buffered(config.process_count)
+        self.memory = MemoryBudget(config.share(max_buffered), metrics.buffered)
         self.topics = TopicNameCache(self._cluster.topic_names)
         self._budget = LoopBudget()
-        self._performer = Performer(self._budget, Threads(config.threads.count))
-        self._performer.add(TopicNames, self._learn_names)
-        self._performer.add(TopicIds, self._find_ids)
-        self.features = Features(config, metrics, self.topics, self._cluster, self._performer)
-        rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
-        self._routes = Routes(metrics, rewrites.response, local_response, self.features.exchange, self.features.tap)
-        self._listeners: dict[str, asyncio.Server] = {}
-        self._numbers = itertools.count(1)
+        self._performer = self._open_performer()
+        self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
+        metrics.features.append(self._tls_metrics)
+        self._gates = open_gates(config, lambda *asked: own_versions(self._cluster.offered, *asked))
+        self._routes = self._open_routes()
+        self._listeners: dict[str, asyncio.Server | TlsListener] = {}
+        self._handshakes = Paced(STARTED_PER_TURN)
+        self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
+
+    def _open_performer(self) -> Performer:
+        performer = Performer(self._budget, Threads(self.config.threads.count))
+        performer.add(TopicNames, self._learn_names)
+        performer.add(TopicIds, self._find_ids)
+        performer.add(LoginTokens, lambda need: need.credentials.tokens())
+        return performer
+
+    def _open_routes(self) -> Routes:
+        rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
+        relays_logins = self.logins is None and self._gates is None
+        answer = local_response if relays_logins else reject_logins(local_response)
+        return Routes(self.metrics, rewrites.response, answer, self.features.exchange, self.features.tap)
 
     async def start(self) -> None:
         """Bind the bootstrap listener and start the metadata refresh.
@@ -110,13 +133,13 @@ class Server:
         host, port = host_port(self.config.listen)
         await self._check_servers(host, port)
         try:
-            bound = bind_socket(host, port)
+            bound = bind_socket(host, port, shared=self.config.worker.count > 1)
         except OSError as error:
             raise ConfigError(
                 f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
-        if (path := self.config.nodes.state_file) is not None:
+        if (path := self.config.own_file(self.config.nodes.state_file)) is not None:
             self.addresses.update(state_file.load(path))
             self.addresses.on_change = lambda: state_file.save(path, self.addresses.brokers())
         if not self.features.is_applied:
@@ -128,6 +151,7 @@ class Server:
             spawn(self._refresh_brokers(), "refresh brokers"),
             spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
             spawn(self._watch_loop(), "watch the event loop"),
+            spawn(self.tls.watch(), "watch certificates"),
             spawn(
                 Sweep(self.connections, self.memory, limits.max_idle, limits.frame_timeout).run(), "sweep connections"
             ),
@@ -142,9 +166,13 @@ class Server:
         self._routes.forget()
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Stop accepting; close open connections once drain_timeout is over or ``hurry`` is set."""
+        """Stop accepting; close open connections by the end of drain_timeout, or when ``hurry`` is set.
+
+        Requests of the last seconds are not read: clients send them again elsewhere, and lose no response.
+        """
         self.listening = False
-        drained_by = time.monotonic() + self.config.connections.drain_timeout
+        limit_s = self.config.connections.drain_timeout
+        drained_by = time.monotonic() + limit_s
         await stop(*self._tasks)
         for server in self._listeners.values():
             server.close()
@@ -153,10 +181,13 @@ class Server:
             extra={"connections": len(self.connections), "drain_timeout_s": self.config.connections.drain_timeout},
         )
         waits = [spawn(_set(event), "drain") for event in (self._idle, hurry)]
-        await asyncio.wait(waits, timeout=self.config.connections.drain_timeout, return_when=asyncio.FIRST_COMPLETED)
-        await stop(*waits)
+        finishing_s = min(FINISH_S, limit_s / 2)
+        await asyncio.wait(waits, timeout=limit_s - finishing_s, return_when=asyncio.FIRST_COMPLETED)
+        finishing = spawn(finish_connections(self.connections, DRAIN, finishing_s / 2), "finish connections")
+        await asyncio.wait(waits, timeout=finishing_s, return_when=asyncio.FIRST_COMPLETED)
+        await stop(*waits, finishing)
         for connection in list(self.connections):
-            connection.end(Closing("drain", "the sidecar stops"))
+            connection.end(DRAIN)
         try:
             async with asyncio.timeout(1):
                 await self._idle.wait()
@@ -165,6 +196,14 @@ class Server:
         self._ends.finish()
         self._cluster.close()
         await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
+
+    async def unused(self, limit_s: float) -> None:
+        """Returns once clients have been connected, and none for ``limit_s`` to twice as long."""
+        while True:
+            seen = sum(self.metrics.connections.values())
+            await asyncio.sleep(limit_s)
+            if seen and not self.connections and seen == sum(self.metrics.connections.values()):
+                return
 
     def began(self, connection: Connection) -> Closing | None:
         self.connections.add(connection)
@@ -190,9 +229,15 @@ class Server:
 
     def _log_end(self, connection: Connection, closing: Closing) -> None:
         if closing.cause in NORMAL_CAUSES:
-            log.info("connection ended", extra=connection.summary(closing))
+            log.info("connection ended", extra=end_keys(connection, closing))
         elif (suppressed := self._lines.due(("connection ended", closing.cause, connection.listener))) is not None:
-            log.warning("connection ended", extra=connection.summary(closing, suppressed))
+            log.warning("connection ended", extra=end_keys(connection, closing, suppressed))
+
+    @property
+    def listener_addresses(self) -> dict[str, list[str]]:
+        """Addresses that are bound for clients, by listener."""
+        bound = {name: [one.getsockname() for one in server.sockets] for name, server in self._listeners.items()}
+        return {name: [f"{host}:{port}" for host, port, *_ in names] for name, names in bound.items()}
 
     def is_own(self, address: Address) -> bool:
         return address in self.own.addresses
@@ -215,13 +260,25 @@ class Server:
     async def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
         limits = self.config.connections
 
-        def connection() -> asyncio.Protocol:
-            session = Session(self._routes, time.perf_counter, limits.max_frame, self._budget, self.memory)
+        def connection() -> Connection:
+            session = Session(
+                self._routes, time.perf_counter, limits.max_frame, self._budget, self.memory, limits.recorded_requests
+            )
+            if self.record_requests is not None:
+                session.record = self.record_requests(session, session.record)
             number, perform = next(self._numbers), self._performer.perform
-            return Connection(number, session, listener, dial, perform, self, limits.window).client
+            made = Connection(number, session, listener, dial, perform, self, limits.window)
+            if (gates := self._gates) is not None:
+                gate = gates.begin(session)
+                made.login = ClientLogin(made, gate, gates.timeout_s, self.metrics.client_logins)
+            return made
 
+        if (tls := self.tls.clients) is not None:
+            limit_s = self.config.clients.tls.handshake_timeout
+            self._listeners[listener] = TlsListener(bound, connection, tls, self._handshakes, limit_s)
+            return
         self._listeners[listener] = await asyncio.get_running_loop().create_server(
-            connection, sock=bound, backlog=BACKLOG
+            lambda: connection().client, sock=bound, backlog=BACKLOG
         )
 
     def _listen_for_node(self, node_id: int, port: int) -> None:
@@ -267,27 +324,37 @@ class Server:
 
     async def _find_ids(self, need: TopicIds) -> dict[str, bytes] | None:
         try:
-            return await self._cluster.topic_ids(need.names)
+            ids = await self._cluster.topic_ids(need.names)
         except (OSError, CodecError):
             return None
+        self.topics.remember((topic_id, name) for name, topic_id in ids.items())
+        return ids
 
     async def _refresh_brokers(self) -> None:
         """Request the brokers of the cluster at intervals, until cancelled."""
-        pause, logged = FIRST_RETRY_S, ""
+        pause = FIRST_RETRY_S
         while True:
             try:
                 self.addresses.update(await self._cluster.brokers())
                 self._close_listeners(self.addresses.expire(self.config.cluster.forget_after))
-                pause, logged = self.config.cluster.refresh, ""
+                pause, self.last_metadata = self.config.cluster.refresh, METADATA_RECEIVED
             except (OSError, CodecError) as error:
-                level = logging.DEBUG if str(error) == logged else logging.WARNING
-                log.log(level, "metadata request failed", extra={"detail": (logged := str(error))})
+                level = logging.DEBUG if str(error) == self.last_metadata else logging.WARNING
+                self.last_metadata = str(error)
+                log.log(level, "metadata request failed", extra={"detail": self.last_metadata})
                 pause = min(pause * 2, self.config.cluster.refresh)
             except Exception as error:
                 log.error("metadata refresh crashed: this is a bug", exc_info=error)
                 pause = self.config.cluster.refresh
             await self._probe(list(self.own.addresses))
             await asyncio.sleep(pause)
+
+    def _tls_metrics(self) -> Iterable[Metric]:
+        if not self.tls.all:
+            return ()
+        from kafka_sidecar.proxy.security.exposition import collect
+
+        return collect(self.tls.all)
 
     async def _watch_loop(self) -> None:
         """Measure the delay of timers."""

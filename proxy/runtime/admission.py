@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections import Counter
 
-from kafka_sidecar.proxy.relay.session import Closing
+from kafka_sidecar.proxy.relay.exchange import Closing
 
 FILES_PER_CONNECTION = 2  # the client's socket and the broker's
 SPARE_FILES = 100  # for listeners, the admin port, the sidecar's own connections, files

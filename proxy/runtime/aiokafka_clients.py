@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from aiokafka.admin import NewTopic
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.proxy.runtime.aiokafka_settings import connect_from, create_no_topics
+from kafka_sidecar.proxy.runtime.aiokafka_settings import connect_with, create_no_topics
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 T = TypeVar("T")
 
@@ -25,19 +26,19 @@ GO_ON = {
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-def create_client(kind: Callable[..., T], source: str | None, **settings: Any) -> T:
+def create_client(kind: Callable[..., T], access: BrokerAccess, **settings: Any) -> T:
     """One of aiokafka's three kinds of clients, which hold the client that connects under two names.
 
     Args:
         kind: its class.
-        source: the address that it connects from, if given.
+        access: how brokers are connected to.
         settings: aiokafka's own.
     """
-    created = kind(**settings)
+    created = kind(**access.aiokafka_settings, **settings)
     client = getattr(created, "client", None) or created._client  # type: ignore[attr-defined]
     create_no_topics(client)
-    if source is not None:
-        connect_from(source, client)
+    if access != BrokerAccess():
+        connect_with(access, client)
     return created
 
 

@@ -1,10 +1,11 @@
-"""Two settings that aiokafka does not have: the address that a client connects from, and that it creates no topics.
+"""What aiokafka's settings cannot say: the local address, TLS and logins that are renewed, and to create no topics.
 
 Only clients that are given here change: aiokafka's modules and classes stay as they are, for plug-ins that use it too.
 """
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -13,20 +14,53 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
+from kafka_sidecar.codec.wire import LENGTH
+from kafka_sidecar.proxy.runtime.renewal import EARLIEST
+from kafka_sidecar.proxy.sasl.logins import Logins
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
 NAMING_TOPICS = ("_metadata_update",)  # those that send a MetadataRequest with topics
 
 
-def connect_from(source: str, client: AIOKafkaClient) -> None:
-    """Let a client that has not connected yet connect from this address: `connections.source_address`."""
+def connect_with(access: BrokerAccess, client: AIOKafkaClient) -> None:
+    """Let a client connect as the sidecar does: from its address, with the certificates and credentials of now."""
 
     async def create_conn(host: str, port: int, **settings: Any) -> AIOKafkaConnection:
-        connection = AIOKafkaConnection(host, port, **settings)
-        connection._loop = _Loop(connection._loop, source)
+        connection = AIOKafkaConnection(host, port, **{**settings, "ssl_context": access.context})
+        if access.source_address is not None:
+            connection._loop = _Loop(connection._loop, access.source_address)
+        if access.logins is not None:
+            _log_in_with(access.logins, connection, f"{host}:{port}")
         await connection.connect()
         return connection
 
     _replace_globals(client, CONNECTING, create_conn=create_conn)
+
+
+def _log_in_with(logins: Logins, connection: AIOKafkaConnection, address: str) -> None:
+    """Let a connection log in as the sidecar's others do, and again before its session is over (KIP-368)."""
+    clock, turn, send = connection._loop.time, asyncio.Lock(), connection.send
+    is_due_at = float("inf")
+
+    async def request(frame: bytes) -> bytes:
+        response: bytes = await connection._send_sasl_token(frame[LENGTH.size :])  # sends its length, and any bytes
+        return LENGTH.pack(len(response)) + response
+
+    async def log_in() -> None:
+        nonlocal is_due_at
+        lifetime_s = await logins.perform(request, address)
+        is_due_at = clock() + lifetime_s * EARLIEST if lifetime_s else float("inf")
+
+    async def send_logged_in(*arguments: Any, **more: Any) -> Any:
+        if clock() >= is_due_at:
+            async with turn:  # what is sent meanwhile would be taken for a part of the login
+                if clock() >= is_due_at:
+                    await log_in()
+        return await send(*arguments, **more)
+
+    connection._do_sasl_handshake = log_in
+    connection.send = send_logged_in
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:

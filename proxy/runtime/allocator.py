@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import linecache
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ MMAP_THRESHOLD_BYTES = 4 << 20
 
 def configure_allocator() -> None:
     """Release the garbage of start-up, and set the limits, if the C library is glibc."""
+    linecache.clearcache()  # the sources in which pydantic has looked for docstrings
     gc.collect()
     gc.freeze()
     release_unused_memory()

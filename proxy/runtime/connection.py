@@ -10,17 +10,24 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from ssl import SSLError
+from typing import Any
 
-from kafka_sidecar.proxy.relay.exchange import Need, Send
+from kafka_sidecar.proxy.relay.exchange import Closing, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
-from kafka_sidecar.proxy.relay.session import Closing, Session
+from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.activity import Activity
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
+from kafka_sidecar.proxy.runtime.observer import Observer
 from kafka_sidecar.proxy.runtime.peer import has_closed
+from kafka_sidecar.proxy.runtime.renewal import Renewal
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.runtime.unsent import Unsent
+from kafka_sidecar.proxy.sasl.logins import Logins
+from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +40,6 @@ CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
 Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
 
 
-class Observer(Protocol):
-    """Is notified when a connection begins and ends. Where a reason is returned, the connection ends for it."""
-
-    def began(self, connection: Connection) -> Closing | None: ...
-
-    def spoke(self, chunk: bytes) -> Closing | None:
-        """``chunk`` is the first that the client sends; no broker is connected yet."""
-        ...
-
-    def ended(self, connection: Connection, closing: Closing) -> None: ...
-
-
 class ClientSide(Side):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.window)
@@ -52,7 +47,8 @@ class ClientSide(Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._connection.client_came()
+        if self._connection.handshake is None:
+            self._connection.client_came(transport.get_extra_info("peername"))
 
     def data_received(self, chunk: bytes) -> None:
         connection = self._connection
@@ -81,8 +77,8 @@ class ClientSide(Side):
         self._connection.client_reads_again()
 
     def eof_received(self) -> bool:
-        """The client sends no more, but may still read. Whether the connection stays open for that."""
-        return self._connection.client_sends_no_more()
+        """The client sends no more, but may still read without TLS. Whether the connection stays open for that."""
+        return self._connection.client_sends_no_more() and self.has_half_close
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
@@ -94,6 +90,7 @@ class BrokerSide(Side):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.window)
         self._connection = connection
+        self._renewal: Renewal | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -116,6 +113,10 @@ class BrokerSide(Side):
         if session.closing is not None:
             connection.end(session.closing)
 
+    def logged_in(self, logins: Logins, lifetime_s: float) -> None:
+        """The sidecar has logged in on this connection; the broker ends it after this time."""
+        self._renewal = Renewal(self._connection.session, logins, lifetime_s)
+
     def pause_writing(self) -> None:
         self._connection.client.pause("the broker reads slowly")
 
@@ -124,9 +125,14 @@ class BrokerSide(Side):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
+        if self._renewal is not None:
+            self._renewal.stop()
         if self._connection.broker is self:
             self._connection.session.broker_ended()
-            self._connection.lost("broker_closed", "the broker closed its connection", error)
+            if isinstance(error, SSLError):
+                self._connection.lost("broker_tls_failed", explain_to("broker", error), None)
+            else:
+                self._connection.lost("broker_closed", "the broker closed its connection", error)
 
 
 class Connection:
@@ -139,7 +145,7 @@ class Connection:
         listener: str,
         dial: Dial,
         perform: Perform,
-        observer: Observer,
+        observer: Observer[Connection],
         window: int,
     ) -> None:
         self.number = number
@@ -159,19 +165,39 @@ class Connection:
         self._perform = perform
         self._performing: dict[Driver, asyncio.Future[Any]] = {}  # what paused directions wait for
         self._observer = observer
+        self._unsent = Unsent(session.account)
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._dialling: asyncio.Task[None] | None = None
+        self.login: ClientLogin | None = None  # to this sidecar
+        self.handshake: asyncio.Task[None] | None = None  # of TLS with the client, while it lasts
         self._closing: Closing | None = None
         self._open_sides = 1
         self._in_flight_at_eof: int | None = None  # requests without a response when the client has sent its last byte
-        self._began = time.monotonic()
-        self.activity = Activity(self._began)
+        self.began = time.monotonic()
+        self.activity = Activity(self.began)
         self._peer: tuple[object, ...] | None = None
 
     @property
     def ip(self) -> str:
         """The client's address, without its port."""
         return str(self._peer[0]) if self._peer else ""
+
+    @property
+    def peer(self) -> str | None:
+        """The client's address and port."""
+        return f"{self.ip}:{self._peer[1]}" if self._peer else None
+
+    @property
+    def broker_address(self) -> str | None:
+        """Address and port of the broker, while it is connected."""
+        transport = self.broker.transport if self.broker is not None else None
+        name = transport.get_extra_info("peername") if transport is not None else None
+        return f"{name[0]}:{name[1]}" if name else None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without a response: now, or when the client has sent its last byte."""
+        return self.session.in_flight if self._in_flight_at_eof is None else self._in_flight_at_eof
 
     @property
     def client_is_paused(self) -> bool:
@@ -181,9 +207,9 @@ class Connection:
     def broker_is_paused(self) -> bool:
         return self.broker is not None and self.broker.is_paused
 
-    def client_came(self) -> None:
-        transport = self.client.transport
-        self._peer = transport.get_extra_info("peername") if transport is not None else None
+    def client_came(self, peer: tuple[object, ...] | None) -> None:
+        """``peer``: the client's address."""
+        self._peer = peer
         self.session.host = self.ip or None
         refusal = self._observer.began(self)
         if refusal is not None:
@@ -216,7 +242,7 @@ class Connection:
 
     def came_early(self, chunk: bytes) -> None:
         """A broker is dialled once the client has sent something: a probe of the port costs no broker a connection."""
-        if self._closing is not None:
+        if self._closing is not None or (self.login is not None and not (chunk := self.login.feed(chunk))):
             return
         is_first = not self._early
         self._early.append(chunk)
@@ -262,9 +288,10 @@ class Connection:
             elif isinstance(item.need, Send):
                 frames = self.session.send(item, item.need)
                 if self.to_broker is not None:
-                    self.to_broker.write(frames)
+                    self.to_broker.writelines(frames)
             elif item.need is not None:
-                self._pause_sender(item)
+                if (sender := self._sender(item)) is not None:
+                    sender.pause(PAUSED)
                 is_request = self.session.is_request_driver(item)
                 self._performing[item] = future = self._perform(item.need, self.number, is_request)
                 future.add_done_callback(partial(self._performed, item))
@@ -280,8 +307,8 @@ class Connection:
             self.do_agenda()
         except BaseException as bug:  # noqa: BLE001 - a client must not wait for ever, whatever broke in a thread
             self.broke(bug)
-        if driver not in self._performing:
-            self._resume_sender(driver)
+        if driver not in self._performing and (sender := self._sender(driver)) is not None:
+            sender.resume(PAUSED)
 
     def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
         """Let a direction go on with what it has waited for."""
@@ -295,23 +322,17 @@ class Connection:
         if session.closing is not None:
             self.end(session.closing)
 
-    def _pause_sender(self, driver: Driver) -> None:
-        if self.session.is_request_driver(driver):
-            self.client.pause(PAUSED)
-        else:
-            self._pause_broker(PAUSED)
-
-    def _resume_sender(self, driver: Driver) -> None:
-        if self.session.is_request_driver(driver):
-            self.client.resume(PAUSED)
-        else:
-            self._resume_broker(PAUSED)
+    def _sender(self, driver: Driver) -> Side | None:
+        """The peer whose frames the driver gets."""
+        return self.client if self.session.is_request_driver(driver) else self.broker
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
         self._pause_both("the client reads slowly")
+        self._unsent.hold(self.client.transport)
 
     def client_reads_again(self) -> None:
+        self._unsent.release()
         self._resume_both("the client reads slowly")
 
     def pause_for_memory(self) -> None:
@@ -349,8 +370,9 @@ class Connection:
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
-        if self._dialling is not None:
-            self._dialling.cancel()
+        for task in (self._dialling, self.handshake):
+            if task is not None:
+                task.cancel()
         performing, self._performing = self._performing, {}
         for future in performing.values():
             future.cancel()
@@ -358,8 +380,13 @@ class Connection:
         if self.broker is not None:
             self.broker.close()
 
+    @property
+    def has_ended(self) -> bool:
+        return self._closing is not None
+
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
         self._open_sides -= 1
+        self._unsent.release()
         try:
             for work in self.session.lost(detail):
                 self._perform(work, self.number, False)
@@ -369,23 +396,3 @@ class Connection:
         if not self._open_sides and self._closing is not None:
             self._observer.ended(self, self._closing)
             self.broker = None
-
-    def summary(self, closing: Closing, suppressed: int | None = None) -> dict[str, object]:
-        """The connection in one log line; ``suppressed``: how many such lines were, since the last one."""
-        session = self.session
-        return {
-            "session": self.number,
-            "listener": self.listener,
-            "client": f"{self.ip}:{self._peer[1]}" if self._peer else None,
-            "client_id": session.client_id,
-            "client_software": session.client_software,
-            "duration_s": round(time.monotonic() - self._began, 3),
-            "requests": session.requests,
-            "responses": session.responses,
-            "in_flight": session.in_flight if self._in_flight_at_eof is None else self._in_flight_at_eof,
-            "bytes_from_client": self.bytes_from_client,
-            "bytes_from_broker": self.bytes_from_broker,
-            "cause": closing.cause,
-            "detail": closing.detail,
-            "suppressed": suppressed,
-        }

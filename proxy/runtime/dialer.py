@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from kafka_sidecar.proxy.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess, HandshakeError
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
+REJECTED_PAUSE_S = 1.0  # before the client's connection is closed: clients connect again at once, and for ever
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
 
 # Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
@@ -46,13 +49,13 @@ class Dialer:
         attempts: Attempts,
         failures: Counter[str],
         limiter: LogLimiter,
-        source_address: str | None,
+        access: BrokerAccess,
         timeout_s: float,
     ) -> None:
         self._attempts = attempts
         self._failures = failures  # by cause
         self._limiter = limiter
-        self._source = (source_address, 0) if source_address else None
+        self._access = access
         self._timeout_s = timeout_s  # of one attempt
 
     async def dial(
@@ -80,9 +83,17 @@ class Dialer:
             return BrokerUnreachableError("connects_to_itself", f"{host}:{port} leads back to this sidecar")
         try:
             async with asyncio.timeout(self._timeout_s):
-                await asyncio.get_running_loop().create_connection(factory, host, port, local_addr=self._source)
+                await self._access.connect(factory, host, port)
+        except LoginError as error:  # which is logged already; no broker takes what another one rejects
+            cause = "authentication_failed"
+            self._failures[cause] += 1
+            self._attempts.record_attempt(address, True)
+            await asyncio.sleep(REJECTED_PAUSE_S)
+            raise BrokerUnreachableError(cause, f"{host}:{port}: {error}") from error
         except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
             cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
+            if isinstance(error, HandshakeError):
+                cause = "broker_tls_failed"
             self._failures[cause] += 1
             self._attempts.record_attempt(address, False)
             if (suppressed := self._limiter.due(("broker unreachable", host, str(port)))) is not None:

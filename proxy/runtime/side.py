@@ -23,8 +23,18 @@ class Side(asyncio.Protocol):
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     @property
+    def reasons(self) -> frozenset[str]:
+        """Why it is not read."""
+        return frozenset(self._reasons)
+
+    @property
     def is_paused(self) -> bool:
         return bool(self._reasons)
+
+    @property
+    def has_half_close(self) -> bool:
+        """Whether the peer may still read once it sends no more: TLS ends both directions."""
+        return self.transport is not None and self.transport.can_write_eof()
 
     def pause(self, reason: str) -> None:
         if self.transport is not None and not self._reasons:

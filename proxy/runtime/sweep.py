@@ -9,8 +9,8 @@ import asyncio
 import time
 from collections.abc import Collection
 
+from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
-from kafka_sidecar.proxy.relay.session import Closing
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 

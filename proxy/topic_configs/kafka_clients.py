@@ -16,6 +16,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client, create_topic
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.topic_configs.store import TopicIds
 
 REQUEST_LIMIT_MS = 5000
@@ -68,7 +69,7 @@ class KafkaClients:
         bootstrap_servers: list[str],
         topic: str,
         replication_factor: int,
-        source: str | None,
+        access: BrokerAccess,
         topic_ids: TopicIds,  # aiokafka knows no ids
     ) -> None:
         self._topic = topic
@@ -79,7 +80,7 @@ class KafkaClients:
             "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS, "metadata_max_age_ms": METADATA_AGE_MS,
         }  # fmt: skip
-        self._source = source
+        self._access = access
         self._producer: Any = None
         self._starting = asyncio.Lock()
 
@@ -98,7 +99,7 @@ class KafkaClients:
         """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
         async with self._starting:
             if self._producer is None:
-                producer: Any = create_client(AIOKafkaProducer, self._source, acks="all", **self._common)
+                producer: Any = create_client(AIOKafkaProducer, self._access, acks="all", **self._common)
                 try:
                     await producer.start()
                 except BaseException:
@@ -116,7 +117,7 @@ class KafkaClients:
             await self._make_topic()
         # "none": a log that was truncated or replaced is an error.
         consumer = create_client(
-            AIOKafkaConsumer, self._source, enable_auto_commit=False, auto_offset_reset="none",
+            AIOKafkaConsumer, self._access, enable_auto_commit=False, auto_offset_reset="none",
             fetch_max_wait_ms=IDLE_FETCH_MS, **self._common,
         )  # fmt: skip
         try:
@@ -128,7 +129,7 @@ class KafkaClients:
             await _stop(consumer)
 
     async def _make_topic(self) -> None:
-        admin = create_client(AIOKafkaAdminClient, self._source, **self._common)
+        admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
         try:
             await admin.start()
             await create_topic(admin, self._topic, 1, self._replication_factor, TOPIC_CONFIGS, REQUEST_LIMIT_MS)

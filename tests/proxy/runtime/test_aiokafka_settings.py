@@ -23,9 +23,10 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
     NAMING_TOPICS,
-    connect_from,
+    connect_with,
     create_no_topics,
 )
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.topic_configs import kafka_clients
 from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
 
@@ -69,7 +70,7 @@ async def connected(client: AIOKafkaClient) -> None:
 async def test_a_client_connects_from_the_address_and_others_do_not() -> None:
     async with FakeBroker(1) as broker:
         own, other = (AIOKafkaClient(bootstrap_servers=broker.address) for _ in range(2))
-        connect_from(SOURCE, own)
+        connect_with(BrokerAccess(SOURCE), own)
         await connected(own)
         assert broker.clients == [SOURCE] * 2
         await connected(other)
@@ -80,7 +81,7 @@ async def test_every_client_of_the_store_connects_from_the_address() -> None:
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.CREATE_TOPICS: create_topics, ApiKey.METADATA: metadata, ApiKey.PRODUCE: produce}
         broker.answers |= {ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
-        clients = KafkaClients([broker.address], TOPIC, 1, SOURCE, ids)
+        clients = KafkaClients([broker.address], TOPIC, 1, BrokerAccess(SOURCE), ids)
         async with clients.reading(create=True):
             read = len(broker.clients)
         assert await clients.write(b"k", b"v") == 5
@@ -94,7 +95,7 @@ async def test_nothing_of_aiokafka_itself_changes() -> None:
     before = [dict(vars(one)) for one in (*modules, AIOKafkaClient, aiokafka.conn.AIOKafkaConnection)]
     async with FakeBroker(1) as broker:
         own = AIOKafkaClient(bootstrap_servers=broker.address)
-        connect_from(SOURCE, own)
+        connect_with(BrokerAccess(SOURCE), own)
         create_no_topics(own)
         await connected(own)
     assert [dict(vars(one)) for one in (*modules, AIOKafkaClient, aiokafka.conn.AIOKafkaConnection)] == before
@@ -104,7 +105,7 @@ async def test_no_client_of_the_store_lets_brokers_create_a_topic() -> None:
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.METADATA: metadata, ApiKey.PRODUCE: produce}
         broker.answers |= {ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
-        clients = KafkaClients([broker.address], TOPIC, 1, None, ids)
+        clients = KafkaClients([broker.address], TOPIC, 1, BrokerAccess(), ids)
         async with clients.reading(create=False):
             pass
         await clients.write(b"k", b"v")
@@ -122,7 +123,7 @@ async def test_a_failure_while_no_broker_is_there_is_not_replaced_by_a_cancellat
     before = asyncio.all_tasks()
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
-        clients = KafkaClients([broker.address], TOPIC, 1, None, ids)
+        clients = KafkaClients([broker.address], TOPIC, 1, BrokerAccess(), ids)
         with pytest.raises(OSError, match="no answer"):
             await fail_without_broker(clients, broker)
     assert asyncio.all_tasks() == before

@@ -14,6 +14,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.dialer import Address, BrokerUnreachableError, Dialer
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -40,7 +41,7 @@ class Dialling:
         self.failures: Counter[str] = Counter()
         self.now = 0.0
         limiter = LogLimiter(10, lambda: self.now)
-        self.dialer = Dialer(self.attempts, self.failures, limiter, None, 5.0)
+        self.dialer = Dialer(self.attempts, self.failures, limiter, BrokerAccess(), 5.0)
 
     async def dial(self, *candidates: Address, wait_s: float = 0.0) -> None:
         await self.dialer.dial(lambda: list(candidates), asyncio.Protocol, wait_s)

@@ -33,7 +33,7 @@ def cause_after(server: Server, *times: float) -> str | None:
     """Why the connection has to end at the last of these times (seconds from its start), after looks at the others."""
     sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
     connection = only(server)
-    start = connection._began
+    start = connection.began
     closing = None
     for time in times:
         closing = sweep.overdue(connection, start + time)

@@ -1,0 +1,76 @@
+"""What is known of a connection, for log lines and the admin port. Never a payload."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_sidecar.proxy.relay.exchange import Closing
+from kafka_sidecar.proxy.relay.recorder import RequestLine, request_lines
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.telemetry.logs import timestamp
+
+MAX_LOGGED_REQUESTS = 8
+
+
+def connection_keys(connection: Connection) -> dict[str, Any]:
+    """Who it is, and what has passed."""
+    session = connection.session
+    return {
+        "session": connection.number,
+        "listener": connection.listener,
+        "client": connection.peer,
+        "client_id": session.client_id,
+        "client_software": session.client_software,
+        "principal": session.principal,
+        "duration_s": round(time.monotonic() - connection.began, 3),
+        "requests": session.requests,
+        "responses": session.responses,
+        "in_flight": connection.in_flight,
+        "bytes_from_client": connection.bytes_from_client,
+        "bytes_from_broker": connection.bytes_from_broker,
+    }
+
+
+def end_keys(connection: Connection, closing: Closing, suppressed: int | None = None) -> dict[str, Any]:
+    """One log line. ``suppressed``: how many such lines were, since the last one; None: the end is a normal one."""
+    last = recorded(connection)[-MAX_LOGGED_REQUESTS:] if suppressed is not None else []
+    return {
+        **connection_keys(connection),
+        "cause": closing.cause,
+        "detail": closing.detail,
+        "suppressed": suppressed,
+        "last_requests": list(map(str, last)) or None,
+    }
+
+
+def describe_open(connection: Connection) -> dict[str, Any]:
+    """An open connection, as it is now."""
+    broker = connection.broker
+    return {
+        **connection_keys(connection),
+        "broker": connection.broker_address,
+        "client_paused": sorted(connection.client.reasons),
+        "broker_paused": sorted(broker.reasons) if broker is not None else [],
+    }
+
+
+def recorded(connection: Connection) -> list[RequestLine]:
+    """The last requests of a connection, oldest first."""
+    return request_lines(connection.session.recorder, time.perf_counter())
+
+
+def describe_request(line: RequestLine) -> dict[str, Any]:
+    """One of them."""
+    return {
+        "timestamp": timestamp(time.time() - line.ago_s),
+        "api": line.api,
+        "version": line.version,
+        "correlation_id": line.correlation_id,
+        "request_bytes": line.request_bytes,
+        "response": line.response,
+        "response_bytes": line.response_bytes if line.response_after_s is not None else None,
+        "response_after_s": round(line.response_after_s, 6) if line.response_after_s is not None else None,
+        "error_code": line.status.error_code,
+        "throttle_ms": line.status.throttle_ms,
+    }

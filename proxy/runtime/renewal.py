@@ -1,0 +1,47 @@
+"""When the sidecar logs in again on a client's connection: before the broker's session is over (KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.sasl.conversation import LoginError
+from kafka_sidecar.proxy.sasl.logins import Logins
+from kafka_sidecar.proxy.sasl.relogin import Relogin, ReloginRoutes
+
+# Of a lifetime, as Kafka's clients: not all of them at once, and in time whatever clocks and networks do.
+EARLIEST, LATEST = 0.85, 0.95
+
+
+class Renewal:
+    """The login of one connection."""
+
+    def __init__(self, session: Session, logins: Logins, lifetime_s: float) -> None:
+        self._session = session
+        self._logins = logins
+        self._routes = session.routes
+        self._timer = self._start(lifetime_s)
+
+    def stop(self) -> None:
+        """The connection has ended."""
+        self._timer.cancel()
+
+    def _start(self, lifetime_s: float) -> asyncio.TimerHandle:
+        after_s = lifetime_s * random.uniform(EARLIEST, LATEST)  # noqa: S311 - not for secrets
+        return asyncio.get_running_loop().call_later(after_s, self._is_due)
+
+    def _is_due(self) -> None:
+        """Hold the client's next request until the login is renewed."""
+        self._routes = self._session.routes
+        relogin = Relogin(self._logins.credentials, self._renewed, self._failed)
+        self._session.routes = ReloginRoutes(self._routes, relogin)
+
+    def _renewed(self, lifetime_s: float) -> None:
+        self._session.routes = self._routes
+        self._logins.succeeded("renewed")
+        if lifetime_s:
+            self._timer = self._start(lifetime_s)
+
+    def _failed(self, error: LoginError) -> None:
+        self._logins.failed(error, None)

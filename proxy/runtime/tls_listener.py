@@ -1,0 +1,153 @@
+"""A listener whose connections begin with a TLS handshake.
+
+Connections are accepted here and not by the event loop: limits apply before a handshake, which costs a thousand times
+as much as a connection; its failure is reported; and a flood of handshakes leaves turns of the event loop to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from kafka_sidecar.proxy.relay.exchange import Closing
+from kafka_sidecar.proxy.runtime.client_hello import HEADER, NotTlsError, bytes_needed
+from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
+from kafka_sidecar.proxy.runtime.paced import Paced
+from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.security.alerts import alert_of
+from kafka_sidecar.proxy.security.broker_access import CLOSE_S
+from kafka_sidecar.proxy.security.live_tls import LiveTls
+from kafka_sidecar.proxy.security.subjects import subject_of
+from kafka_sidecar.proxy.telemetry.tls_failures import TIMEOUT, explain_to, reason_of
+
+log = logging.getLogger(__name__)
+
+ACCEPTED_PER_TURN = 100
+STARTED_PER_TURN = 8  # handshakes: each computes for about a millisecond
+PAUSE_S = 1.0  # when no more files can be opened
+NOT_TLS = "not_tls"
+
+
+class TlsListener:
+    """Accepts connections at one socket until it is closed."""
+
+    def __init__(
+        self, bound: socket.socket, connection: Callable[[], Connection], tls: LiveTls, starts: Paced, limit_s: float
+    ) -> None:
+        self.sockets = (bound,)
+        self._bound = bound
+        self._connection = connection
+        self._tls = tls
+        self._starts = starts  # of handshakes, over all listeners
+        self._limit_s = limit_s  # of a handshake, from the connection on
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(bound, self._accept)
+
+    def close(self) -> None:
+        """Accept no more; handshakes that have begun go on."""
+        if self._bound.fileno() >= 0:
+            self._loop.remove_reader(self._bound)
+            self._bound.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_PER_TURN):
+            try:
+                accepted, peer = self._bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("connections not accepted", extra={"detail": error.strerror or str(error)})
+                self._loop.remove_reader(self._bound)
+                self._loop.call_later(PAUSE_S, self._accept_again)
+                return
+            accepted.setblocking(False)
+            connection = self._connection()
+            connection.client_came(peer)
+            if connection.has_ended:  # too many are open
+                _give_up(accepted, connection)
+            else:
+                connection.handshake = spawn(self._serve(accepted, connection), "TLS handshake")
+
+    def _accept_again(self) -> None:
+        if self._bound.fileno() >= 0:
+            self._loop.add_reader(self._bound, self._accept)
+
+    async def _serve(self, accepted: socket.socket, connection: Connection) -> None:
+        """From the connection to the end of its handshake; after that it is served as any other."""
+        began, closing, line = time.perf_counter(), CLIENT_CLOSED, accepted.dup()
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await self._hello(accepted)
+                await self._turn()
+                transport, _ = await self._loop.connect_accepted_socket(
+                    lambda: connection.client, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._limit_s,
+                    ssl_shutdown_timeout=CLOSE_S,
+                )  # fmt: skip
+            connection.session.principal = subject_of(transport.get_extra_info("peercert"))
+            self._tls.stats.succeeded(time.perf_counter() - began)
+        except EOFError:
+            pass
+        except NotTlsError as error:
+            self._tls.stats.failures[NOT_TLS] += 1
+            closing = Closing("tls_handshake_failed", str(error))
+        except OSError as error:  # TLS's and TimeoutError among them
+            self._tls.stats.failures[TIMEOUT if isinstance(error, TimeoutError) else reason_of(error)] += 1
+            closing = Closing("tls_handshake_failed", explain_to("client", error))
+            with suppress(OSError):
+                line.send(alert_of(error))
+        finally:
+            connection.handshake = None
+            line.close()
+            if connection.client.transport is None:
+                connection.end(closing)
+                _give_up(accepted, connection)
+
+    async def _hello(self, accepted: socket.socket) -> None:
+        """Wait for the client's ClientHello, without reading it.
+
+        Raises:
+            EOFError: the client has closed without a byte, as probes of a port do.
+            NotTlsError: it sends something else.
+        """
+        needed = 1
+        while True:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, needed)
+            await self._readable(accepted)
+            start = accepted.recv(max(HEADER + 4, needed), socket.MSG_PEEK)
+            if not start:
+                raise EOFError
+            if len(start) < needed:  # the client has closed in the middle of it
+                raise NotTlsError("the client closed the connection in the handshake")
+            before, needed = needed, bytes_needed(start)
+            if needed <= before:
+                break
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+    async def _readable(self, accepted: socket.socket) -> None:
+        readable: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(accepted, _set, readable)
+        try:
+            await readable
+        finally:
+            self._loop.remove_reader(accepted)
+
+    async def _turn(self) -> None:
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._starts.do(partial(_set, turn))
+        await turn
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _give_up(accepted: socket.socket, connection: Connection) -> None:
+    """The end of a connection that never had a transport."""
+    accepted.close()
+    connection.client.connection_lost(None)
