@@ -27,10 +27,15 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 def render(metrics: Metrics) -> bytes:
     """All metrics of the process in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(_Collector(metrics))
-    ProcessCollector(registry=registry)
-    return generate_latest(registry)
+    return generate_latest(registry(metrics))
+
+
+def registry(metrics: Metrics) -> CollectorRegistry:
+    """The one registry of all metrics of the process."""
+    made = CollectorRegistry()
+    made.register(_Collector(metrics))
+    ProcessCollector(registry=made)
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +55,8 @@ class _Collector:
         yield counter_by(
             "broker_connect_failures", "Failed attempts to connect to a broker", "cause", m.connect_failures
         )
+        yield counter_by("client_logins", "Logins of clients to the sidecar", "result", m.client_logins)
+        yield counter_by("broker_logins", "Logins of the sidecar at brokers", "result", m.broker_logins)
         yield counter_by(
             "denied_topics", "Topics of requests answered with TOPIC_AUTHORIZATION_FAILED", "api_key", m.denied
         )
@@ -89,6 +96,11 @@ def _reloads(metrics: Metrics) -> Iterator[Metric]:
         PREFIX + "config_last_reload_success_timestamp_seconds",
         "When the configuration that applies was read, in seconds since 1970",
         value=metrics.config_applied_at,
+    )
+    yield GaugeMetricFamily(
+        PREFIX + "config_restart_required",
+        "1 if the configuration file has changed settings that only a restart applies",
+        value=int(bool(metrics.needs_restart)),
     )
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from typing import cast
 
 import h11
 
-from kafka_sidecar.proxy.admin.pages import Admin, json_page
+from kafka_sidecar.proxy.admin.page import Page, Pages, json_page
+from kafka_sidecar.proxy.runtime.tasks import spawn
 
 MAX_REQUEST_BYTES = 16 << 10
+METHODS = (b"GET", b"HEAD", b"PUT")
 MAX_CONNECTIONS = 64
 TIME_LIMIT_S = 60.0  # for a request, from the start of the connection or the last response, and for its response
 END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
@@ -22,7 +25,7 @@ END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
 class AdminServer:
     """Makes the protocols of the admin port's connections; counts them."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Pages) -> None:
         self.admin = admin
         self.open = 0
 
@@ -97,12 +100,26 @@ class AdminProtocol(asyncio.Protocol):
     def _respond(self, request: h11.Request) -> None:
         if self._transport is None:
             return
-        host = dict(request.headers).get(b"host")
-        if request.method in (b"GET", b"HEAD"):
-            target = request.target.decode("ascii")
-            page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
+        headers = dict(request.headers)
+        host = headers.get(b"host")
+        if request.method not in METHODS or (request.method == b"PUT" and b"origin" in headers):
+            self._send(request, json_page(405, {"error": "GET and HEAD only; PUT not from web pages"}))
+            return
+        target = request.target.decode("ascii")
+        if request.method == b"PUT":
+            target = f"PUT {target}"
+        page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
+        if isinstance(page, Page):
+            self._send(request, page)
         else:
-            page = json_page(405, {"error": "only GET and HEAD are supported"})
+            spawn(self._send_later(request, page), "page of the admin port")
+
+    async def _send_later(self, request: h11.Request, page: Awaitable[Page]) -> None:
+        self._send(request, await page)
+
+    def _send(self, request: h11.Request, page: Page) -> None:
+        if self._transport is None:
+            return
         headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
         out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""
         out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""

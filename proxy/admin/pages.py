@@ -1,28 +1,20 @@
-"""/metrics, /rejections, /livez and /readyz, for Kubernetes and Prometheus: one table of paths."""
+"""The pages of the admin port, for Kubernetes, Prometheus and operators: one table of paths."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
-from ipaddress import ip_address
-from typing import Any
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qsl, unquote
 
-from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.admin.connections import list_connections, show_connection
+from kafka_sidecar.proxy.admin.log_levels import LevelError, LogLevels
+from kafka_sidecar.proxy.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
+from kafka_sidecar.proxy.admin.readiness import readiness, verbose_readiness
+from kafka_sidecar.proxy.admin.rejections import explain_rejection, list_rejections, why_unknown
+from kafka_sidecar.proxy.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server import Server
-from kafka_sidecar.proxy.telemetry.logs import timestamp
 
-JSON = "application/json"
-RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take milliseconds of the event loop
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    status: int
-    content_type: str
-    body: bytes
+Query = Mapping[str, str]
 
 
 class Admin:
@@ -30,25 +22,49 @@ class Admin:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._levels = LogLevels()
         self._rendered = Page(503, JSON, b"")
         self._rendered_at = float("-inf")
-        self._pages: dict[str, Callable[[], Page]] = {
+        # By path; a method other than GET comes before it.
+        self._pages: dict[str, Callable[[Query], Page]] = {
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
-            "/rejections": self._rejections,
+            "/rejections": lambda query: json_page(200, list_rejections(server)),
+            "/log-level": lambda query: json_page(200, self._levels.show()),
+            "PUT /log-level": self._set_log_level,
+            "/topics": lambda query: json_page(200, list_topics(server)),
+            "/connections": lambda query: json_page(200, list_connections(server, query)),
+        }
+        # What a path names after its last slash.
+        self._items: dict[str, Callable[[str], Page]] = {
+            "/rejections/": self._rejection,
+            "/connections/": self._connection,
+            "/topics/": lambda name: json_page(200, describe_topic(server, name)),
         }
 
+    @property
+    def paths(self) -> list[str]:
+        return sorted([*self._pages, *(f"{folder}..." for folder in self._items)])
+
     def page(self, target: str, host: str | None = None, asked_at: float = float("inf")) -> Page:
-        """The page of a request target; the query is ignored. ``asked_at``: seconds of `time.monotonic`."""
-        if host is not None and not self._allows(host):
-            return json_page(403, {"error": "the Host header names another host: see the setting admin.allowed_hosts"})
-        make = self._pages.get(target.partition("?")[0])
+        """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
+        if host is not None and not is_host_allowed(host, self._server.config):
+            return FORBIDDEN
+        path, _, query = target.partition("?")
+        make = self._pages.get(path) or self._item(path)
+        if make is None and " " in path:
+            return json_page(405, {"error": "this page cannot be changed"})
         if make is None:
-            return json_page(404, {"error": "no such page", "pages": sorted(self._pages)})
+            return json_page(404, {"error": "no such page", "pages": self.paths})
         if make == self._metrics and self._rendered_at >= asked_at:
             return self._rendered
-        return make()
+        return make(dict(parse_qsl(query, keep_blank_values=True)))
+
+    def _item(self, path: str) -> Callable[[Query], Page] | None:
+        folder, slash, name = path.rpartition("/")
+        make = self._items.get(folder + slash)
+        return (lambda query: make(unquote(name))) if make is not None and name else None
 
     def wait_s(self, target: str) -> float:
         """How long a request has to wait for its page, which would be rendered too often otherwise."""
@@ -56,68 +72,35 @@ class Admin:
             return 0.0
         return max(0.0, self._rendered_at + RENDER_INTERVAL_S - time.monotonic())
 
-    def _allows(self, host: str) -> bool:
-        """Whether a Host header is not that of a web page whose name was made to resolve to this host.
-
-        An address is none: a browser sends the name that the page was loaded by.
-        """
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
-        name = name.removeprefix("[").removesuffix("]").lower()
-        try:
-            ip_address(name)
-        except ValueError:
-            config = self._server.config
-            listen = host_port(config.admin.listen)[0] if config.admin.listen else "localhost"
-            allowed = ["localhost", listen, config.advertised_host, *config.admin.allowed_hosts]
-            return any(fnmatchcase(name, pattern.lower()) for pattern in allowed)
-        return True
-
-    def _livez(self) -> Page:
+    def _livez(self, query: Query) -> Page:
         """Responds if the event loop runs. Does not depend on Kafka."""
         return json_page(200, {"live": True})
 
-    def _readyz(self) -> Page:
-        server = self._server
-        own = [f"{host}:{port}" for host, port in sorted(server.own.addresses)]
-        configs = server.features.topic_configs
-        configs_trouble = configs.unready if configs is not None else None
-        ready = server.listening and server.metrics.cluster_reached and configs_trouble is None and not own
-        nodes = {
-            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
-            for node in server.addresses.nodes.values()
-        }
-        state = {
-            "ready": ready,
-            "listening": server.listening,
-            "cluster_reached": server.metrics.cluster_reached,
-            "connects_to_itself": own,
-            "listen": server.config.listen,
-            "nodes": nodes,
-            "connections": len(server.connections),
-            "topics_known": len(server.topics),
-            "topic_configs": "disabled" if configs is None else configs_trouble or "ready",
-        }
-        return json_page(200 if ready else 503, state)
+    def _readyz(self, query: Query) -> Page:
+        state = verbose_readiness(self._server) if "verbose" in query else readiness(self._server)
+        return json_page(200 if state["ready"] else 503, state)
 
-    def _rejections(self) -> Page:
-        """The last rejected batches, newest first."""
-        validator = self._server.features.validator
-        recent = reversed(validator.stats.recent) if validator is not None else ()
-        return json_page(200, {"rejections": [_with_timestamp(asdict(batch)) for batch in recent]})
+    def _set_log_level(self, query: Query) -> Page:
+        try:
+            return json_page(200, self._levels.change(query))
+        except LevelError as error:
+            return json_page(400, {"error": str(error)})
 
-    def _metrics(self) -> Page:
+    def _rejection(self, rejection_id: str) -> Page:
+        found = explain_rejection(self._server, rejection_id)
+        if found is not None:
+            return json_page(200, found)
+        return json_page(
+            404, {"error": f"rejection {rejection_id} is unknown: {why_unknown(self._server, rejection_id)}"}
+        )
+
+    def _connection(self, number: str) -> Page:
+        found = show_connection(self._server, number)
+        return json_page(404, {"error": f"connection {number} is not open"}) if found is None else json_page(200, found)
+
+    def _metrics(self, query: Query) -> Page:
         from kafka_sidecar.proxy.admin.exposition import CONTENT_TYPE, render
 
         self._rendered = Page(200, CONTENT_TYPE, render(self._server.metrics))
         self._rendered_at = time.monotonic()
         return self._rendered
-
-
-def _with_timestamp(batch: dict[str, Any]) -> dict[str, Any]:
-    """The time in the form that log lines have."""
-    return {"timestamp": timestamp(batch.pop("at")), **batch}
-
-
-def json_page(status: int, value: object) -> Page:
-    """A value as a page."""
-    return Page(status, JSON, json.dumps(value).encode() + b"\n")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+
+from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
+
 
 def describe_failure(error: Exception) -> str:
     """What happened, without the address.
@@ -10,6 +14,8 @@ def describe_failure(error: Exception) -> str:
     'refused the connection'
     """
     match error:
+        case ssl.SSLError():
+            return explain_to("broker", error)
         case ConnectionRefusedError():
             return "refused the connection"
         case EOFError():

@@ -9,6 +9,8 @@ from types import TracebackType
 from kafka_sidecar.plugins.violations import ContractError
 
 MAX_KINDS = 1000
+# At debug, texts of errors that may quote a record are logged. The level is that of the configuration.
+QUOTING = logging.getLogger("kafka_sidecar.quoting")
 HIDDEN_TEXT = "(text hidden, it may quote a record: set log.level to debug)"
 MAX_LINES = 60  # of all kinds in one interval: clients choose the topics that make kinds
 
@@ -56,13 +58,13 @@ class Redacted(Exception):  # noqa: N818 - replaces an error in a traceback and 
 ExcInfo = BaseException | tuple[type[BaseException], BaseException, TracebackType | None]
 
 
-def redact_error(log: logging.Logger, error: BaseException) -> ExcInfo:
+def redact_error(error: BaseException) -> ExcInfo:
     """The type and traceback of an error, for ``exc_info``.
 
-    Its text only at log level debug: it may quote a record, as that of ``int(record.value)`` does. What our own checks
-    say of a plug-in is always shown, but not the errors that it was handling.
+    Its text only if `log.level` is debug: it may quote a record, as that of ``int(record.value)`` does. What our own
+    checks say of a plug-in is always shown, but not the errors that it was handling.
     """
-    if log.isEnabledFor(logging.DEBUG):
+    if QUOTING.isEnabledFor(logging.DEBUG):
         return error
     kind = type(error)
     text = str(error) if isinstance(error, ContractError) else HIDDEN_TEXT

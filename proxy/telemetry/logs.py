@@ -1,4 +1,4 @@
-"""JSON log lines on stdout, and the list of keys that they may carry.
+"""JSON log lines, and the list of keys that they may carry.
 
 The message is the event, the keys are its details. Never payload bytes.
 """
@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
-import time
 from datetime import UTC, datetime
-
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 
 # Every key of a line besides timestamp, level, logger and message; a test compares the calls with this list.
 KEYS = frozenset(
     {
         "address",  # host:port of a listener, or of a broker that could not be reached
-        "admin",  # host:port of /metrics, /rejections, /livez and /readyz
+        "admin",  # host:port of metrics, probes and pages for operators
         "api",  # of a batch that is not intercepted
         "bootstrap_servers",
         "build",  # of the hot loops: compiled, python or partly compiled
@@ -41,15 +37,19 @@ KEYS = frozenset(
         "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "suppressed_in_all",  # lines of any kind, because of log.max_rate
+        "last_requests",  # of a connection that ended by an error: one text for each
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker
         "partition",
         "pause_s",  # for which an interceptor is disabled
         "policy",
+        "pid",  # of a worker
         "port",
+        "principal",  # of a client that has logged in
         "reason",  # of a rejection, a short fixed word
         "rejected_records",  # of the batch
+        "rejection",  # id for `kafka-sidecar explain`
         "requests",
         "responses",
         "session",  # number of the connection, unique in this process
@@ -59,6 +59,8 @@ KEYS = frozenset(
         "topic",
         "topics",  # entries of the configuration's topics:
         "version",
+        "worker",  # number of the process that wrote the line, or that it is about
+        "workers",
     }
 )
 
@@ -76,10 +78,15 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update((key, _cut(value)) for key, value in vars(record).items() if key in KEYS and value is not None)
+        line.update(fields_of(record))
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """The keys of a line."""
+    return {key: _cut(value) for key, value in vars(record).items() if key in KEYS and value is not None}
 
 
 def _cut(value: object) -> object:
@@ -89,16 +96,3 @@ def _cut(value: object) -> object:
 def timestamp(seconds: float) -> str:
     """Seconds since the epoch in ISO 8601, UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def configure(level: str, max_rate: float = 100) -> LogRate:
-    """Write JSON lines of ``level`` ("debug", "info", "warning", "error") and above to stdout.
-
-    Returns the limit of ``max_rate`` lines a second, which has counted the suppressed ones.
-    """
-    output, rate = logging.StreamHandler(sys.stdout), LogRate(max_rate, time.monotonic)
-    output.setFormatter(JsonLines())
-    output.addFilter(rate)
-    logging.basicConfig(level=level.upper(), handlers=[output], force=True)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-    return rate

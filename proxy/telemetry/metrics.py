@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+PREFIX = "kafka_sidecar_"  # of every name
 LATENCY_BUCKETS = 64  # powers of two of a microsecond; more than any duration needs
 
 
@@ -66,6 +67,8 @@ class Metrics:
     active: Counter[str] = field(default_factory=Counter)
     disconnects: Counter[str] = field(default_factory=Counter)  # by cause
     connect_failures: Counter[str] = field(default_factory=Counter)  # by cause
+    client_logins: Counter[str] = field(default_factory=Counter)  # to the sidecar, by result
+    broker_logins: Counter[str] = field(default_factory=Counter)  # the sidecar's own, by result
     denied: Counter[str] = field(default_factory=Counter)  # topics in requests that may not name them, by API
     loop_delay: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
     loop_delay_s: float = 0.0
@@ -74,6 +77,7 @@ class Metrics:
     buffered: Buffered = field(default_factory=Buffered)
     config_is_current: bool = True  # whether the last reload succeeded
     config_applied_at: float = 0.0  # seconds since 1970
+    needs_restart: tuple[str, ...] = ()  # changed sections of the last valid file
     features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
 
     def api(self, key: int, name: str) -> ApiCounts:
@@ -82,10 +86,16 @@ class Metrics:
             counts = self.apis[key] = ApiCounts(name)
         return counts
 
-    def record_reload(self, successful: bool, now: float) -> None:
-        """The configuration was read, at the start or again; ``now`` in seconds since 1970."""
-        self.config_is_current = successful
-        if successful:
+    def record_reload(self, needs_restart: Iterable[str] | None, now: float) -> None:
+        """The configuration was read, at the start or again.
+
+        Args:
+            needs_restart: the changed sections that a restart would apply; None if the file was rejected.
+            now: seconds since 1970.
+        """
+        self.config_is_current = needs_restart is not None
+        if needs_restart is not None:
+            self.needs_restart = tuple(needs_restart)
             self.config_applied_at = now
 
     def record_loop_delay(self, seconds: float) -> None:

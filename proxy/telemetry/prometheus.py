@@ -10,7 +10,8 @@ from collections import Counter
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
-PREFIX = "kafka_sidecar_"
+from kafka_sidecar.proxy.telemetry.metrics import PREFIX as PREFIX
+
 BUCKET_BITS = range(4, 27)  # histograms have buckets of 16 microseconds to 67 seconds
 
 

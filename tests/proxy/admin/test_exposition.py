@@ -155,10 +155,18 @@ def test_late_timers_are_counted_and_early_ones_have_no_delay() -> None:
 
 def test_a_reload_that_fails_keeps_the_time_of_the_last_good_one() -> None:
     metrics = Metrics()
-    metrics.record_reload(True, 1000.0)
+    metrics.record_reload((), 1000.0)
     assert (metrics.config_is_current, metrics.config_applied_at) == (True, 1000.0)
-    metrics.record_reload(False, 2000.0)
+    metrics.record_reload(None, 2000.0)
     assert (metrics.config_is_current, metrics.config_applied_at) == (False, 1000.0)
+
+
+def test_a_restart_is_required_until_a_valid_file_has_the_values_that_apply() -> None:
+    metrics, seen = Metrics(), list[float]()
+    for needs_restart in ((), ("listen",), None, ()):
+        metrics.record_reload(needs_restart, 1000.0)
+        seen.append(read(metrics)["config_restart_required", ""])
+    assert seen == [0, 1, 1, 0]
 
 
 def test_the_build_and_the_process_have_metrics() -> None:

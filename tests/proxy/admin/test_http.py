@@ -5,63 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.admin import ask, get, pages, protocols
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import Client, connected, port_of, serving, until
-from support.produce_requests import batch, produce_request
+from support.in_process import Client, connected, port_of, until
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.admin import exposition
 from kafka_sidecar.proxy.admin import http as http_module
 from kafka_sidecar.proxy.admin import pages as pages_module
-from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES, AdminServer
-from kafka_sidecar.proxy.admin.pages import Admin, Page
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.admin.http import MAX_REQUEST_BYTES
+from kafka_sidecar.proxy.admin.page import Page
+from kafka_sidecar.proxy.admin.pages import Admin
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
-
-protocols: list[AdminServer] = []
-
-
-@asynccontextmanager
-async def admin_of(server: Server) -> AsyncIterator[int]:
-    """The port of a sidecar's admin pages."""
-    protocols.append(AdminServer(Admin(server)))
-    listener = await asyncio.get_running_loop().create_server(protocols[-1].protocol, "127.0.0.1", 0)
-    try:
-        yield listener.sockets[0].getsockname()[1]
-    finally:
-        listener.close()
-        await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def pages(*brokers: FakeBroker | str, **settings: Any) -> AsyncIterator[tuple[Server, int]]:
-    async with serving(*brokers, **settings) as server, admin_of(server) as port:
-        yield server, port
-
-
-async def ask(port: int, raw: bytes) -> bytes:
-    """All bytes of the response; the request must ask for the connection to be closed."""
-    async with connected(port) as client:
-        client.send(raw)
-        return await client.rest()
-
-
-async def get(port: int, target: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body."""
-    raw = await ask(port, f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    head, _, body = raw.partition(b"\r\n\r\n")
-    status, *lines = head.decode().split("\r\n")
-    return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
 
 
 async def test_without_a_cluster_it_is_live_but_not_ready() -> None:
@@ -82,7 +44,7 @@ async def test_it_is_ready_once_the_cluster_was_reached_and_lists_its_brokers() 
         assert json.loads(body) == {
             "ready": True, "listening": True, "cluster_reached": True, "listen": server.config.listen,
             "nodes": {"1": {"broker": broker.address, "port": port_of(server, 1)}}, "connections": 1, "topics_known": 0,
-            "connects_to_itself": [],
+            "connects_to_itself": [], "broker_login": "disabled",
             "topic_configs": "disabled",
         }  # fmt: skip
 
@@ -127,31 +89,6 @@ async def test_a_draining_sidecar_is_live_but_not_ready() -> None:
         await draining
 
 
-async def test_the_last_rejected_batches_are_listed_newest_first_without_payloads() -> None:
-    guarded: dict[str, Any] = {
-        "policies": {"stub": {"type": "support.policies:Stub"}},
-        "topics": [{"name": "orders", "policy": "stub"}],
-    }
-    async with FakeBroker(1) as broker, pages(broker, **guarded) as (server, port):
-        async with connected(port_of(server)) as client:
-            await client.ask(produce_request(9, {"orders": {3: batch("bad 4111")}}))
-            await client.ask(produce_request(9, {"orders": {4: batch("good", "bad 4111", "bad")}}))
-        status, _, body = await get(port, "/rejections")
-        newest, oldest = json.loads(body)["rejections"]
-        assert (status, newest["partition"], oldest["partition"]) == (200, 4, 3)
-        assert abs(datetime.fromisoformat(newest.pop("timestamp")).timestamp() - time.time()) < 60
-        assert newest == {
-            "topic": "orders", "partition": 4, "mode": "enforce", "policy": "stub", "reason": "bad", "index": 1,
-            "message": "orders takes no bad", "rejected_records": 2, "client_id": "app",
-        }  # fmt: skip
-        assert b"4111" not in body
-
-
-async def test_without_validation_no_rejected_batches_are_listed() -> None:
-    async with pages("127.0.0.1:1") as (_, port):
-        assert json.loads((await get(port, "/rejections"))[2]) == {"rejections": []}
-
-
 async def test_prometheus_parses_the_metrics() -> None:
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         async with connected(port_of(server)) as client:
@@ -165,9 +102,9 @@ async def test_prometheus_parses_the_metrics() -> None:
 
 @pytest.mark.parametrize("target", ["/", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"])
 async def test_an_unknown_page_is_404_with_a_list_of_pages(target: str) -> None:
-    async with pages("127.0.0.1:1") as (_, port):
+    async with pages("127.0.0.1:1") as (server, port):
         status, _, body = await get(port, target)
-        assert (status, json.loads(body)["pages"]) == (404, ["/livez", "/metrics", "/readyz", "/rejections"])
+        assert (status, json.loads(body)["pages"]) == (404, Admin(server).paths)
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])

@@ -7,7 +7,8 @@ import json
 import pytest
 from support.in_process import config
 
-from kafka_sidecar.proxy.admin.pages import Admin, json_page
+from kafka_sidecar.proxy.admin.page import json_page
+from kafka_sidecar.proxy.admin.pages import Admin
 from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 

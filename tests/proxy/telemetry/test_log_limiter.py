@@ -55,24 +55,26 @@ def test_the_suppressed_lines_of_a_kind_that_is_forgotten_are_counted_with_the_n
     assert [limiter.due((kind,)) for kind in "aaabc"] == [0, None, None, 0, 2]
 
 
-def test_an_error_is_logged_without_its_text_unless_at_debug() -> None:
+def test_an_error_is_logged_without_its_text_unless_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     error = ValueError("a card number")
-    log.setLevel(logging.INFO)
-    _, shown, _ = redact_error(log, error)  # type: ignore[misc] # at this level it is a triple
+    caplog.set_level(logging.INFO)
+    _, shown, _ = redact_error(error)  # type: ignore[misc] # at this level it is a triple
     assert isinstance(shown, Redacted)
     assert traceback.format_exception_only(shown) == [f"ValueError: {HIDDEN_TEXT}\n"]
-    log.setLevel(logging.DEBUG)
-    assert redact_error(log, error) is error
+    caplog.set_level(logging.DEBUG)
+    assert redact_error(error) is error
 
 
-def test_a_violation_of_the_contract_is_logged_with_its_text_and_without_the_errors_around_it() -> None:
-    log.setLevel(logging.INFO)
+def test_a_violation_of_the_contract_is_logged_with_its_text_and_without_the_errors_around_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     try:
         try:
             int("a card number")
         except ValueError:
             Headers([("who", "text")])  # type: ignore[list-item]
     except TypeError as error:
-        shown = "".join(traceback.format_exception(*cast(Triple, redact_error(log, error))))
+        shown = "".join(traceback.format_exception(*cast(Triple, redact_error(error))))
     assert "a card number" not in shown
     assert shown.endswith("ContractTypeError: the value of a header is str: it must be bytes or None\n")

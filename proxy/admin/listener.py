@@ -1,0 +1,34 @@
+"""The admin port, opened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kafka_sidecar.proxy.admin.http import AdminServer
+from kafka_sidecar.proxy.admin.page import Pages
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.runtime.sockets import bind_socket
+
+log = logging.getLogger(__name__)
+
+DEFAULT_ADMIN = "127.0.0.1:9190"
+
+
+async def serve_admin(pages: Pages, config: Config) -> tuple[asyncio.Server, str]:
+    """Serve pages at the configured address, which is returned too. Raises ConfigError."""
+    configured = config.admin.listen
+    host, port = host_port(configured or DEFAULT_ADMIN)
+    try:
+        bound = bind_socket(host, port)
+    except OSError as error:
+        if configured is not None:
+            raise ConfigError(
+                f"admin.listen: {configured} cannot be bound: {error.strerror or error}; choose another"
+            ) from error
+        bound = bind_socket(host, 0)
+        log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
+    address = f"{host}:{bound.getsockname()[1]}"
+    return await asyncio.get_running_loop().create_server(AdminServer(pages).protocol, sock=bound), address

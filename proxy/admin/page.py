@@ -1,0 +1,59 @@
+"""One page of the admin port, and who may request it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from ipaddress import ip_address
+from typing import Protocol
+
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.types import host_port
+
+JSON = "application/json"
+RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take milliseconds of the event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Pages(Protocol):
+    """What the admin port serves."""
+
+    def page(self, target: str, host: str | None = None, asked_at: float = ...) -> Page | Awaitable[Page]:
+        """The page of a request target, for a Host header. ``asked_at``: seconds of `time.monotonic`."""
+        ...
+
+    def wait_s(self, target: str) -> float:
+        """How long a request has to wait for its page, which would be rendered too often otherwise."""
+        ...
+
+
+def json_page(status: int, value: object) -> Page:
+    """A value as a page."""
+    return Page(status, JSON, json.dumps(value).encode() + b"\n")
+
+
+def is_host_allowed(host: str, config: Config) -> bool:
+    """Whether a Host header is not that of a web page whose name was made to resolve to this host.
+
+    An address is none: a browser sends the name that the page was loaded by.
+    """
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
+    name = name.removeprefix("[").removesuffix("]").lower()
+    try:
+        ip_address(name)
+    except ValueError:
+        listen = host_port(config.admin.listen)[0] if config.admin.listen else "localhost"
+        allowed = ["localhost", listen, config.advertised_host, *config.admin.allowed_hosts]
+        return any(fnmatchcase(name, pattern.lower()) for pattern in allowed)
+    return True
+
+
+FORBIDDEN = json_page(403, {"error": "the Host header names another host: see the setting admin.allowed_hosts"})
