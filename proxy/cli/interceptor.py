@@ -5,7 +5,6 @@ Exit codes: 0 success, 1 an interceptor failed, 2 the configuration, a flag or t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +15,6 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, l
 if TYPE_CHECKING:
     from kafka_sidecar.interceptors.guard import Guard
 
-# Two forms of a hook have one name in metrics and logs.
-COUNTED_AS = {
-    "on_send_batch": "on_send",
-    "on_acknowledgement_batch": "on_acknowledgement",
-    "on_acknowledgement_with_headers": "on_acknowledgement",
-    "on_consume_batch": "on_consume",
-}
 interceptor_app = typer.Typer(no_args_is_help=True, help="Interceptors, which observe or edit records.")
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file with interceptors.")]
@@ -71,6 +63,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     In the order of the configuration file, with the hooks of each that are called.
     """
+    from kafka_sidecar.proxy.interception.effective import hooks_of
     from kafka_sidecar.proxy.interception.from_config import NoReport, catalog
 
     guards = catalog(load_valid_or_exit(config), NoReport()).guards
@@ -79,24 +72,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
         typer.echo(f"{topic}: no interceptors")
     for number, guard in enumerate(own, 1):
         kind = f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}"
-        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(_hooks(guard)) or 'no hooks'}{_cost(guard)}")
-
-
-def _hooks(guard: Guard) -> Iterable[str]:
-    """The hooks that the interceptor overrides, or has set on itself, with their names in metrics and logs."""
-    from kafka_sidecar.interceptors.contract import Interceptor
-    from kafka_sidecar.interceptors.guard import has_override
-    from kafka_sidecar.interceptors.registry import INTERCEPTORS
-
-    one = guard.interceptor
-    names = (
-        COUNTED_AS.get(name, name)
-        for name, hook in INTERCEPTORS.hooks.items()
-        if hook.base is not Interceptor
-        and isinstance(one, hook.base)
-        and (name in vars(one) or (hasattr(one, name) and has_override(one, hook.base, name)))
-    )
-    return dict.fromkeys(names)
+        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(hooks_of(guard)) or 'no hooks'}{_cost(guard)}")
 
 
 def _cost(guard: Guard) -> str:

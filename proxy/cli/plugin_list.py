@@ -6,14 +6,16 @@ import os
 from collections.abc import Iterable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import describe_settings
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+
+if TYPE_CHECKING:
+    from kafka_sidecar.plugins.registry import Kind
 
 Configured = tuple[str, str, str | None]  # name, type, class path
 

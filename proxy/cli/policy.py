@@ -17,7 +17,6 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
-    from kafka_sidecar.policies.contract import Hints
     from kafka_sidecar.policies.plans import Plan, Rejection
     from kafka_sidecar.policies.testing import Example
     from kafka_sidecar.proxy.validation.rules import Rules
@@ -69,6 +68,8 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
+    from kafka_sidecar.proxy.validation.effective import parts_read
+
     applied = _rules(config).of(topic, NO_ID)
     if applied is None:
         typer.echo(f"{topic}: records are not validated; {_why_not(config, topic)}")
@@ -82,7 +83,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
         kind = f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}"
         argument = f" with {rule.text!r}" if rule.text else ""
         failing = "open" if rule.fail_open else "closed"
-        typer.echo(f"  {number}. {rule.name}{argument}: {kind}; reads {_parts_read(rule.hints)}; fails {failing}")
+        typer.echo(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}")
 
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
@@ -142,16 +143,6 @@ def _verdict(found: list[Rejection] | Exception) -> str:
     if not found:
         return "accepted"
     return f"rejected by {found[0].policy} ({found[0].reason}): {found[0].message}"
-
-
-def _parts_read(hints: Hints) -> str:
-    from kafka_sidecar.policies.contract import ALL
-
-    sizes = {"key": hints.access_key_bytes, "value": hints.access_value_bytes}
-    parts = [f"the {part}" if size == ALL else f"{size} bytes of the {part}" for part, size in sizes.items() if size]
-    parts += ["headers"] if hints.access_headers else []
-    parts += ["sizes and timestamps"] if hints.access_metadata else []
-    return ", ".join(parts) or "the batch header only, without decompression"
 
 
 def _rules(config: Path) -> Rules:

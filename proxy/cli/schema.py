@@ -18,8 +18,12 @@ from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.audit import LI_NAMES
+from kafka_sidecar.proxy.config.client_sasl import KAFKA_NAMES as CLIENT_SASL_NAMES
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
+from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
+from kafka_sidecar.proxy.config.tls import STORE_TYPES, STORES, BrokerTls, ClientTls
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -38,6 +42,9 @@ def build_schema() -> Schema:
         _add_settings(kind, definitions[entry], definitions)
     policies = schema["properties"]["policies"]
     policies["properties"] = {name: _own_name(definitions["Policy"], name) for name in POLICIES.built_in}
+    for side in (ClientTls, BrokerTls):
+        _add_tls_names(definitions[side.__name__])
+    _add_login_rules(definitions)
     _add_kafka_names(schema)
     _add_li_names(definitions["Audit"])
     topic = definitions["Topic"]
@@ -112,11 +119,14 @@ def _add_kafka_names(schema: Schema) -> None:
     schema["allOf"] = []
     for kafka_name, location in KAFKA_NAMES.items():
         *sections, last = map(str, location)
-        where = schema["$defs"][sections[0].capitalize()] if sections else schema
+        section: Any = Config
+        for name in sections:
+            section = section.model_fields[name].annotation
+        where = schema["$defs"][section.__name__] if sections else schema
         schema["properties"][kafka_name] = where["properties"][last]
         ours: Schema = {"required": [last]}
-        if sections:
-            ours = {"properties": {sections[0]: {"type": "object", **ours}}, "required": sections}
+        for name in reversed(sections):
+            ours = {"properties": {name: {"type": "object", **ours}}, "required": [name]}
         schema["allOf"].append({"not": {"allOf": [{"required": [kafka_name]}, ours]}})
     schema["required"].remove("bootstrap_servers")
     schema["anyOf"] = [{"required": ["bootstrap_servers"]}, {"required": ["bootstrap.servers"]}]
@@ -129,15 +139,48 @@ def _add_li_names(audit: Schema) -> None:
     audit["allOf"] = [{"not": {"required": [name, li_name]}} for name, li_name in LI_NAMES.items()]
 
 
+def _add_login_rules(definitions: Schema) -> None:
+    """What needs a mechanism; rules of authorization name topics or groups; Kafka's names."""
+    at_brokers, of_clients = definitions["BrokerSasl"], definitions["ClientSasl"]
+    for section, names in ((at_brokers, SASL_NAMES), (of_clients, CLIENT_SASL_NAMES)):
+        known = {kafka_name: name for kafka_name, name in names.items() if name in section["properties"]}
+        section["properties"] |= {kafka_name: section["properties"][name] for kafka_name, name in known.items()}
+        section["allOf"] = [{"not": {"required": [kafka_name, name]}} for kafka_name, name in known.items()]
+    mechanism = {"anyOf": [_given("mechanism"), _given("sasl.mechanism")]}
+    needs_mechanism = [_given(name) for name in at_brokers["properties"] if not name.endswith("mechanism")]
+    at_brokers["allOf"].append({"if": {"anyOf": needs_mechanism}, "then": mechanism})
+    mechanisms = {"anyOf": [_given("mechanisms"), _given("sasl.enabled.mechanisms")]}
+    of_clients["allOf"].append({"if": _given("users_file"), "then": mechanisms, "else": {"not": mechanisms}})
+    definitions["AclRule"] |= {"type": "object", "anyOf": [_given("topics"), _given("groups")]}
+
+
+def _given(name: str) -> Schema:
+    """A setting has a value that is not empty."""
+    return {"required": [name], "properties": {name: {"not": {"enum": [None, "", [], {}]}}}}
+
+
+def _add_tls_names(section: Schema) -> None:
+    """Kafka's names in a section of TLS, each in place of ours; and the types of stores that can be read."""
+    known = {kafka_name: name for kafka_name, name in TLS_NAMES.items() if name in section["properties"]}
+    for kafka_name, name in known.items():
+        section["properties"][kafka_name] = section["properties"][name]
+    for kafka_name in STORE_TYPES:
+        section["properties"][kafka_name] = {"anyOf": [{"type": "string", "pattern": f"^{STORES}$"}, {"type": "null"}]}
+    section["allOf"] = [{"not": {"required": [kafka_name, name]}} for kafka_name, name in known.items()]
+
+
 def _add_bounds(model: type[BaseModel], section: Schema) -> None:
     """Bounds of sizes and durations, which may be text."""
     for name, field in model.model_fields.items():
         about = section["properties"][name]
         least = next((bound.ge for bound in field.metadata if isinstance(bound, Ge)), 0)
-        if about.get("type") == ["string", "integer"]:
-            about |= {"minimum": least, "pattern": size_pattern(int(str(least)))}
-        elif about.get("type") == "string" and any(isinstance(bound, Gt) for bound in field.metadata):
-            about["allOf"] = [{"pattern": "[1-9]"}]
+        is_above_zero = any(isinstance(bound, Gt) for bound in field.metadata)
+        for kind in about.get("anyOf", [about]):  # that of a setting that may be missing is one of two
+            if kind.get("type") == ["string", "integer"]:
+                kind |= {"minimum": least, "pattern": size_pattern(int(str(least)))}
+            elif kind.get("type") == "string" and is_above_zero:
+                kind.pop("gt", None)  # pydantic's, no word of JSON Schema
+                kind["allOf"] = [{"pattern": "[1-9]"}]
 
 
 def size_pattern(least: int) -> str:

@@ -45,7 +45,7 @@ from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
 from kafka_sidecar.proxy.exchanges.denied_topics import DenyExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.exchanges.sasl import SaslExchange
-from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_APIS
+from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING
 from kafka_sidecar.proxy.interception.send_stage import SendRun
 from kafka_sidecar.proxy.topic_configs.alter_configs import AlterConfigsExchange
 from kafka_sidecar.proxy.validation.stage import ValidationRun
@@ -154,7 +154,7 @@ def test_the_topic_that_stores_topic_configs_is_denied_to_clients_before_all_els
     exchange = begun(made, ApiKey.PRODUCE, 9, frame)
     assert exchange is not None
     assert [type(run) for run in exchange.exchange._runs] == [DeniedRun, ValidationRun]  # type: ignore[attr-defined]
-    for key in TOPIC_APIS:
+    for key in CHANGING - {ApiKey.PRODUCE}:
         assert kind(begun(made, key, 1, request(key, 1, 1))) is DenyExchange
         assert begun(started(), key, 1, request(key, 1, 1)) is None
     assert kind(begun(made, ApiKey.CREATE_TOPICS, 2, request(ApiKey.CREATE_TOPICS, 2, 1))) is AlterConfigsExchange
@@ -336,3 +336,12 @@ async def test_of_a_file_that_is_wrong_nothing_is_put_in_force_neither_policies_
         assert results(9, await client.ask(frame)) == [("orders", 0, 0, 0), ("orders", 1, 87, -1)]
         assert b"added" in produced(broker)
         assert len(adds.acknowledged) == 2
+
+
+def test_rules_look_into_requests_and_a_reload_replaces_them() -> None:
+    rule = {"topics": ["orders"], "operations": ["read"]}
+    made = started(authorization={"rules": [rule]})
+    frame = request(ApiKey.LIST_OFFSETS, 7, 1)
+    assert kind(begun(made, ApiKey.LIST_OFFSETS, 7, frame)) is DenyExchange
+    assert made.exchange(ApiKey.HEARTBEAT, 4) is not None
+    assert begun(started(), ApiKey.LIST_OFFSETS, 7, frame) is None

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_sidecar.proxy.telemetry.log_limiter import QUOTING
+
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
@@ -14,3 +16,4 @@ def _logging_as_before() -> Iterator[None]:
     yield
     root.setLevel(level)
     root.handlers[:] = handlers
+    QUOTING.setLevel(logging.NOTSET)

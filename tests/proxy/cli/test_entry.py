@@ -7,24 +7,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.ports import free_ports
 from harness.sidecar import Sidecar
 
-from kafka_sidecar.proxy.cli import entry
-from kafka_sidecar.proxy.cli import main as main_module
+from kafka_sidecar.proxy.cli import entry, run
+from kafka_sidecar.proxy.cli import main as all_commands
 
-HUP = 1 << (signal.SIGHUP - 1)
+
+def has_signal(pid: int, mask: str, number: signal.Signals) -> bool:
+    """Whether a process has a signal in its mask SigBlk, blocked, or SigCgt, caught."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(status[mask], 16) & 1 << (number - 1))
 
 
 def blocks_hup(pid: int) -> bool:
-    """Whether a process keeps SIGHUP for later."""
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return bool(int(status["SigBlk"], 16) & HUP)
+    return has_signal(pid, "SigBlk", signal.SIGHUP)
 
 
 @pytest.mark.program
 def test_sighup_before_the_program_is_ready_does_not_kill_it(tmp_path: Path) -> None:
-    sidecar = Sidecar(f"127.0.0.1:{free_ports(1)[0]}", tmp_path / "log")
+    sidecar = Sidecar("127.0.0.1:1", tmp_path / "log")
     try:
         sidecar.program.wait_for(lambda: blocks_hup(sidecar.program.popen.pid), "blocking SIGHUP")
         assert "serving" not in sidecar.program.output()
@@ -42,11 +43,24 @@ def test_only_a_sidecar_that_runs_keeps_sighup_for_later(
     command: str, is_blocked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[bool] = []
-    monkeypatch.setattr(main_module, "main", lambda: ran.append(True))
+    monkeypatch.setattr(run if is_blocked else all_commands, "main", lambda: ran.append(True))
     monkeypatch.setattr(sys, "argv", ["kafka-sidecar", command])
+    on_term = signal.getsignal(signal.SIGTERM)
     try:
         entry.main()
+        assert (signal.getsignal(signal.SIGTERM) is not on_term) == is_blocked
         assert (signal.SIGHUP in signal.pthread_sigmask(signal.SIG_BLOCK, ())) == is_blocked
     finally:
+        signal.signal(signal.SIGTERM, on_term)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     assert ran == [True]
+
+
+@pytest.mark.program
+def test_sigterm_during_the_imports_ends_it_with_success(tmp_path: Path) -> None:
+    sidecar = Sidecar("127.0.0.1:1", tmp_path / "log")
+    try:
+        sidecar.program.wait_for(lambda: has_signal(sidecar.program.pid, "SigCgt", signal.SIGTERM), "handling SIGTERM")
+        assert (sidecar.stop(), sidecar.program.output()) == (0, "")
+    finally:
+        sidecar.program.kill()

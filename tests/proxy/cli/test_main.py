@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
-import logging
-import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,14 +16,12 @@ from harness.sidecar import COMMAND, Sidecar
 from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, after, named
-from support.in_process import Client, config, connected, until
+from support.in_process import Client, connected, until
 from support.sidecar_process import port_of, running
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.cli import main as main_module
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 pytestmark = pytest.mark.program
@@ -148,35 +142,3 @@ def test_the_version_is_printed() -> None:
 def test_the_version_is_an_option_too(program: list[str]) -> None:
     run = subprocess.run([*program, "--version"], capture_output=True, text=True, timeout=20)
     assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
-
-
-@on_one_loop
-async def test_a_default_admin_port_in_use_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        monkeypatch.setattr(main_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
-        serving = asyncio.ensure_future(
-            main_module.serve(settings := config("127.0.0.1:1"), None, lambda: settings, LogRate(100, time.monotonic))
-        )
-        await until(lambda: serving.done() or "serving" in caplog.messages)
-        (started,) = (record for record in caplog.records if record.message == "serving")
-        async with connected(int(vars(started)["admin"].rpartition(":")[2])) as client:
-            client.send(b"GET /livez HTTP/1.0\r\n\r\n")
-            assert b"200" in await client.rest()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await serving
-    gc.unfreeze()
-    assert "default admin port in use" in caplog.messages
-
-
-@pytest.mark.parametrize(("build", "warnings"), [("compiled", 0), ("python", 1), ("partly compiled", 1)])
-def test_a_build_that_is_not_compiled_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, build: str, warnings: int
-) -> None:
-    monkeypatch.setattr(compiled, "in_use", lambda: build)
-    main_module._warn_if_slow()
-    assert [vars(record)["build"] for record in caplog.records] == [build] * warnings

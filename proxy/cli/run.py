@@ -1,0 +1,77 @@
+"""The command `run`, with none of the other commands, whose imports an idle sidecar would pay for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.features import find_mistakes
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
+BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
+Listen = Annotated[str | None, typer.Option(help="Address for clients: host:port.")]
+AdminListen = Annotated[
+    str | None, typer.Option("--admin", help="Address of metrics, probes and pages for operators: host:port.")
+]
+AdvertisedHost = Annotated[str | None, typer.Option(help="The host that responses name for every broker.")]
+SourceAddress = Annotated[
+    str | None, typer.Option("--broker-source-address", help="Local address for connections to brokers.")
+]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+LogFormat = Annotated[str | None, typer.Option(help="auto, json or text; auto is text on a terminal.")]
+
+
+def run(
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    listen: Listen = None,
+    admin: AdminListen = None,
+    advertised_host: AdvertisedHost = None,
+    broker_source_address: SourceAddress = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+) -> None:
+    """Serve clients until SIGTERM or SIGINT, then drain."""
+    flags = {
+        "bootstrap_servers": bootstrap_servers,
+        "listen": listen,
+        "admin.listen": admin,
+        "nodes.advertised_host": advertised_host,
+        "connections.source_address": broker_source_address,
+        "log.level": log_level,
+        "log.format": log_format,
+    }
+    from kafka_sidecar.proxy.runtime.admission import raise_file_limit
+    from kafka_sidecar.proxy.runtime.memory_limit import warn_if_too_large
+    from kafka_sidecar.proxy.runtime.program import runner
+    from kafka_sidecar.proxy.telemetry.log_output import configure
+
+    try:
+        raise_file_limit()
+        settings = load(config, os.environ, flags, find_mistakes)
+        rate = configure(settings.log.level, settings.log.max_rate, wanted=settings.log.format)
+        warn_if_too_large(settings.connections.max_buffered, settings.process_count)
+        if settings.worker_count == 1:
+            from kafka_sidecar.proxy.process import serve
+
+            runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
+        else:
+            from kafka_sidecar.proxy.workers.run import supervise
+
+            sys.exit(runner().run(supervise(settings, config, flags, rate)))
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+
+
+def main() -> None:
+    """`kafka-sidecar run` alone."""
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
+    app.command()(run)
+    app(sys.argv[2:], prog_name="kafka-sidecar run")

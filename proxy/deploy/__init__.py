@@ -1,0 +1,1 @@
+"""Kubernetes manifests: the sidecar's container, and pods to which it is added."""

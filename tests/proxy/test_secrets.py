@@ -1,0 +1,102 @@
+"""No secret and no record is shown: with full debug log, crashes, all pages, metrics, dumps of the configuration."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import oracle
+from support.dialogue import request
+from support.fake_broker import FakeBroker
+from support.in_process import Client, connected, port_of, serving, until
+from support.produce_requests import batch, produce_request
+from support.secured_broker import PASSWORD, secured
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.admin.pages import Admin
+from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.runtime import client_login, dialer
+from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.logs import JsonLines
+
+OWN, WRONG, RECORD = "own-password-of-alice", "wrong-guess-of-mallory", "contents-of-a-record"
+SECRETS = (PASSWORD, OWN, WRONG, RECORD)
+PAGES = (
+    "/livez",
+    "/readyz?verbose",
+    "/metrics",
+    "/rejections",
+    "/log-level",
+    "/topics",
+    "/topics/orders",
+    "/connections",
+)
+HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
+HANDSHAKE = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), 2)
+
+
+@pytest.fixture(name="settings")
+def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(dialer, "REJECTED_PAUSE_S", 0.01)
+    monkeypatch.setattr(client_login, "REJECTED_PAUSE_S", 0.01)
+    (tmp_path / "password").write_text(PASSWORD)
+    (tmp_path / "users").write_text(format_user("alice", "SCRAM-SHA-256", create_verifier("SCRAM-SHA-256", OWN)))
+    sasl = {"mechanism": "PLAIN", "username": "app", "password_file": tmp_path / "password"}
+    return {
+        "brokers": {"security_protocol": "SASL_PLAINTEXT", "sasl": sasl},
+        "clients": {"sasl": {"mechanisms": ["PLAIN"], "users_file": tmp_path / "users"}},
+        "topics": [{"name": "orders", "policy": "json"}],
+    }
+
+
+async def log_in(client: Client, password: str) -> None:
+    await client.ask(HANDSHAKE)
+    token = oracle.request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0alice\0" + password.encode())
+    await client.ask(oracle.request_frame(token, 3))
+
+
+def shown(server: Server, caplog: pytest.LogCaptureFixture) -> str:
+    """All that a person or a program can see."""
+    admin = Admin(server)
+    bodies = [admin.page(page).body.decode() for page in PAGES]
+    bodies += [admin.page(f"/connections/{one.number}").body.decode() for one in server.connections]
+    lines = [JsonLines().format(record) for record in caplog.records] + [repr(vars(one)) for one in caplog.records]
+    dumps = [repr(server.config), server.config.model_dump_json(), json.dumps(server.config.model_dump(mode="json"))]
+    return "\n".join((*bodies, *lines, *dumps, caplog.text))
+
+
+async def test_a_run_with_every_line_and_forced_crashes_shows_no_secret_and_no_record(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with FakeBroker(1) as broker, serving(secured(broker, 0.1), **settings) as server:
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server)) as guesser:
+            await log_in(guesser, WRONG)
+        async with connected(port_of(server)) as client:
+            await log_in(client, OWN)
+            await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
+            page = shown(server, caplog)
+        (tmp_path / "password").write_text(WRONG)  # logins at the broker fail from now on
+        async with connected(port_of(server)) as client:
+            await log_in(client, OWN)
+            client.send(HEARTBEAT)
+            await client.rest()
+        (tmp_path / "password").write_text(PASSWORD)
+        monkeypatch.setattr(Session, "from_client", _crash)
+        async with connected(port_of(server)) as client:
+            await log_in(client, OWN)
+            client.send(produce_request(9, {"orders": {0: batch(RECORD)}}))
+            await client.rest()
+        page += shown(server, caplog)
+    for expected in ("login failed", "session crashed: this is a bug", "records rejected", "User:alice"):
+        assert expected in page
+    assert [secret for secret in SECRETS if secret in page] == []
+
+
+def _crash(session: Session, chunk: bytes) -> bytes:
+    raise RuntimeError("forced by the test")
