@@ -9,7 +9,7 @@ from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, Result
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.taps import tap
 from kafka_sidecar.proxy.relay.exchange import Begin
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.relay.watch import Tap
 from support.dialogue import Dialogue
 
 NOW_MS = 1_700_000_000_000
@@ -20,8 +20,11 @@ class Calls(BatchAuditor):
 
     def __init__(self) -> None:
         self.produced_: list[tuple[Any, ...]] = []
+        self.duplicated_: list[tuple[Any, ...]] = []
         self.delivered_: list[tuple[Any, ...]] = []
         self.committed_: list[tuple[Any, ...]] = []
+        self.acquired_: list[tuple[Any, ...]] = []
+        self.accepted_: list[tuple[Any, ...]] = []
         self.clients: list[AuditedClient] = []
         self.fails = False
 
@@ -30,6 +33,9 @@ class Calls(BatchAuditor):
         if self.fails:
             raise RuntimeError("the auditor is broken")
         self.produced_.append(rest)
+
+    def duplicated(self, client: AuditedClient, *rest: Any) -> None:
+        self.duplicated_.append(rest)
 
     def delivered(self, client: AuditedClient, *rest: Any) -> None:
         if self.fails:
@@ -42,6 +48,17 @@ class Calls(BatchAuditor):
             raise RuntimeError("the auditor is broken")
         self.clients.append(client)
         self.committed_.append(rest)
+
+    def acquired(self, client: AuditedClient, *rest: Any) -> None:
+        if self.fails:
+            raise RuntimeError("the auditor is broken")
+        self.clients.append(client)
+        self.acquired_.append(rest)
+
+    def accepted(self, client: AuditedClient, *rest: Any) -> None:
+        if self.fails:
+            raise RuntimeError("the auditor is broken")
+        self.accepted_.append(rest)
 
     @property
     def results(self) -> list[tuple[str, int, int, Result, int]]:
@@ -59,6 +76,7 @@ class Audited:
         bucket_ms: int = 0,
     ) -> None:
         self.calls = Calls()
+        self._exchange = exchange
         self.requested: list[tuple[bytes, Callable[[], None]]] = []
         self.dialogue = Dialogue(exchange=exchange, tap=self._tap)
         self.counting = Counting(
@@ -69,6 +87,10 @@ class Audited:
             bucket_ms=bucket_ms,
             clock=lambda: NOW_MS / 1000,
         )
+
+    def another(self) -> Dialogue:
+        """Another connection of the same client."""
+        return Dialogue(exchange=self._exchange, tap=self._tap)
 
     def _tap(self, key: int, version: int) -> Tap | None:
         return tap(self.counting, key, version)

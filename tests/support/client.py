@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, FetchSession, Look, Pass
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 
 @dataclass
@@ -15,6 +17,8 @@ class FakeClient(Client):
     principal: str | None = None
     host: str | None = None
     tap_state: object | None = None
+    fetch_state: object | None = None
+    account: Account = field(default_factory=lambda: Account(MemoryBudget(1 << 40, Buffered())))
     fetch_session: FetchSession | None = None
     reports_running: int = 0
     has_closed: bool = False

@@ -130,8 +130,8 @@ def _name_of(key: int, version: int, topic: Any) -> str:
 
 def begin_commit(intercepting: Intercepting, key: int, version: int, limits: Limits = DEFAULT_LIMITS) -> Driven:
     services = intercepting.services
-    stages = [CommitStage(intercepting.catalog.committers)]
-    exchanges = CommitExchanges(stages, services.name_of, services.context, intercepting.stats.commits, limits)
+    stages = [CommitStage(intercepting.catalog.committers, intercepting.stats.commits)]
+    exchanges = CommitExchanges(stages, services.name_of, services.context, limits)
     api = commit_api(key, version)
     assert api is not None
     return Driven(exchanges.begin(api, version, b"", 0, 0, intercepting.client))

@@ -16,7 +16,7 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.relay.tap import Tap
+from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from support import oracle
 from support.oracle import framed
@@ -92,7 +92,7 @@ class Dialogue:
             if isinstance(item, OwnRequests):
                 self._resume(item.driver, tuple(item.answers))
             elif isinstance(item.need, Send):
-                self.to_broker += self.session.send(item, item.need)
+                self.to_broker += b"".join(self.session.send(item, item.need))
             else:
                 self.paused.append(item)
 

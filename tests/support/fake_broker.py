@@ -9,6 +9,7 @@ broker.answers[ApiKey.METADATA] = hang_up(partly=b"\\0\\0")
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from struct import unpack_from
@@ -109,8 +110,9 @@ ANSWERS: dict[int, Answer] = {ApiKey.API_VERSIONS: api_versions, ApiKey.METADATA
 class FakeBroker:
     """One listener. Requests of one connection are answered one after another, as a broker does."""
 
-    def __init__(self, node_id: int = 1) -> None:
+    def __init__(self, node_id: int = 1, tls: ssl.SSLContext | None = None) -> None:
         self.node_id = node_id
+        self._tls = tls
         self.host, self.port = "127.0.0.1", 0
         self.cluster: list[FakeBroker] = [self]
         self.answers = dict(ANSWERS)
@@ -134,7 +136,7 @@ class FakeBroker:
 
     async def start(self) -> FakeBroker:
         """Listen; after a stop at the same port again."""
-        self._server = await asyncio.start_server(self._accept, self.host, self.port, backlog=1024)
+        self._server = await asyncio.start_server(self._accept, self.host, self.port, backlog=1024, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from support import oracle
 from support.client import FakeClient, exchange_of
@@ -40,7 +41,7 @@ def started(*interceptors: Mapping[str, Any], **settings: Any) -> Features:
     names = TopicNameCache(cluster)
     names.remember((topic_id(name), name) for name in NAMES)
     at_start = configured(*(interceptors or ON_ORDERS), **settings)
-    features = Features(at_start, Metrics(), names, cluster, Performer(LoopBudget(), Threads(1)))
+    features = Features(at_start, Metrics(), names, cluster, Performer(LoopBudget(), Threads(1)), BrokerAccess())
     features.apply(at_start)
     return features
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from support.produce_requests import topic_id
 VERSIONS = range(4, 19)
 FIRST_WITH_SESSIONS, FIRST_FLEXIBLE, FIRST_WITH_IDS = 7, 12, 13
 CORRELATION_ID = 7
+MAX_WAIT = datetime.timedelta(milliseconds=500)
 HEAD_AT = 12  # of the client id
 KAFKA_GO = FakeClient(client_id="go", client_software=None)  # would show control batches
 
@@ -54,6 +56,7 @@ def fetch_request(
         ApiKey.FETCH,
         version,
         replica_id=-1,
+        max_wait=MAX_WAIT,
         max_bytes=1 << 20,
         isolation_level=isolation_level,
         session_id=session,
@@ -64,12 +67,17 @@ def fetch_request(
     return oracle.request_frame(request, CORRELATION_ID)
 
 
-def offsets_in(version: int, frame: Step) -> dict[str, dict[int, int]]:
-    """What a request asks for."""
+def request_in(version: int, frame: Step) -> Any:
+    """The request of a frame."""
     assert isinstance(frame, bytes)
     kind = load_request_schema(ApiKey.FETCH, version)
     _, size = entity_reader(kind.__header_schema__)(frame[4:], 0)
-    request: Any = entity_reader(kind)(frame[4 + size :], 0)[0]
+    return entity_reader(kind)(frame[4 + size :], 0)[0]
+
+
+def offsets_in(version: int, frame: Step) -> dict[str, dict[int, int]]:
+    """What a request asks for."""
+    request = request_in(version, frame)
     return {
         _name_of(version, topic): {one.partition: one.fetch_offset for one in topic.partitions}
         for topic in request.topics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,8 +28,9 @@ class Client:
         self._writer = writer
 
     @classmethod
-    async def connect(cls, port: int) -> Client:
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 20))
+    async def connect(cls, port: int, tls: ssl.SSLContext | None = None) -> Client:
+        name = "localhost" if tls is not None else None
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 20, ssl=tls, server_hostname=name))
 
     def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -78,8 +80,8 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Client]:
-    client = await Client.connect(port)
+async def connected(port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
+    client = await Client.connect(port, tls)
     try:
         yield client
     finally:

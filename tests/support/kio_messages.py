@@ -24,6 +24,7 @@ UNKNOWN_TO_KIO = {
     ("ApiVersionsResponse", 5),
     ("DeleteTopicsRequest", 0),
     ("DeleteTopicsResponse", 0),
+    ("OffsetFetchResponse", 0),
     ("TxnOffsetCommitRequest", 6),
     ("TxnOffsetCommitResponse", 6),
     *((f"Produce{side}", version) for side in ("Request", "Response") for version in range(3)),

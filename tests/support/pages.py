@@ -74,10 +74,11 @@ def page(name: str) -> Page:
 
 def all_pages() -> list[Page]:
     top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))
-    return [Page(path) for path in [*top, *sorted((ROOT / "docs").rglob("*.md"))]]
+    pages = (path for folder in ("docs", "helm") for path in sorted((ROOT / folder).rglob("*.md")))
+    return [Page(path) for path in [*top, *pages]]
 
 
-PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "proxy", "pipeline")
+PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "large_messages", "proxy", "pipeline")
 
 
 def modules(*folders: str) -> list[Path]:

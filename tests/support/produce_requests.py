@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from kafka_sidecar.proxy.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.validation.stage import PolicyFetch, Terms, ValidationRun
 from kafka_sidecar.proxy.validation.stats import ValidationStats
 from support import old_requests, oracle
+from support.client import FAKE_CLIENT
 from support.driven import Driven, Step
 from support.fake_broker import FakeBroker, Request
 from support.policies import Stub
@@ -86,6 +88,13 @@ def read(version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> An
     found, response = oracle.read_response(ApiKey.PRODUCE, version, frame)
     assert found == correlation_id
     return response
+
+
+def without_id(message: str) -> str:
+    """An error message without its last part, by which an operator finds the rejection."""
+    text, found = re.subn(r" \(kafka-sidecar explain [0-9a-hjkmnp-tv-z]{6}-[0-9a-f]+\)\Z", "", message)
+    assert found == 1, message
+    return text
 
 
 def results(version: int, frame: Step, correlation_id: int = CORRELATION_ID) -> list[tuple[str, int, int, int]]:
@@ -151,7 +160,7 @@ class Validating:
 
     def run(self) -> ValidationRun:
         terms = Terms(self.rules, self.stats, self.limit, self.names.id_of, self.time_limit, self.max_record_errors)
-        return ValidationRun(terms, not self.configs_are_known)
+        return ValidationRun(terms, FAKE_CLIENT, not self.configs_are_known)
 
     def exchange(self, version: int) -> Driven:
         return Driven(ProduceExchange([self.run()], self.names.name_of, version))

@@ -16,11 +16,47 @@ from support.produce_requests import topic_id
 
 CORRELATION_ID = 7
 Range = tuple[int, int]  # first and last offset
+# Topic, partition: first and last offset, and the types of acknowledgements.
+Acknowledged = Mapping[str, Mapping[int, Sequence[tuple[int, int, tuple[int, ...]]]]]
 
 
-def partition(data: bytes, *acquired: Range) -> dict[str, Any]:
-    ranges = [{"first_offset": first, "last_offset": last, "delivery_count": 2} for first, last in acquired]
-    return {"records": data, "acquired_records": ranges}
+def partition(data: bytes, *acquired: Range, deliveries: int = 2, **more: Any) -> dict[str, Any]:
+    ranges = [{"first_offset": first, "last_offset": last, "delivery_count": deliveries} for first, last in acquired]
+    return {"records": data, "acquired_records": ranges, **more}
+
+
+def acknowledging(key: int, version: int, group: str | None, topics: Acknowledged) -> bytes:
+    """A ShareFetch or ShareAcknowledge request."""
+    named = [
+        {
+            "topic_id": topic_id(name),
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "acknowledgement_batches": [
+                        {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+                        for first, last, types in batches
+                    ],
+                }
+                for index, batches in partitions.items()
+            ],
+        }
+        for name, partitions in topics.items()
+    ]
+    return oracle.request_frame(oracle.request(key, version, group_id=group, topics=named), CORRELATION_ID)
+
+
+def acknowledged(version: int, errors: Mapping[str, Mapping[int, int]], error_code: int = 0) -> bytes:
+    """A ShareAcknowledge response with the error codes of partitions."""
+    data = [
+        {
+            "topic_id": topic_id(name),
+            "partitions": [{"partition_index": index, "error_code": code} for index, code in partitions.items()],
+        }
+        for name, partitions in errors.items()
+    ]
+    entity = oracle.response(ApiKey.SHARE_ACKNOWLEDGE, version, responses=data, error_code=error_code)
+    return oracle.response_frame(entity, CORRELATION_ID)
 
 
 def share_response(version: int, topics: Mapping[str, Sequence[Mapping[str, Any]]], **more: Any) -> bytes:

@@ -1,0 +1,104 @@
+{{/* The sidecar's container, the same in a gateway's pod and beside an application; a list item is made by its callers. */}}
+
+{{- define "kafka-sidecar.container" -}}
+{{- include "kafka-sidecar.check" . -}}
+{{- $config := include "kafka-sidecar.config" . | fromYaml -}}
+{{- $ports := include "kafka-sidecar.ports" . | fromYaml -}}
+name: kafka-sidecar
+image: {{ include "kafka-sidecar.image" . | quote }}
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+args: [run, --config, /etc/kafka-sidecar/kafka-sidecar.yaml]
+env: # over the file, so that probes and clients find the sidecar whatever an existing ConfigMap has
+  - name: KAFKA_SIDECAR__LISTEN
+    value: {{ $config.listen | quote }}
+  - name: KAFKA_SIDECAR__ADMIN__LISTEN
+    value: {{ $config.admin.listen | quote }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+ports:
+  {{- if eq .Values.mode "gateway" }}
+  - name: kafka
+    containerPort: {{ $ports.listen }}
+  {{- end }}
+  - name: sidecar-admin
+    containerPort: {{ $ports.admin }}
+{{- include "kafka-sidecar.probes" . }}
+resources:
+  {{- toYaml (default (include "kafka-sidecar.resources" . | fromYaml) .Values.resources) | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.containerSecurityContext | nindent 2 }}
+terminationMessagePolicy: FallbackToLogsOnError
+volumeMounts:
+  - name: kafka-sidecar-config
+    mountPath: /etc/kafka-sidecar
+    readOnly: true
+  - name: kafka-sidecar-tmp
+    mountPath: /tmp
+  {{- range .Values.secretMounts }}
+  - name: kafka-sidecar-{{ .secretName }}
+    mountPath: {{ .mountPath }}
+    readOnly: true
+  {{- end }}
+  {{- range $side, $tls := .Values.tls }}{{ with $tls.secretName }}
+  - name: kafka-sidecar-tls-{{ $side }}
+    mountPath: /etc/kafka-sidecar-tls/{{ $side }}
+    readOnly: true
+  {{- end }}{{ end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* A custom probe replaces the other; `enabled: false` removes it. */}}
+{{- define "kafka-sidecar.probes" -}}
+{{- range $kind := list "startup" "liveness" "readiness" }}
+{{- $probe := index $.Values (printf "%sProbe" $kind) }}
+{{- with index $.Values (printf "custom%sProbe" (title $kind)) }}
+{{ $kind }}Probe:
+  {{- toYaml . | nindent 2 }}
+{{- else }}{{ if $probe.enabled }}
+{{ $kind }}Probe:
+  {{- toYaml (omit $probe "enabled") | nindent 2 }}
+{{- end }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* One sidecar uses at most one core; memory is for buffered requests, not for records that pass. */}}
+{{- define "kafka-sidecar.resources" -}}
+{{- if eq .Values.mode "gateway" -}}
+requests: {cpu: 500m, memory: 256Mi}
+limits: {memory: 1Gi}
+{{- else -}}
+requests: {cpu: 50m, memory: 64Mi}
+limits: {memory: 256Mi}
+{{- end -}}
+{{- end }}
+
+{{/* List items. A ConfigMap is mounted as a folder, never by subPath: only a folder is updated in a running pod. */}}
+{{- define "kafka-sidecar.volumes" -}}
+- name: kafka-sidecar-config
+  configMap:
+    name: {{ include "kafka-sidecar.configMapName" . }}
+- name: kafka-sidecar-tmp
+  emptyDir: {}
+{{- range .Values.secretMounts }}
+- name: kafka-sidecar-{{ .secretName }}
+  secret:
+    secretName: {{ .secretName }}
+{{- end }}
+{{- range $side, $tls := .Values.tls }}{{ with $tls.secretName }}
+- name: kafka-sidecar-tls-{{ $side }}
+  secret:
+    secretName: {{ . }}
+{{- end }}{{ end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,247 @@
+"""The panels of the dashboard, in their order: every metric of the sidecar is on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from support.monitoring.queries import WINDOW, chosen, own, quantile, rate, total
+
+PRODUCE, ENFORCE, SHADOW = 'api_key="Produce"', 'mode="enforce"', 'mode="shadow"'
+CPU = f"rate(process_cpu_seconds_total[{WINDOW}])"
+# Ends of connections that the sidecar decides: docs/reference/limits.md.
+LIMITS = "too_many_.+|idle|frame_timeout|frame_too_large|duplicate_partition|unreadable_.+"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    expression: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    title: str
+    unit: str
+    """One of Grafana's units."""
+    queries: tuple[Query, ...]
+    about: str = ""
+    kind: str = "timeseries"
+    width: int = 8
+    """Of 24."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    panels: tuple[Panel, ...]
+
+
+def lines(title: str, unit: str, *queries: tuple[str, str], about: str = "", width: int = 8) -> Panel:
+    """A panel of lines: each query with its legend."""
+    return Panel(title, unit, tuple(Query(*query) for query in queries), about, width=width)
+
+
+def number(title: str, unit: str, expression: str, about: str = "") -> Panel:
+    """A panel with one number."""
+    return Panel(title, unit, (Query(expression),), about, "stat", 3)
+
+
+OVERVIEW = Section("Overview", (
+    number("Sidecars", "short", f"count({chosen('build_info')})"),
+    number("Open connections", "short", total("active_connections")),
+    number("Requests", "reqps", rate("client_to_proxy_request_total")),
+    number("Bytes of requests", "Bps", rate("client_to_proxy_request_size_bytes_total")),
+    number("Bytes of responses", "Bps", rate("proxy_to_client_response_size_bytes_total")),
+    number("Produce, p99", "s", quantile(0.99, "request_latency_seconds", only=PRODUCE)),
+    number("Rejected records", "cps", f"{rate('rejected_records_total', only=ENFORCE)} or vector(0)"),
+    number("CPU", "short", f"sum({own(CPU)})", "Cores, of all chosen sidecars."),
+))  # fmt: skip
+
+TRAFFIC = Section("Traffic", (
+    lines("Requests by API", "reqps", (rate("client_to_proxy_request_total", "api_key"), "{{api_key}}")),
+    lines("Bytes at the four points", "Bps",
+        (rate("client_to_proxy_request_size_bytes_total"), "requests, from clients"),
+        (rate("proxy_to_broker_request_size_bytes_total"), "requests, to brokers"),
+        (rate("broker_to_proxy_response_size_bytes_total"), "responses, from brokers"),
+        (rate("proxy_to_client_response_size_bytes_total"), "responses, to clients"),
+        about="The difference on one side is what the sidecar adds, removes or answers itself."),
+    lines("Responses by API", "reqps", (rate("proxy_to_client_response_total", "api_key"), "{{api_key}}")),
+    lines("Requests that the sidecar answers", "reqps",
+        (f"{rate('client_to_proxy_request_total', 'api_key')} - {rate('proxy_to_broker_request_total', 'api_key')}",
+         "{{api_key}}"),
+        about="Fully rejected Produce requests, and ApiVersions of newer clients."),
+    lines("Open connections", "short", (total("active_connections", "listener"), "{{listener}}")),
+    lines("Connections that begin and end", "cps",
+        (rate("connections_total", "listener"), "opened: {{listener}}"),
+        (rate("disconnects_total", "cause"), "ended: {{cause}}")),
+))  # fmt: skip
+
+LATENCY = Section("Latency and load", (
+    lines("Produce", "s",
+        (quantile(0.5, "request_latency_seconds", only=PRODUCE), "p50"),
+        (quantile(0.99, "request_latency_seconds", only=PRODUCE), "p99"),
+        about="From a request's first bytes to its response's first bytes; the broker's time is included."),
+    lines("All APIs, p99", "s", (quantile(0.99, "request_latency_seconds", "api_key"), "{{api_key}}"),
+        about="Fetch waits for data and JoinGroup for the group: their latency is normal."),
+    Panel("Produce, distribution", "s",
+        (Query(f"sum by (le) (increase({chosen('request_latency_seconds_bucket', PRODUCE)}[{WINDOW}]))",
+               "{{le}}"),), kind="heatmap"),
+    lines("Time that rewriting adds", "s",
+        (f"{rate('buffered_response_seconds_total', 'api_key')} / {rate('buffered_responses_total', 'api_key')}",
+         "{{api_key}}"),
+        about="Responses that name brokers are buffered whole; all others are forwarded as they arrive."),
+    lines("Delay of the event loop, p99", "s",
+        (quantile(0.99, "event_loop_delay_seconds", "instance"), "{{instance}}"),
+        about="One thread serves all connections of a sidecar: this delay is every connection's."),
+    lines("Workers", "short",
+        (total("workers", "instance"), "configured, {{instance}}"),
+        (total("workers_serving", "instance"), "serving, {{instance}}"),
+        (rate("worker_restarts_total", "instance, worker"), "restarts a second: {{worker}}, {{instance}}"),
+        about="Only with more than one of the workers."),
+    lines("CPU", "short", (own(CPU), "{{instance}}"), about="Cores."),
+    lines("Resident memory", "bytes", (own("process_resident_memory_bytes"), "{{instance}}")),
+))  # fmt: skip
+
+REJECTIONS = Section("Rejections", (
+    lines("Rejected records by policy and reason", "cps",
+        (rate("rejected_records_total", "policy, reason", ENFORCE), "{{policy}}: {{reason}}")),
+    lines("Rejected records by topic, the first ten", "cps",
+        (f"topk(10, {rate('rejected_records_total', 'topic', ENFORCE)})", "{{topic}}")),
+    lines("Records that mode shadow would reject", "cps",
+        (rate("rejected_records_total", "policy, reason", SHADOW), "{{policy}}: {{reason}}"),
+        about="They were allowed."),
+    lines("Share of validated records that is rejected", "percentunit",
+        (f"{rate('rejected_records_total', only=ENFORCE)} / {rate('validated_records_total')}", "rejected")),
+    lines("Validated", "cps",
+        (rate("validated_records_total"), "records"),
+        (rate("validated_batches_total", "depth"), "batches: {{depth}}"),
+        about="`header`: without decompression."),
+    lines("Policies that fail", "cps",
+        (rate("policy_failures_total", "policy, mode"), "{{policy}} ({{mode}})"),
+        (rate("omitted_record_errors_total"), "record errors omitted from responses"),
+        about="The policy itself has raised, or a fetch has failed."),
+))  # fmt: skip
+
+INTERCEPTORS = Section("Interceptors", (
+    lines("Batches", "cps", (rate("intercepted_batches_total", "api_key, result"), "{{api_key}}: {{result}}")),
+    lines("Committed offsets", "cps", (rate("intercepted_offsets_total", "result"), "{{result}}")),
+    lines("Calls", "cps",
+        (rate("interceptor_call_seconds_count", "interceptor, hook"), "{{interceptor}}.{{hook}}")),
+    lines("Duration of a call, p99", "s",
+        (quantile(0.99, "interceptor_call_seconds", "interceptor, hook"), "{{interceptor}}.{{hook}}")),
+    lines("Failures and calls over budget", "cps",
+        (rate("interceptor_failures_total", "interceptor, hook"), "failed: {{interceptor}}.{{hook}}"),
+        (rate("interceptor_over_budget_total", "interceptor, hook"), "over budget: {{interceptor}}.{{hook}}")),
+    lines("Disabled", "short",
+        (total("interceptor_disabled", "interceptor, instance"), "{{interceptor}}, {{instance}}"),
+        about="1 while an interceptor is disabled after too many consecutive failures."),
+))  # fmt: skip
+
+BROKERS = Section("Brokers", (
+    lines("Brokers with a listener", "short", (total("broker_listeners", "instance"), "{{instance}}")),
+    lines("Cluster reached", "bool", (chosen("cluster_reached"), "{{instance}}"),
+        about="1 once a broker has responded; it does not go back to 0."),
+    lines("Failed attempts to connect", "cps", (rate("broker_connect_failures_total", "cause"), "{{cause}}")),
+    lines("Requests to brokers", "reqps", (rate("proxy_to_broker_request_total", "api_key"), "{{api_key}}"), width=12),
+    lines("Responses from brokers", "reqps",
+        (rate("broker_to_proxy_response_total", "api_key"), "{{api_key}}"), width=12),
+))  # fmt: skip
+
+LIMIT_PANELS = Section("Limits", (
+    lines("Connections ended by a limit", "cps",
+        (rate("disconnects_total", "cause", f'cause=~"{LIMITS}"'), "{{cause}}")),
+    lines("Bytes that are buffered", "bytes", (total("buffered_bytes", "instance"), "{{instance}}"),
+        about="Requests and responses that must be whole; limited by connections.max_buffered."),
+    lines("Connections paused by that limit", "cps", (rate("buffering_pauses_total", "instance"), "{{instance}}")),
+    lines("Time limits reached", "cps",
+        (rate("time_limits_total", "stage, waited_for"), "{{stage}}, waited for {{waited_for}}")),
+    lines("Threads", "short",
+        (total("threads"), "started"), (total("threads_busy"), "busy"),
+        (total("threads_stuck"), "stuck"), (total("threads_queue"), "batches that wait")),
+    lines("Wait for a thread, p99", "s", (quantile(0.99, "thread_wait_seconds", "instance"), "{{instance}}")),
+    lines("Open files", "percentunit", (own("process_open_fds / process_max_fds"), "{{instance}}"),
+        about="Share of the limit."),
+    lines("Topics that clients may not change", "cps", (rate("denied_topics_total", "api_key"), "{{api_key}}")),
+    lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
+))  # fmt: skip
+
+AUDIT = Section("Audit", (
+    lines("Events", "cps",
+        (rate("audit_events_sent_total"), "sent"),
+        (rate("audit_events_discarded_total", "reason"), "discarded: {{reason}}"),
+        (rate("audit_send_failures_total"), "attempts that failed")),
+    lines("Events that wait", "short", (total("audit_buffered_events", "instance"), "{{instance}}")),
+    lines("Bytes that wait", "bytes", (total("audit_buffered_bytes", "instance"), "{{instance}}")),
+    lines("Not counted", "cps",
+        (rate("audit_uncounted_total", "api_key, reason"), "{{api_key}}: {{reason}}"),
+        (rate("audit_unnamed_batches_total"), "batches of unknown topic ids"), width=12),
+    lines("Intervals", "cps", (rate("audit_intervals_total", "instance"), "{{instance}}"), width=12),
+))  # fmt: skip
+
+CONFIGURATION = Section("Configuration", (
+    lines("Last reload", "bool",
+        (chosen("config_last_reload_successful"), "succeeded, {{instance}}"),
+        (chosen("config_restart_required"), "restart required, {{instance}}")),
+    lines("Age of the configuration", "s",
+        (f"time() - {chosen('config_last_reload_success_timestamp_seconds')}", "{{instance}}")),
+    lines("Topic configs", "short",
+        (total("topic_configs_entries", "instance"), "topics, {{instance}}"),
+        (total("topic_configs_trouble", "reason, instance"), "{{reason}}, {{instance}}"),
+        (total("topic_configs_unreadable_records_total", "instance"), "unreadable records, {{instance}}")),
+    Panel("Versions", "short", (Query(f"sum by (version, build, python) ({chosen('build_info')})"),),
+        kind="table", width=24, about="A build other than `compiled` needs ten to thirty times the CPU."),
+))  # fmt: skip
+
+SECURITY = Section("TLS and SASL", (
+    lines("Handshakes", "cps", (rate("tls_handshakes_total", "side"), "with {{side}}s")),
+    lines("Failed handshakes", "cps", (rate("tls_handshake_failures_total", "side, reason"), "{{side}}: {{reason}}")),
+    lines("Duration of a handshake, p99", "s", (quantile(0.99, "tls_handshake_seconds", "side"), "with {{side}}s")),
+    lines("Time until a certificate expires", "s",
+        (chosen("tls_certificate_expiry_seconds"), "{{side}}, {{setting}}, {{instance}}"), width=12),
+    lines("Last reload of certificates succeeded", "bool",
+        (chosen("tls_last_reload_successful"), "{{side}}, {{instance}}"), width=12),
+    lines("Logins", "cps",
+        (rate("client_logins_total", "result"), "of clients: {{result}}"),
+        (rate("broker_logins_total", "result"), "at brokers: {{result}}"), width=12),
+))  # fmt: skip
+
+LARGE_MESSAGES = Section("Large messages", (
+    lines("Large messages that were sent", "cps",
+        (rate("large_messages_split_total", "result"), "{{result}}"),
+        (rate("large_messages_objects_total"), "stored as objects"),
+        about="`split`: stored in slices. Every other result of that metric is a batch that was rejected."),
+    lines("Slices", "cps",
+        (rate("large_messages_slices_total"), "stored"),
+        (rate("large_messages_orphans_total"), "of batches that were then not stored")),
+    lines("Bytes of slices and objects", "Bps",
+        (rate("large_messages_slice_bytes_total"), "slices"),
+        (rate("large_messages_object_bytes_total"), "objects")),
+    lines("Committed offsets", "cps", (rate("large_messages_offsets_total", "stored"), "{{stored}}"),
+        about="`wrapped`: with what li-apache-kafka-clients need to continue there."),
+    lines("Large messages that consumers came to", "cps",
+        (rate("large_messages_assembled_total"), "delivered"),
+        (rate("large_messages_dropped_total", "reason"), "not delivered: {{reason}}")),
+    lines("Bytes of large messages", "Bps",
+        (rate("large_messages_assembled_bytes_total"), "delivered"),
+        (rate("large_messages_read_bytes_total"), "read back for them")),
+    lines("Segments", "cps",
+        (rate("large_messages_hidden_total"), "hidden from consumers"),
+        (rate("large_messages_cache_hits_total"), "found in the cache")),
+    lines("Reads for segments", "reqps",
+        (rate("large_messages_reads_total"), "requests to brokers"),
+        (rate("large_messages_look_backs_total"), "searches before a message"),
+        about="Segments that were neither in the consumer's own response nor in the cache."),
+    lines("Bytes in the cache", "bytes", (total("large_messages_cache_bytes", "instance"), "{{instance}}")),
+))  # fmt: skip
+
+SECTIONS = (
+    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, INTERCEPTORS, LARGE_MESSAGES, BROKERS, LIMIT_PANELS, SECURITY, AUDIT,
+    CONFIGURATION,
+)  # fmt: skip
+
+
+def all_panels() -> Iterator[tuple[Section, Panel]]:
+    for section in SECTIONS:
+        for panel in section.panels:
+            yield section, panel
