@@ -66,14 +66,18 @@ def reconcile(
     if files is not None and config is None and bootstrap_servers is None:
         flags |= PLACEHOLDER
     settings = load_config(config, flags)
+    from kafka_sidecar.pipeline.brokers import UnreachableError
+    from kafka_sidecar.pipeline.failures import FAILURES, explain
     from kafka_sidecar.pipeline.reconcile import command
 
     source = command.Source(topic or settings.audit.topic or AUDIT_TOPIC, files, file_format.value)
     at = round(now.replace(tzinfo=UTC).timestamp() * 1000) if now else None
     try:
         command.reconcile(settings, source, interval if watch else None, at, typer.echo)
-    except (JarError, ValueError) as error:
+    except (JarError, UnreachableError, ValueError) as error:
         exit_with_error(str(error))
+    except FAILURES as error:
+        exit_with_error(explain(error))
 
 
 @app.command("replay-policy")
@@ -101,6 +105,7 @@ def replay_policy(
     if segments is not None and config is None and bootstrap_servers is None:
         flags |= PLACEHOLDER
     settings = load_config(config, flags)
+    from kafka_sidecar.pipeline.failures import explain
     from kafka_sidecar.pipeline.replay import command
     from kafka_sidecar.pipeline.replay.command import Request, parse_bound
 
@@ -111,7 +116,7 @@ def replay_policy(
     except ValueError as error:
         exit_with_error(str(error))
     except command.FAILURES as error:
-        exit_with_error(command.explain_failure(error))
+        exit_with_error(explain(error))
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from py4j.java_gateway import java_import
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.jars import find_jars
@@ -17,6 +18,8 @@ SETTINGS = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # A batch of the available files or offsets is bounded even beside a source that has no end, such as the clock.
     "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
+    # A command prints one line of its own for an error.
+    "spark.log.level": "OFF",
     # The column hour stays text when it is read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
@@ -26,9 +29,9 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
+# PySpark looks these up for nearly every column: unless they are named, in every package it imports, in every jar.
+LOOKED_UP = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 
 
 def is_submitted() -> bool:
@@ -48,4 +51,7 @@ def start_session(settings: Pipeline, name: str, uses_kafka: bool) -> SparkSessi
     builder = SparkSession.builder.appName(f"kafka-sidecar {name}")
     for key, value in (options | settings.spark).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    for name in LOOKED_UP:
+        java_import(session.sparkContext._jvm, name)
+    return session

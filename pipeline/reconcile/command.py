@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kafka_sidecar.pipeline.brokers import check_brokers, with_timeouts
 from kafka_sidecar.pipeline.reconcile.events import from_files, from_kafka
 from kafka_sidecar.pipeline.reconcile.job import Job, Limits, Written, wall_clock
 from kafka_sidecar.pipeline.reconcile.tables import Tables
@@ -29,9 +30,17 @@ class Source:
 def reconcile(
     config: Config, source: Source, interval_s: float | None, now: int | None, echo: Callable[[str], None]
 ) -> None:
-    """Run it; with an interval until it is interrupted. Raises JarError, or ValueError if the tables are not whole."""
+    """Run it; with an interval until it is interrupted.
+
+    Raises:
+        JarError: Spark's connector is missing.
+        UnreachableError: the brokers do not respond.
+        ValueError: the tables are not whole.
+    """
     settings = config.pipeline.reconcile
     spark = start_session(config.pipeline, "reconcile", uses_kafka=source.folder is None)
+    if source.folder is None:
+        check_brokers(spark, config.bootstrap_servers, config.pipeline.kafka)
     clock = wall_clock if now is None else lambda: now
     job = Job(spark, Tables(spark, settings.path), _limits(settings), clock, lambda written: echo(line(written)))
     events = _events(spark, config, source)
@@ -58,7 +67,7 @@ def _events(spark: SparkSession, config: Config, source: Source) -> DataFrame:
     if source.folder is not None:
         return from_files(spark, source.folder, source.file_format, FILES_AT_A_TIME)
     servers, at_a_time = ",".join(config.bootstrap_servers), config.pipeline.reconcile.max_events
-    return from_kafka(spark, servers, source.topic, config.pipeline.kafka, at_a_time)
+    return from_kafka(spark, servers, source.topic, with_timeouts(config.pipeline.kafka), at_a_time)
 
 
 def line(written: Written) -> str:

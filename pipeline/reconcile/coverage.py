@@ -10,38 +10,58 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, functions
 
+from kafka_sidecar.pipeline.reconcile.history import DELIVERED, GROUP
+from kafka_sidecar.pipeline.reconcile.hops import DELIVER, SHARE, is_group
 from kafka_sidecar.pipeline.reconcile.sql import PARTITION, column, total
 
-GROUP = [*PARTITION, "group"]
-LOST, UNKNOWN, UNAUDITED = "lost", "unknown", "unaudited"
+LOST, UNAUDITED = "lost", "unaudited"
+UNKNOWN, UNREPORTED = "unknown", "unreported"  # the same two, where a hole may explain them
+COPIES = {"duplicate": "duplicate_ranges", "resent": "resent_ranges"}  # finding and field of the events
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What is known of consumer groups, from all events."""
+    """What is known of consumer groups and share groups, from all events."""
 
-    partitions: DataFrame  # GROUP, start (first offset delivered), reach (last one delivered or committed), since
+    partitions: DataFrame
+    """GROUP, start (first offset delivered), delivered (last one), committed (last one that was seen to be committed or
+    accepted), reach (the greater of the two), and of the group in the topic: since, hop."""
     marks: DataFrame  # GROUP, last_offset, at: when a group was seen to have reached an offset
 
 
-def groups_of(events: DataFrame) -> Groups:
+def groups_of(marks: DataFrame) -> Groups:
     """Groups by what they were sent. Offsets that only were committed count as reached."""
-    read = events.where("tier IN ('fetch_delivered', 'commit') AND group IS NOT NULL AND last_offset IS NOT NULL")
-    marks = read.groupBy(*GROUP, column("emitted_at").alias("at")).agg(
-        functions.max("last_offset").alias("last_offset"),
-        functions.min(functions.when(column("tier") == "fetch_delivered", column("first_offset"))).alias("first"),
+    each = marks.groupBy(*GROUP).agg(
+        functions.min("first").alias("start"),
+        functions.max("last_offset").alias("reach"),
+        functions.max("delivered").alias("delivered"),
+        functions.max("committed").alias("committed"),
     )
-    each = marks.groupBy(*GROUP).agg(functions.min("first").alias("start"), functions.max("last_offset").alias("reach"))
-    since = (
-        marks.where("first IS NOT NULL").groupBy("cluster", "topic", "group").agg(functions.min("at").alias("since"))
+    in_topic = (
+        marks.groupBy("cluster", "topic", "group")
+        .agg(
+            functions.min("since").alias("since"),
+            functions.when(functions.max("is_share"), SHARE).otherwise(DELIVER).alias("hop"),
+        )
+        .where("since IS NOT NULL")
     )
-    return Groups(each.join(since, ["cluster", "topic", "group"]), marks.select(*GROUP, "last_offset", "at"))
+    return Groups(each.join(in_topic, ["cluster", "topic", "group"]).localCheckpoint(), marks)
+
+
+def progress(groups: Groups) -> DataFrame:
+    """The table of how far each group is. A share group accepts records in any order: its last one says nothing."""
+    rest = functions.greatest(functions.lit(0), column("delivered") - column("committed"))
+    uncommitted = functions.when((column("hop") == DELIVER) & column("committed").isNotNull(), rest)
+    return groups.partitions.where("delivered IS NOT NULL").select(
+        *GROUP, "hop", column("start").alias("first_delivered"), column("delivered").alias("last_delivered"),
+        column("committed").alias("last_committed"), uncommitted.alias("uncommitted"),
+    )  # fmt: skip
 
 
 def segments(events: DataFrame, groups: Groups) -> DataFrame:
     """GROUP, first, last, acked and delivered (starts of the buckets; null where it was not), start, reach, since."""
     acked = _ends(events.where("tier = 'produce_ack' AND type = 'SUCCESS'").drop("group"), "acked")
-    delivered = _ends(events.where("tier = 'fetch_delivered' AND group IS NOT NULL"), "delivered")
+    delivered = _ends(events.where(column("tier").isin(*DELIVERED) & is_group()), "delivered")
     names = groups.partitions.select("cluster", "topic", "group").distinct()
     ends = acked.join(names, ["cluster", "topic"]).unionByName(delivered, allowMissingColumns=True)
     at = ends.groupBy(*GROUP, "offset").agg(*(step for side in ("acked", "delivered") for step in _steps(side)))
@@ -100,8 +120,20 @@ def lost(cut: DataFrame) -> DataFrame:
 
 
 def unaudited(cut: DataFrame) -> DataFrame:
-    """What groups got that no sidecar has seen acknowledged."""
+    """What groups got that no sidecar has reported as acknowledged."""
     return _named(cut.where("acked IS NULL"), "delivered")
+
+
+def copies(events: DataFrame) -> DataFrame:
+    """Later copies of batches that producers have sent again, with their finding; group is null."""
+    acked = events.where("tier = 'produce_ack'")
+    keys = [*PARTITION, functions.lit(None).cast("string").alias("group"), "bucket_start"]
+    found = [
+        acked.select(*keys, functions.lit(finding).alias("finding"), functions.explode(field).alias("range"))
+        for finding, field in COPIES.items()
+    ]
+    first, last = column("range")[0].alias("first"), column("range")[1].alias("last")
+    return found[0].union(found[1]).select(*GROUP, "bucket_start", first, last, "finding")
 
 
 def _named(parts: DataFrame, side: str) -> DataFrame:

@@ -61,12 +61,18 @@ def hour_of(ms: Column) -> Column:
     return functions.date_format(functions.timestamp_millis(ms), "yyyy-MM-dd-HH")
 
 
-def to_store(events: DataFrame) -> DataFrame:
-    """The valid events with their hour, each once. What is not valid shows as a missing number of its interval."""
+def to_valid(events: DataFrame) -> DataFrame:
+    """The valid events with their hour. What is not valid shows as a missing number of its interval."""
     at = functions.coalesce("bucket_start", "interval_start")
     is_valid = (events.version == EVENT_VERSION) & events.audit_id.isNotNull() & at.isNotNull()
-    keyed = events.where(is_valid).dropDuplicates(["audit_id"]).withColumn("hour", hour_of(at))
+    keyed = events.where(is_valid).withColumn("hour", hour_of(at))
     return keyed.withColumn("cluster", functions.coalesce("cluster", functions.lit(""))).drop("version")
+
+
+def once(events: DataFrame) -> DataFrame:
+    """Each event once. One that is sent again keeps its id, and its hour."""
+    # Few are sent again, so that to look for copies in each partition first would sort all events in vain.
+    return events.repartition("audit_id").dropDuplicates(["audit_id"])
 
 
 def stored_schema() -> types.StructType:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Window, functions, types
+from pyspark.sql import DataFrame, Window, functions, types
 
+from kafka_sidecar.pipeline.reconcile.history import EPOCH, History
 from kafka_sidecar.pipeline.reconcile.sql import column, longs
 
-EPOCH = ["emitter_id", "emitter_epoch"]
 HOLES = types.StructType(
     [
         types.StructField("emitter_id", types.StringType()),
@@ -33,9 +33,12 @@ class Reported:
     holes: DataFrame
 
 
-def reported(events: DataFrame, now: int, lateness: int) -> Reported:
+def reported(history: History, now: int, lateness: int) -> Reported:
     """What was reported, as of ``now``; both are in ms."""
-    gaps = _gaps(_complete(events)).unionByName(_tails(events)).cache()
+    intervals = history.intervals
+    # What was lost is known to be lost, and not waited for.
+    complete = intervals.where("end_ms IS NOT NULL AND counted + lost_events >= expected")
+    gaps = _gaps(complete).unionByName(_tails(intervals, complete)).localCheckpoint()
     newer = column("next_epoch").isNotNull()
     late = functions.lit(now) - functions.coalesce("to_ms", "from_ms") > lateness
     is_hole = newer | late
@@ -44,51 +47,15 @@ def reported(events: DataFrame, now: int, lateness: int) -> Reported:
     # Of a sidecar that is silent nothing is known, not even whether it still runs.
     end = functions.coalesce("to_ms", "next_epoch", column("from_ms") + lateness)
     holes = gaps.where(is_hole).withColumn("to_ms", end).where("to_ms > from_ms").drop("next_epoch")
-    holes = holes.unionByName(_discarded(events), allowMissingColumns=True)
-    names = (
-        events.where("kind = 'counts'")
-        .groupBy("emitter_id")
-        .agg(functions.array_sort(functions.collect_set("topic")).alias("topics"))
+    holes = holes.unionByName(_discarded(intervals), allowMissingColumns=True)
+    names = history.topics.groupBy("emitter_id").agg(
+        functions.array_sort(functions.collect_set("topic")).alias("topics")
     )
     with_topics = holes.join(names, "emitter_id", "left").withColumn(
         "topics", functions.coalesce("topics", functions.array().cast("array<string>"))
     )
     # They are few, and used several times.
-    found = with_topics.select(HOLES.fieldNames()).collect()
-    gaps.unpersist()
-    return Reported(until, events.sparkSession.createDataFrame(found, HOLES))
-
-
-def is_touched(settles: Column, clock_skew: int) -> Column:
-    """Whether one of the ``holes`` beside a row may belong to its bucket. Its last event is made at ``settles``."""
-    begin, end = column("bucket_start"), column("bucket_start") + column("bucket_ms")
-
-    def touches(hole: Column) -> Column:
-        in_time = (hole["from_ms"] < settles + clock_skew) & (hole["to_ms"] > begin - clock_skew)
-        in_event_time = (hole["from_ms"] < end) & (hole["to_ms"] > begin)
-        named = functions.array_contains(hole["topics"], column("topic")) | (functions.size(hole["topics"]) == 0)
-        return named & functions.when(hole["cause"] == DISCARDED, in_event_time).otherwise(in_time)
-
-    return functions.exists("holes", touches)
-
-
-def with_holes(rows: DataFrame, holes: DataFrame) -> DataFrame:
-    """The rows with a column of all holes, of which there are few."""
-    whole = holes.agg(functions.collect_list(functions.struct(*holes.columns)).alias("holes"))
-    return rows.crossJoin(functions.broadcast(whole))
-
-
-def _complete(events: DataFrame) -> DataFrame:
-    """The intervals of which nothing is missing."""
-    one = events.groupBy(*EPOCH, "interval_seq").agg(
-        functions.count_distinct("event_index").alias("counted"),
-        functions.max("interval_events").alias("expected"),
-        functions.max("interval_start").alias("start_ms"),
-        functions.max("interval_end").alias("end_ms"),
-        functions.max("is_closing").alias("is_closing"),
-        functions.max("lost_events").alias("lost"),
-    )
-    return one.where("end_ms IS NOT NULL AND counted + lost >= expected")
+    return Reported(until, with_topics.select(HOLES.fieldNames()).localCheckpoint())
 
 
 def _gaps(complete: DataFrame) -> DataFrame:
@@ -109,17 +76,13 @@ def _gaps(complete: DataFrame) -> DataFrame:
     )
 
 
-def _tails(events: DataFrame) -> DataFrame:
+def _tails(intervals: DataFrame, complete: DataFrame) -> DataFrame:
     """What may be missing after the last complete interval of an epoch that was not closed."""
-    epochs = events.select(*EPOCH).distinct()
-    last = (
-        _complete(events)
-        .groupBy(*EPOCH)
-        .agg(
-            functions.max("interval_seq").alias("last_seq"),
-            functions.max("end_ms").alias("last_ms"),
-            functions.max("is_closing").alias("is_closing"),
-        )
+    epochs = intervals.select(*EPOCH).distinct()
+    last = complete.groupBy(*EPOCH).agg(
+        functions.max("interval_seq").alias("last_seq"),
+        functions.max("end_ms").alias("last_ms"),
+        functions.max("is_closing").alias("is_closing"),
     )
     order = Window.partitionBy("emitter_id").orderBy("emitter_epoch")
     known = epochs.join(last, EPOCH, "left").withColumn("next_epoch", functions.lead("emitter_epoch").over(order))
@@ -134,18 +97,14 @@ def _tails(events: DataFrame) -> DataFrame:
     )
 
 
-def _discarded(events: DataFrame) -> DataFrame:
+def _discarded(intervals: DataFrame) -> DataFrame:
     """Events that a sidecar had no room for: the range of their event times, or else their interval."""
-    return (
-        events.where("lost_events > 0")
-        .dropDuplicates([*EPOCH, "interval_seq"])
-        .select(
-            *EPOCH,
-            column("interval_seq").alias("from_seq"),
-            column("interval_seq").alias("to_seq"),
-            functions.coalesce("lost_min_ts", "interval_start").alias("from_ms"),
-            functions.coalesce(column("lost_max_ts") + 1, "interval_end").alias("to_ms"),
-            "lost_events",
-            functions.when(column("lost_min_ts").isNull(), MISSING).otherwise(DISCARDED).alias("cause"),
-        )
+    return intervals.where("lost_events > 0").select(
+        *EPOCH,
+        column("interval_seq").alias("from_seq"),
+        column("interval_seq").alias("to_seq"),
+        functions.coalesce("lost_min_ts", "start_ms").alias("from_ms"),
+        functions.coalesce(column("lost_max_ts") + 1, "end_ms").alias("to_ms"),
+        "lost_events",
+        functions.when(column("lost_min_ts").isNull(), MISSING).otherwise(DISCARDED).alias("cause"),
     )

@@ -1,25 +1,32 @@
 """The job: one stream of events, whose every batch leaves all tables as if all events had come at once.
 
 A batch is written in an order that makes a repeated run whole: which hours it computes follows from the events of the
-batch, from the rows and from the holes, and these two are written last.
+batch, from the rows and from the holes, and these two are written last. What is used more than once is computed once,
+with `localCheckpoint`: to plan again what leads to it, as with `cache`, takes longer than most batches.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import Column, DataFrame, Row, SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile import coverage, intervals, states
-from kafka_sidecar.pipeline.reconcile.events import hour_of, stored_schema, to_store
+from kafka_sidecar.pipeline.reconcile.compaction import Hour, compact, found_hours, parts
+from kafka_sidecar.pipeline.reconcile.events import hour_of, once, stored_schema, to_valid
+from kafka_sidecar.pipeline.reconcile.history import history_of
+from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE
 from kafka_sidecar.pipeline.reconcile.rows import ROWS, bucket_rows
 from kafka_sidecar.pipeline.reconcile.sql import column
 from kafka_sidecar.pipeline.reconcile.tables import Tables
+from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 TICKS = "batch_tick"
+PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
 
 
 def wall_clock() -> int:
@@ -66,6 +73,7 @@ class Job:
         if self.tables.exists("events") and not self.tables.exists("checkpoint"):
             where = self.tables.path("checkpoint")
             raise ValueError(f"{where} is missing, so batches would begin at 0 again; delete the folder above it, too")
+        self._set_partitions(0)
         # A second source that always has rows: the clock goes on after the last sidecar has stopped.
         ticks = self.spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
         both = events.unionByName(ticks.select(functions.lit(TICKS).alias("kind")), allowMissingColumns=True)
@@ -76,75 +84,122 @@ class Job:
         """Store the events of a batch, and compute again what they change."""
         now = self.clock()
         self._store(received, batch)
-        events = self.tables.read("events", stored_schema())
-        reported = intervals.reported(events, now, self.limits.lateness)
-        hours = self._hours(events, reported, batch, now)
-        recent = events.where(column("hour").isin(hours) | (column("no_timestamp_count") > 0)).cache()
-        groups = coverage.groups_of(events)
-        cut = coverage.segments(recent, groups).cache()
-        finals = self.tables.read_batches("finals", states.FINALS, batch).where(column("hour").isin(hours))
+        stored = found_hours(self.tables)
+        history = history_of(parts(self.tables, stored.values())).computed()
+        self.tables.describe("what sidecars have reported")
+        reported = intervals.reported(history, now, self.limits.lateness)
+        self.tables.describe("hours to compute")
+        counted = {row.hour: row for row in history.hours.collect()}
+        hours = self._hours(stored, {hour for hour, row in counted.items() if row.counted}, reported, batch, now)
+        self.tables.describe("compare ranges of offsets")
+        untimed = {hour for hour, row in counted.items() if row.untimed}
+        recent = self._recent(stored, hours, untimed)
+        groups = coverage.groups_of(history.marks)
+        cut = coverage.segments(recent, groups).localCheckpoint()
+        finals = self._finals(hours, batch)
+        self.tables.describe("compute rows")
         computed = bucket_rows(recent, cut, groups).where(column("hour").isin(hours))
-        rows = states.with_states(computed, reported, finals, now, self.limits.clock_skew).cache()
-        self._write(rows, cut, finals, reported, hours, batch)
-        for frame in (recent, cut, rows):
-            frame.unpersist()
+        rows = states.with_states(computed, reported, finals, now, self.limits.clock_skew).localCheckpoint()
+        self.tables.write_all("groups", coverage.progress(groups))
+        self.tables.describe("name ranges of offsets")
+        ranges = losses(rows, cut, coverage.copies(recent), hours).localCheckpoint()
+        written = self._write(rows, ranges, finals, reported, hours, batch)
+        last_at = {hour: row.at for hour, row in counted.items()}
+        compact(self.tables, batch, hours, last_at, now - self.limits.retention)
+        self.report(written)
 
     def _store(self, received: DataFrame, batch: int) -> None:
         """The events that no earlier batch has, so that nothing after this counts any of them twice."""
-        events = to_store(received.where(column("kind") != TICKS).drop(TICKS))
-        earlier = self.tables.read_batches("events", stored_schema(), batch).select("audit_id", "hour")
-        self.tables.write_batch("events", events.join(earlier, ["audit_id", "hour"], "left_anti"), batch)
+        self.tables.describe("hours of new events")
+        valid = to_valid(received.where(column("kind") != TICKS).drop(TICKS))
+        hours = {row.hour for row in valid.select("hour").distinct().collect()}
+        if not hours:
+            return
+        events = once(valid)
+        folders = [one for one in self.tables.folders("events", batch) if one.hour in hours]
+        if folders:
+            earlier = self.tables.read_folders("events", stored_schema(), folders).select("audit_id", "hour")
+            events = events.join(earlier, ["audit_id", "hour"], "left_anti")
+        self.tables.write_batch("events", events, batch)
 
-    def _hours(self, events: DataFrame, reported: intervals.Reported, batch: int, now: int) -> list[str]:
+    def _hours(
+        self, stored: Mapping[str, Hour], counted: Collection[str], reported: intervals.Reported, batch: int, now: int
+    ) -> list[str]:
         """The hours to compute: with new events, without rows or with rows that are not settled, touched by a hole that
-        has come or gone."""
-        counted = events.where("kind = 'counts'")
-        rows = self.tables.read("reconcile", ROWS)
-        new = counted.where(column("batch") == f"{batch:012}").select("hour")
-        kept = hour_of(functions.lit(now - self.limits.retention))
-        stored = counted.where(column("hour") >= kept).select("hour").distinct()
+        has come or gone. Not those whose events have been deleted."""
+        there = [hour for hour in counted if not stored[hour].is_expired]
+        new = {hour for hour in there if any(one.batch == batch for one in stored[hour].folders["events"])}
+        rows = self.tables.read("reconcile", ROWS).where(column("hour").isin(there))
         settled = rows.groupBy("hour").agg(functions.min(column("state").isin(*states.SETTLED)).alias("settled"))
-        open_hours = stored.join(settled.where("settled").select("hour"), "hour", "left_anti")
-        before = self.tables.read("holes", intervals.HOLES)
-        changed = before.exceptAll(reported.holes).unionByName(reported.holes.exceptAll(before))
-        touching = intervals.is_touched(functions.coalesce("settles_at", functions.lit(now)), self.limits.clock_skew)
-        touched = intervals.with_holes(rows, changed).where(touching).select("hour")
-        # What this batch had published before it was killed, it publishes again.
-        published = self.tables.read("finals", states.FINALS).where(column("batch") == f"{batch:012}").select("hour")
-        found = new.union(open_hours).union(touched).union(published).distinct().collect()
-        return sorted(row.hour for row in found)
+        open_hours = set(there) - {row.hour for row in settled.where("settled").collect()}
+        settles = functions.coalesce("settles_at", functions.lit(now))
+        touches = touches_of(changed(self.tables.read("holes", intervals.HOLES), reported.holes))
+        known = with_touched(rows, touches, settles, states.is_balanced(), self.limits.clock_skew)
+        touched = known.where("is_touched").select("hour").distinct()
+        return sorted(new | open_hours | {row.hour for row in touched.collect()})
+
+    def _recent(self, stored: Mapping[str, Hour], hours: Collection[str], untimed: Collection[str]) -> DataFrame:
+        """The events of these hours. What has no timestamp is counted by the time of arrival, so it may be anywhere."""
+        wanted = {*hours, *untimed}
+        folders = [one for hour in wanted for one in stored[hour].folders["events"]]
+        self._set_partitions(self.tables.size("events", folders))
+        events = self.tables.read_folders("events", stored_schema(), folders)
+        return events.where(column("hour").isin(hours) | (column("no_timestamp_count") > 0))
+
+    def _set_partitions(self, size: int) -> None:
+        """As many as the data needs, unless it is configured: Spark joins small ones, but splits none."""
+        context = self.spark.sparkContext
+        if not context.getConf().contains(PARTITIONS):
+            self.spark.conf.set(PARTITIONS, max(2 * context.defaultParallelism, size // PARTITION_BYTES))
+
+    def _finals(self, hours: Collection[str], before: int) -> DataFrame:
+        """What earlier batches have published of these hours."""
+        folders = [one for one in self.tables.folders("finals", before) if one.hour in hours]
+        return self.tables.read_folders("finals", states.FINALS, folders)
 
     def _write(
         self,
         rows: DataFrame,
-        cut: DataFrame,
+        ranges: DataFrame,
         finals: DataFrame,
         reported: intervals.Reported,
         hours: list[str],
         batch: int,
-    ) -> None:
+    ) -> Written:
         tables = self.tables
-        tables.write_batch("finals", states.newly_final(rows, finals), batch)
-        published = tables.read_batches("finals", states.FINALS, batch + 1).where(column("hour").isin(hours))
-        found = states.alerts(published, rows, self.limits.target).cache()
-        ranges = losses(rows, cut, hours).cache()
+        tables.write_batch("finals", states.newly_final(rows, finals, batch), batch, hours)
+        published = self._finals(hours, batch + 1)
+        found = states.alerts(published, rows, self.limits.target).localCheckpoint()
         tables.write_hours("losses", ranges, hours)
         tables.write_hours("alerts", found, hours)
         tables.write_hours("reconcile", rows, hours)
         tables.write_all("holes", reported.holes)
+        tables.describe("count what was written")
         counts = {row.state: row["count"] for row in rows.groupBy("state").count().collect()}
-        stored = tables.read("events", stored_schema()).where(column("batch") == f"{batch:012}").count()
-        self.report(Written(batch, stored, len(hours), counts, found.where("NOT is_resolved").count()))
-        for frame in (found, ranges):
-            frame.unpersist()
+        new = [one for one in tables.folders("events") if one.batch == batch]
+        stored = tables.read_folders("events", stored_schema(), new).count()
+        return Written(batch, stored, len(hours), counts, found.where("NOT is_resolved").count())
 
 
-def losses(rows: DataFrame, cut: DataFrame, hours: list[str]) -> DataFrame:
-    """Ranges that a group has not got, and those that it got though no sidecar saw them acknowledged."""
-    delivered = rows.where("hop = 'deliver'").select("cluster", "topic", "group", "bucket_start", "state")
+def changed(before: DataFrame, after: DataFrame) -> list[Row]:
+    """The rows of two small tables that are in one of them only."""
+    one, other = ({repr(row): row for row in table.collect()} for table in (before, after))
+    return [row for name, row in (one | other).items() if (name in one) != (name in other)]
+
+
+def losses(rows: DataFrame, cut: DataFrame, copies: DataFrame, hours: list[str]) -> DataFrame:
+    """Ranges that a group has not got, those that it got though no sidecar has reported them acknowledged, and later
+    copies of what producers have sent again."""
+    produced = rows.where(column("hop") == PRODUCE).select("cluster", "topic", "bucket_start", "state")
+    delivered = rows.where(column("hop").isin(*GROUPED)).select("cluster", "topic", "group", "bucket_start", "state")
     keys = ["cluster", "topic", "group", "bucket_start"]
-    finding = functions.when(column("state") == states.UNKNOWN, coverage.UNKNOWN).otherwise(coverage.LOST)
-    missing = coverage.lost(cut).join(delivered, keys).withColumn("finding", finding)
-    others = coverage.unaudited(cut).join(delivered, keys).withColumn("finding", functions.lit(coverage.UNAUDITED))
-    parts = missing.unionByName(others).withColumn("hour", hour_of(column("bucket_start")))
+
+    def finding(unknown: str, known: str) -> Column:
+        return functions.when(column("state") == states.UNKNOWN, unknown).otherwise(known).alias("finding")
+
+    missing = coverage.lost(cut).join(delivered, keys).select("*", finding(coverage.UNKNOWN, coverage.LOST))
+    others = coverage.unaudited(cut).join(delivered, keys)
+    others = others.select("*", finding(coverage.UNREPORTED, coverage.UNAUDITED))
+    again = copies.join(produced, ["cluster", "topic", "bucket_start"])
+    parts = missing.unionByName(others).unionByName(again).withColumn("hour", hour_of(column("bucket_start")))
     return coverage.joined(parts.where(column("hour").isin(hours)))

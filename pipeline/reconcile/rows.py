@@ -1,20 +1,25 @@
-"""The rows of a bucket: what was sent against what was acknowledged, and that against what each group was sent."""
+"""The rows of a bucket: what was sent against what was acknowledged, and that against what each group was sent.
+
+What consumers without a group were sent is a row of its own, compared with nothing.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, functions, types
 
+from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.pipeline.reconcile import coverage
-from kafka_sidecar.pipeline.reconcile.coverage import GROUP, Groups
+from kafka_sidecar.pipeline.reconcile.coverage import Groups
 from kafka_sidecar.pipeline.reconcile.events import hour_of
+from kafka_sidecar.pipeline.reconcile.history import GROUP
+from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, READ, with_hop
 from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
 from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total
 
 KEY = [*BUCKET, "hop", "group"]
-PRODUCE, DELIVER = "produce", "deliver"  # hops: attempt to acknowledgement, acknowledgement to a group
 COUNTS = [
     "expected", "seen", "pending", "missing", "surplus", "failed", "rejected", "unconfirmed", "redelivered", "hidden",
-    "aborted", "large", "segments", "no_timestamp", "bytes",
+    "aborted", "large", "segments", "no_timestamp", "bytes", "unattributed",
 ]  # fmt: skip
 ROWS = types.StructType(
     [
@@ -29,9 +34,11 @@ ROWS = types.StructType(
 
 def bucket_rows(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     """All columns but state and hour; ``settles_at`` is null while a group has not reached the bucket's end."""
-    produced, delivered = _produced(events), _delivered(events, cut, groups)
-    rows = produced.unionByName(delivered, allowMissingColumns=True).fillna(0, COUNTS)
-    latencies = percentiles(_with_hop(events), KEY)
+    rows = _produced(events)
+    for others in (_delivered(events, cut, groups), _read(events)):
+        rows = rows.unionByName(others, allowMissingColumns=True)
+    rows = _with_unattributed(rows, events).fillna(0, COUNTS)
+    latencies = percentiles(with_hop(events), KEY)
     joined = beside(rows, latencies, KEY, "left").select(
         *rows.columns, *(column(f"other_{name}").alias(name) for name in PERCENTILES)
     )
@@ -40,12 +47,12 @@ def bucket_rows(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     return joined.withColumn("completeness", complete).withColumn("hour", hour_of(column("bucket_start")))
 
 
-def _with_hop(events: DataFrame) -> DataFrame:
-    """The events at the end of a hop, with its name."""
-    hop = functions.when(column("tier") == "produce_ack", PRODUCE).when(column("tier") == "fetch_delivered", DELIVER)
-    group = functions.when(column("tier") == "fetch_delivered", column("group"))
-    counted = events.where("tier = 'produce_ack' OR (tier = 'fetch_delivered' AND group IS NOT NULL)")
-    return counted.withColumn("hop", hop).withColumn("group", group)
+def _with_unattributed(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Beside the rows of groups what was sent to clients that belong to several: it may have been for any of them."""
+    several = events.where((column("tier") == "fetch_delivered") & (column("group") == SEVERAL_GROUPS))
+    sums = several.groupBy(*BUCKET).agg(functions.sum(column("count") + column("redelivered_count")).alias("several"))
+    unattributed = functions.when(column("hop").isin(*GROUPED), column("several"))
+    return rows.join(sums, BUCKET, "left").withColumn("unattributed", unattributed).drop("several")
 
 
 def _common() -> list[Column]:
@@ -100,27 +107,39 @@ def _delivered(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     expected = _expected(events, cut, groups)
     keys = [*BUCKET, "group"]
     seen = (
-        _with_hop(events)
-        .where(column("hop") == DELIVER)
+        with_hop(events)
+        .where(column("hop").isin(*GROUPED))
         .groupBy(*keys)
-        .agg(
-            *_common(),
-            functions.min("ranges_exact").alias("delivered_exact"),
-            _sum("seen", "count"),
-            *(_sum(name, f"{name}_count") for name in ("redelivered", "hidden", "aborted", "no_timestamp")),
-            _sum("large", "large_count"),
-            _sum("segments", "segment_count"),
-            _sum("bytes", "bytes"),
-        )
+        .agg(functions.max("hop").alias("hop"), functions.min("ranges_exact").alias("delivered_exact"), *_sent())
     )
     both = beside(expected, seen, keys, "full")
-    measured = [name for name in seen.columns if name not in (*keys, "bucket_ms")]
+    common = [*keys, "bucket_ms", "hop"]
+    measured = [name for name in seen.columns if name not in common]
     picked = both.select(
-        *(functions.coalesce(name, f"other_{name}").alias(name) for name in (*keys, "bucket_ms")),
+        *(functions.coalesce(name, f"other_{name}").alias(name) for name in common),
         *("acked", "exact", "pending", "gaps", "unconfirmed", "reached_at"),
         *(column(f"other_{name}").alias(name) for name in measured),
     ).fillna(0, ["acked", "pending", "gaps", "seen", "hidden", "aborted"])
     return _compared(picked).where("expected > 0 OR seen > 0 OR pending > 0")
+
+
+def _sent() -> list[Column]:
+    """What readers were sent."""
+    return [
+        *_common(),
+        _sum("seen", "count"),
+        *(_sum(name, f"{name}_count") for name in ("redelivered", "hidden", "aborted", "no_timestamp")),
+        _sum("large", "large_count"),
+        _sum("segments", "segment_count"),
+        _sum("bytes", "bytes"),
+    ]
+
+
+def _read(events: DataFrame) -> DataFrame:
+    """What consumers without a group were sent, all together."""
+    sums = with_hop(events).where(column("hop") == READ).groupBy(*BUCKET).agg(*_sent())
+    end = column("bucket_start") + column("bucket_ms")
+    return sums.withColumns({"hop": functions.lit(READ), "settles_at": end})
 
 
 def _compared(both: DataFrame) -> DataFrame:
@@ -134,9 +153,9 @@ def _compared(both: DataFrame) -> DataFrame:
     surplus = at_least_zero(column("seen") + column("missing") + column("pending") - column("expected"))
     end = column("bucket_start") + column("bucket_ms")
     settles = functions.when(column("pending") == 0, functions.greatest(end, "reached_at"))
-    rows = both.withColumn("hop", functions.lit(DELIVER)).withColumn("expected", expected)
     return (
-        rows.withColumn("missing", missing)
+        both.withColumn("expected", expected)
+        .withColumn("missing", missing)
         .withColumn("surplus", surplus)
         .withColumn("settles_at", settles)
         .drop("acked", "exact", "gaps", "reached_at", "delivered_exact")
@@ -158,7 +177,7 @@ def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
             _sum("unconfirmed", "unconfirmed_count"),
         )
     )
-    names = groups.partitions.select("cluster", "topic", "group", "since").distinct()
+    names = groups.partitions.select("cluster", "topic", "group", "since", "hop").distinct()
     each = acked.join(names, ["cluster", "topic"])
     parts = coverage.by_partition(cut)
     with_parts = each.join(parts, [*GROUP, "bucket_start"], "left").fillna(
@@ -171,6 +190,7 @@ def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     timed = due.join(reached, [*GROUP, "bucket_start"], "left")
     return timed.groupBy(*BUCKET, "group").agg(
         functions.max("bucket_ms").alias("bucket_ms"),
+        functions.max("hop").alias("hop"),
         functions.min("exact").alias("exact"),
         functions.sum(at_least_zero(number - column("before"))).alias("acked"),
         total("pending"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, functions, types
+from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 column = functions.col
 
@@ -14,6 +14,12 @@ PARTITION = ["cluster", "topic", "partition"]
 
 def longs(*names: str) -> list[types.StructField]:
     return [types.StructField(name, types.LongType()) for name in names]
+
+
+def empty(spark: SparkSession, schema: types.StructType) -> DataFrame:
+    """No rows, of which a plan has nothing left; `createDataFrame` would start Python on the executors."""
+    columns = [functions.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
+    return spark.range(0).select(*columns)
 
 
 def at_least_zero(value: Column) -> Column:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window, functions, types
 
-from kafka_sidecar.pipeline.reconcile.intervals import Reported, is_touched, with_holes
-from kafka_sidecar.pipeline.reconcile.rows import KEY, PRODUCE
+from kafka_sidecar.pipeline.reconcile.hops import PRODUCE, SHARE
+from kafka_sidecar.pipeline.reconcile.intervals import Reported
+from kafka_sidecar.pipeline.reconcile.rows import KEY
 from kafka_sidecar.pipeline.reconcile.sql import beside, column, longs
+from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 OPEN, PROVISIONAL, UNKNOWN, FINAL, CORRECTED = "OPEN", "PROVISIONAL", "UNKNOWN", "FINAL", "CORRECTED"
 # With these only new events or other holes change a row.
@@ -15,7 +17,7 @@ MEASURED = ["expected", "seen", "missing", "surplus"]
 FINALS = types.StructType(
     [
         *(types.StructField(name, types.StringType()) for name in ("cluster", "topic", "hop", "group")),
-        *longs("bucket_start", *MEASURED),
+        *longs("bucket_start", *MEASURED, "published"),
         types.StructField("completeness", types.DoubleType()),
         *(types.StructField(name, types.StringType()) for name in ("state", "hour", "batch")),
     ]
@@ -26,13 +28,13 @@ def with_states(rows: DataFrame, reported: Reported, finals: DataFrame, now: int
     """The rows with their state. ``finals`` has what earlier batches have published."""
     end = column("bucket_start") + column("bucket_ms")
     settles = column("settles_at") + clock_skew
-    touched = is_touched(functions.coalesce("settles_at", functions.lit(now)), clock_skew)
-    known = with_holes(rows, reported.holes).withColumn("is_touched", touched).drop("holes")
+    settled_at = functions.coalesce("settles_at", functions.lit(now))
+    known = with_touched(rows, touches_of(reported.holes.collect()), settled_at, is_balanced(), clock_skew)
     joined = beside(known, _last(finals), KEY, "left")
     state = (
         functions.when(column("settles_at").isNull() | (end > now), OPEN)
         .when(settles > reported.until, PROVISIONAL)
-        .when(column("is_touched"), UNKNOWN)
+        .when(column("is_touched") | _may_have_another_reason(), UNKNOWN)
         .when(column("other_state").isNull(), FINAL)
         .when(_is_unchanged(), column("other_state"))
         .otherwise(CORRECTED)
@@ -40,13 +42,23 @@ def with_states(rows: DataFrame, reported: Reported, finals: DataFrame, now: int
     return joined.select(*rows.columns, state.alias("state"))
 
 
-def newly_final(rows: DataFrame, finals: DataFrame) -> DataFrame:
+def is_balanced() -> Column:
+    """Whether no other sidecar's counts could change what a row says. Attempts have their result in the same event."""
+    return (column("hop") == PRODUCE) | ((column("missing") == 0) & (column("surplus") == 0))
+
+
+def _may_have_another_reason() -> Column:
+    """Whether what is missing need not be lost. A share group may give it out later, or has archived it: a broker does
+    not say. Or it was sent to a client that belongs to several groups."""
+    return (column("missing") > 0) & ((column("hop") == SHARE) | (column("unattributed") > 0))
+
+
+def newly_final(rows: DataFrame, finals: DataFrame, batch: int) -> DataFrame:
     """The rows that are final for the first time, or with other numbers than before."""
     settled = rows.where(column("state").isin(FINAL, CORRECTED))
-    published = _is_unchanged() & (column("state") == column("other_state"))
-    return beside(settled, _last(finals), KEY, "left_anti", published).select(
-        *[name for name in FINALS.fieldNames() if name != "batch"]
-    )
+    known = _is_unchanged() & (column("state") == column("other_state"))
+    new = beside(settled, _last(finals), KEY, "left_anti", known).withColumn("published", functions.lit(batch))
+    return new.select(*[name for name in FINALS.fieldNames() if name != "batch"])
 
 
 def _is_unchanged() -> Column:
@@ -59,13 +71,13 @@ def _is_unchanged() -> Column:
 
 def _last(finals: DataFrame) -> DataFrame:
     """What was published last for each key."""
-    order = Window.partitionBy(*KEY).orderBy(column("batch").desc())
+    order = Window.partitionBy(*KEY).orderBy(column("published").desc())
     return finals.withColumn("n", functions.row_number().over(order)).where("n = 1").drop("n")
 
 
 def alerts(finals: DataFrame, rows: DataFrame, target: float) -> DataFrame:
     """One row for each key that was final below the target: as it was first, and as it is now."""
-    order = Window.partitionBy(*KEY).orderBy("batch")
+    order = Window.partitionBy(*KEY).orderBy("published")
     below = finals.where(_is_below(target)).withColumn("n", functions.row_number().over(order)).where("n = 1")
     now = rows.withColumn("is_below", functions.coalesce(_is_below(target), functions.lit(False)))
     return beside(below, now, KEY, "left").select(

@@ -9,17 +9,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from kafka_sidecar.pipeline import failures
+from kafka_sidecar.pipeline.brokers import UnreachableError
+from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, find_ranges
+from kafka_sidecar.pipeline.records.kafka_settings import client_settings
+from kafka_sidecar.pipeline.records.segments import find_segments
+from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
 from kafka_sidecar.pipeline.replay.console import run_with_progress, show
-from kafka_sidecar.pipeline.replay.job import Grouping, Job, Slice, cut_slices
-from kafka_sidecar.pipeline.replay.kafka_log import Bound, LogError, find_ranges
-from kafka_sidecar.pipeline.replay.kafka_settings import client_settings
+from kafka_sidecar.pipeline.replay.job import Grouping, Job
 from kafka_sidecar.pipeline.replay.report import Policies, Report, summarize
-from kafka_sidecar.pipeline.replay.segments import find_segments
 from kafka_sidecar.pipeline.replay.source import load_rows
 from kafka_sidecar.pipeline.replay.validation import find_applied, open_rules
 from kafka_sidecar.pipeline.session import start_session
@@ -27,7 +28,7 @@ from kafka_sidecar.plugins.units import milliseconds
 from kafka_sidecar.policies.plans import Plan
 from kafka_sidecar.proxy.config.loading import Config
 
-FAILURES = (LogError, PySparkException, Py4JJavaError)
+FAILURES = (LogError, UnreachableError, *failures.FAILURES)
 TABLE, REPORT = "rows", "report.json"
 CLOCK = (
     "policy {}: the log does not say when a broker got a record, unless the topic has LogAppendTime; "
@@ -108,8 +109,8 @@ def replay_policy(config: Config, request: Request, console: Console) -> Report:
         slices, ranges = [], find_ranges(settings, request.topics, request.first, request.end)
         if all(first >= end for first, end in ranges.values()):
             raise LogError(f"{', '.join(request.topics)}: there is no record in this range")
-    # Our bar shows the same as Spark's, and our error has the line of a failed task that says why.
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"} | config.pipeline.spark
+    # Our bar shows the same as Spark's.
+    quiet = {"spark.ui.showConsoleProgress": "false"} | config.pipeline.spark
     spark = start_session(config.pipeline.model_copy(update={"spark": quiet}), "replay-policy", uses_kafka=False)
     slices = slices or cut_slices(ranges, spark.sparkContext.defaultParallelism)
     return run(spark, job, slices, request, policies, notes, console)
@@ -146,15 +147,6 @@ def print_report(report: Report, request: Request, as_json: bool, console: Conso
         console.print(
             f"table: {request.path}/{TABLE}, report: {request.path}/{REPORT}", highlight=False, soft_wrap=True
         )
-
-
-def explain_failure(error: Exception) -> str:
-    """One line: of a worker's traceback the one that says what is wrong."""
-    if not isinstance(error, PySparkException | Py4JJavaError):
-        return str(error)
-    lines = [line.strip() for line in str(error).splitlines()]
-    own = [line for line in lines if line.startswith("kafka_sidecar.") and "Error: " in line]
-    return own[-1].partition("Error: ")[2] if own else next(iter(filter(None, lines)), "failed")
 
 
 def _describe_policies(job: Job, topics: Sequence[str]) -> tuple[Policies, list[str]]:

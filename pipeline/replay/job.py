@@ -1,4 +1,4 @@
-"""A replay as plain values: the topics and the policies, what is read in one task, and the rows that come of it.
+"""A replay as plain values: the topics and the policies, and the rows that come of it.
 
 These are sent to Spark's workers, so none of them has a connection or a policy that is configured.
 """
@@ -6,17 +6,12 @@ These are sent to Spark's workers, so none of them has a connection or a policy 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.validation.rules import TopicRule
-
-MAX_SLICE_OFFSETS = 250_000  # a task of about a second, so that progress is visible and all cores end together
-MIN_SLICE_OFFSETS = 10_000
-SLICES_PER_CORE = 4
 
 
 class Outcome(StrEnum):
@@ -51,17 +46,6 @@ class Job:
         return [TopicRule(topic.name, topic.policy, topic.mode, topic.percent) for topic in self.config.topics]
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The batches of a partition whose last record is at ``first`` or after it, and before ``end``."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-    files: tuple[str, ...] = ()  # segment files; none: the partition is read from the brokers
-
-
 class Row(NamedTuple):
     """One row of the result table: a rejected record or batch, or the sums of one task."""
 
@@ -88,23 +72,3 @@ SCHEMA = (
     "reason string, error_code int, message string, by string, records long, batches long, batch_records long, "
     "size long"
 )
-
-
-def cut_slices(ranges: Mapping[tuple[str, int], tuple[int, int]], cores: int) -> list[Slice]:
-    """The tasks for ranges of offsets (first, end) of partitions, the longest partitions first.
-
-    >>> cut_slices({("orders", 0): (5, 25_005)}, 1)
-    [Slice(topic='orders', partition=0, first=5, end=10005, files=()), \
-Slice(topic='orders', partition=0, first=10005, end=20005, files=()), \
-Slice(topic='orders', partition=0, first=20005, end=25005, files=())]
-    """
-    total = sum(max(end - first, 0) for first, end in ranges.values())
-    size = min(max(total // (cores * SLICES_PER_CORE), MIN_SLICE_OFFSETS), MAX_SLICE_OFFSETS)
-    return [
-        part for (topic, partition), (first, end) in ranges.items() for part in _cut(topic, partition, first, end, size)
-    ]
-
-
-def _cut(topic: str, partition: int, first: int, end: int, size: int) -> Iterator[Slice]:
-    for at in range(first, end, size):
-        yield Slice(topic, partition, at, min(at + size, end))

@@ -13,10 +13,9 @@ import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Outcome, Row, Slice
-from kafka_sidecar.pipeline.replay.kafka_log import PartitionReader
-from kafka_sidecar.pipeline.replay.kafka_settings import client_settings
-from kafka_sidecar.pipeline.replay.segments import read_segments
+from kafka_sidecar.pipeline.records.reading import SliceReader
+from kafka_sidecar.pipeline.records.slices import Slice
+from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Outcome, Row
 from kafka_sidecar.pipeline.replay.validation import Replay, find_applied, open_rules
 from kafka_sidecar.proxy.validation.rules import Rules
 
@@ -57,12 +56,9 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
 
 def replay_slice(job: Job, part: Slice) -> Iterator[Row]:
-    """The rows of one slice. Raises LogError, SegmentError."""
+    """The rows of one slice. Raises what `SliceReader` does."""
     replay = Replay(job, part.topic, find_applied(_rules_of(job), part.topic))
-    if part.files:
-        yield from replay.rows(part, read_segments(part))
-        return
-    reader = PartitionReader(client_settings(job.config.bootstrap_servers, job.config.pipeline.kafka), part)
+    reader = SliceReader(job.config, part)
     yield from replay.rows(part, reader.batches())
     for first, end in reader.deleted:
         yield Row(

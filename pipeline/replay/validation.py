@@ -13,7 +13,8 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, BatchHeader, Record, Records
 from kafka_sidecar.codec.records.log_validator import explain_unreadable
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.pipeline.replay.job import Grouping, Job, Outcome, Row, Slice
+from kafka_sidecar.pipeline.records.slices import Slice
+from kafka_sidecar.pipeline.replay.job import Grouping, Job, Outcome, Row
 from kafka_sidecar.policies.contract import WHOLE_BATCH
 from kafka_sidecar.policies.plans import NO_FAILED_KEYS, PolicyFailedError, Rejection, ResolveRequired, Rule
 from kafka_sidecar.proxy.validation.from_config import catalog

@@ -13,7 +13,12 @@ from kafka_sidecar.pipeline.report.sections import MAX_ROWS, MAX_TOPICS, Report
 
 Rows = Mapping[str, list[Row]]
 PERCENTILES = {"p50_ms": "p50", "p95_ms": "p95", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
-HOPS = {"produce": "Produce: request to response", "deliver": "Deliver: event time to delivery"}
+HOPS = {
+    "produce": "Produce: request to response",
+    "deliver": "Deliver: event time to delivery",
+    "share": "Share groups: event time to delivery",
+    "read": "Consumers without a group: event time to delivery",
+}
 
 
 def render(report: Report, made_at: int) -> str:
@@ -54,17 +59,17 @@ def _section(title: str, body: Iterable[str]) -> str:
 def _summary(rows: Rows) -> str:
     total = {hop: [row for row in rows["topics"] if row["hop"] == hop] for hop in HOPS}
 
-    def summed(hop: str, name: str) -> int:
-        return sum(row[name] for row in total[hop])
+    def summed(name: str, *hops: str) -> int:
+        return sum(row[name] for hop in hops for row in total[hop])
 
-    lost, unknown = summed("deliver", "missing"), summed("deliver", "unknown") + summed("produce", "unknown")
+    lost, unknown = summed("missing", "deliver"), summed("unknown", *HOPS)
     alerts = sum(not row["is_resolved"] for row in rows["alerts"])
     return html.figures(
         {
-            "records acknowledged": (html.count(summed("produce", "seen")), ""),
-            "records delivered, all groups": (html.count(summed("deliver", "seen")), ""),
+            "records acknowledged": (html.count(summed("seen", "produce")), ""),
+            "records delivered, all groups": (html.count(summed("seen", "deliver", "share")), ""),
             "records lost": (html.count(lost), "bad" if lost else "good"),
-            "records not read yet": (html.count(summed("deliver", "pending")), ""),
+            "records not read yet": (html.count(summed("pending", "deliver", "share")), ""),
             "buckets UNKNOWN": (html.count(unknown), "unknown" if unknown else "good"),
             "alerts": (html.count(alerts), "bad" if alerts else "good"),
         }
@@ -77,7 +82,10 @@ def topic(row: Row) -> str:
 
 
 def hop(row: Row) -> str:
-    return f"group {row['group']}" if row["group"] is not None else str(row["hop"])
+    if row["group"] is None:
+        name = str(row.get("hop", "produce"))
+        return "without a group" if name == "read" else name
+    return f"group {row['group']}"
 
 
 TOPIC = Cell(lambda row: escape(topic(row)))
@@ -143,7 +151,7 @@ def _loss_of(row: Row, rows: Rows) -> str | None:
     """The anchor of the first range of offsets that is in this bucket."""
     for index, loss in enumerate(rows["losses"]):
         is_there = all(loss[name] == row[name] for name in ("cluster", "topic", "group"))
-        if is_there and row["bucket_start"] in loss["buckets"] and loss["finding"] != "unaudited":
+        if is_there and row["bucket_start"] in loss["buckets"] and loss["finding"] in ("lost", "unknown"):
             return f"loss-{index}"
     return None
 
@@ -152,15 +160,21 @@ def _hole_of(row: Row, rows: Rows) -> str | None:
     if row["state"] != "UNKNOWN":
         return None
     holes = enumerate(rows["holes"])
-    known = [(index, hole) for index, hole in holes if not hole["topics"] or row["topic"] in hole["topics"]]
-    nearest = min(known, key=lambda one: abs(one[1]["from_ms"] - row["bucket_start"]), default=None)
+
+    def distance(one: tuple[int, Row]) -> tuple[bool, int]:
+        is_other = bool(one[1]["topics"]) and row["topic"] not in one[1]["topics"]
+        return is_other, abs(one[1]["from_ms"] - row["bucket_start"])
+
+    nearest = min(holes, key=distance, default=None)
     return None if nearest is None else f"hole-{nearest[0]}"
 
 
 def _losses(rows: Rows) -> Iterable[str]:
     yield html.paragraph(
         "Offsets in the worst buckets. lost: acknowledged, and passed by the group without being sent to it. "
-        "unknown: the same, but a hole may explain it. unaudited: sent to it, and acknowledged by no sidecar.",
+        "unknown: the same, but a hole may explain it. unaudited: sent to it, and acknowledged by no sidecar. "
+        "unreported: the same, but a hole may explain it. duplicate: stored twice, as the producer has sent it again; "
+        "resent: the same, but perhaps stored once.",
         "note",
     )
     if not rows["losses"]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 from kafka_sidecar.pipeline.reconcile import intervals
+from kafka_sidecar.pipeline.reconcile.coverage import COPIES
 from kafka_sidecar.pipeline.reconcile.events import hour_of, stored_schema
+from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, with_hop
 from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
-from kafka_sidecar.pipeline.reconcile.rows import DELIVER, PRODUCE, ROWS
+from kafka_sidecar.pipeline.reconcile.rows import ROWS
 from kafka_sidecar.pipeline.reconcile.sql import beside, column, longs, total
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 
@@ -70,7 +73,9 @@ def compute(spark: SparkSession, path: str, since: int, replay: str | None = Non
     begin, end, bucket_ms = _period(rows)
     step = step_of(begin, end, bucket_ms)
     at = (functions.floor(column("bucket_start") / step) * step).alias("at")
-    events = read("events", stored_schema()).where(column("bucket_start") >= since)
+    first_hour = f"{datetime.fromtimestamp(since / 1000, UTC):%Y-%m-%d-%H}"
+    folders = [one for one in tables.folders("events") if one.hour >= first_hour]
+    events = tables.read_folders("events", stored_schema(), folders).where(column("bucket_start") >= since)
     worst = _worst(rows)
     found = {
         "topics": _topics(rows, events),
@@ -127,7 +132,7 @@ def _topics(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Each hop of each topic over the whole period."""
     counts = ("expected", "seen", "pending", "surplus", "redelivered", "hidden", "aborted", "unconfirmed")
     sums = rows.groupBy(*HOP).agg(*_sums(), *(total(name) for name in counts)).withColumn("completeness", _share())
-    measured = beside(sums, percentiles(_with_hop(events), HOP), HOP, "left")
+    measured = beside(sums, percentiles(with_hop(events), HOP), HOP, "left")
     named = [column(f"other_{name}").alias(name) for name in PERCENTILES]
     return measured.select(*sums.columns, *named).orderBy(*_worst_first(), *HOP)
 
@@ -150,29 +155,22 @@ def _worst(rows: DataFrame) -> DataFrame:
 
 
 def _losses(losses: DataFrame, worst: DataFrame) -> DataFrame:
-    """The ranges of offsets of the worst buckets."""
+    """The ranges of offsets of the worst buckets, and copies."""
     keys = ["cluster", "topic", "group"]
     each = (
         worst.limit(MAX_ROWS)
-        .where(column("hop") == DELIVER)
+        .where(column("hop").isin(*GROUPED))
         .groupBy(*keys)
         .agg(functions.collect_set("bucket_start").alias("worst_buckets"))
     )
     found = losses.join(functions.broadcast(each), keys).where(functions.arrays_overlap("buckets", "worst_buckets"))
-    return found.select(losses.columns).orderBy("finding", *keys, "partition", "first_offset")
-
-
-def _with_hop(events: DataFrame) -> DataFrame:
-    """The events that have a latency, with their hop."""
-    produce = column("tier") == "produce_ack"
-    timed = events.where(produce | ((column("tier") == "fetch_delivered") & column("group").isNotNull()))
-    group = functions.when(~produce, column("group"))
-    return timed.withColumns({"hop": functions.when(produce, PRODUCE).otherwise(DELIVER), "group": group})
+    copies = losses.where(column("finding").isin(*COPIES))
+    return found.select(losses.columns).unionByName(copies).orderBy("finding", *keys, "partition", "first_offset")
 
 
 def _latency(events: DataFrame, at: Column) -> DataFrame:
     """Percentiles of all topics together, from merged log buckets."""
-    return percentiles(_with_hop(events).withColumn("at", at), ["hop", "at"]).orderBy("hop", "at")
+    return percentiles(with_hop(events).withColumn("at", at), ["hop", "at"]).orderBy("hop", "at")
 
 
 def _rejections(rows: DataFrame) -> DataFrame:

@@ -10,15 +10,16 @@ from pyspark.sql import SparkSession
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.pipeline import Pipeline
 
-# Tables of a few hundred rows: to compile a query would take longer than to run it.
+# Tables of a few hundred rows: to compile a query, to explain it or to start a task takes longer than to run it.
 SMALL = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "simple",
     "spark.driver.memory": "1g",
 }
-LOCAL = Pipeline(master="local[2]", spark=SMALL)
+LOCAL = Pipeline(master="local[1]", spark=SMALL)
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,11 @@ def spark() -> Iterator[SparkSession]:
     session = start_session(LOCAL, "tests", uses_kafka=True)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def several_partitions(spark: SparkSession) -> Iterator[None]:
+    """For tests that would not notice otherwise that rows which belong together are apart."""
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", SMALL["spark.sql.shuffle.partitions"])

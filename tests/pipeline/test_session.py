@@ -16,7 +16,7 @@ def test_the_session_has_the_settings_that_jobs_rely_on(spark: SparkSession) -> 
 
 
 def test_the_file_overrides_the_settings_of_the_jobs(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # LOCAL of conftest.py has it
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "1"  # LOCAL of conftest.py has it
 
 
 def test_workers_run_the_same_python(spark: SparkSession) -> None:

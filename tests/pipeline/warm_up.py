@@ -1,4 +1,4 @@
-"""A small job whose classes are archived: what sessions, streams and Parquet load. Run by `make spark-install`."""
+"""A small run of the job whose classes are archived, so that others start faster. Run by `make spark-install`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,22 @@ import tempfile
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.sql import functions
 
 from kafka_sidecar.pipeline.session import start_session
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from pipeline.conftest import LOCAL
+from pipeline.reconcile.conftest import LONG_AFTER, run, table, write_files
+from pipeline.reconcile.emitted import emit
+from pipeline.reconcile.traffic import traffic
 
 
 def main() -> None:
-    spark = start_session(Pipeline(master="local[2]"), "warm-up", uses_kafka=True)
+    events = emit(traffic(seed=1, minutes=12))
+    spark = start_session(LOCAL, "warm-up", uses_kafka=True)
     with tempfile.TemporaryDirectory() as name:
-        source, table, checkpoint = (str(Path(name, part)) for part in ("source", "table", "checkpoint"))
-        spark.range(100).select(functions.col("id"), (functions.col("id") % 3).alias("hour")).write.json(source)
-        query = (
-            spark.readStream.schema("id long, hour long")
-            .json(source)
-            .writeStream.foreachBatch(
-                lambda rows, number: (
-                    rows.groupBy("hour").agg(functions.sum("id")).write.partitionBy("hour").parquet(table)
-                )
-            )
-            .trigger(availableNow=True)
-            .option("checkpointLocation", checkpoint)
-            .start()
-        )
-        query.awaitTermination()
-        spark.read.parquet(table).collect()
+        source, root = Path(name, "events"), Path(name, "tables")
+        write_files(source, events, 1)
+        run(spark, source, root, lambda: LONG_AFTER)
+        table(spark, root, "reconcile")
     java = SparkContext._gateway.proc
     spark.stop()
     java.stdin.close()  # it ends, and writes the archive

@@ -30,10 +30,15 @@ def write_files(folder: Path, events: Sequence[Event], count: int) -> None:
 
 
 def run(
-    spark: SparkSession, source: Path, root: Path, clock: Callable[[], int] = lambda: LONG_AFTER, files: int = 1000
+    spark: SparkSession,
+    source: Path,
+    root: Path,
+    clock: Callable[[], int] = lambda: LONG_AFTER,
+    files: int = 1000,
+    limits: Limits = LIMITS,
 ) -> None:
     """Read all that is there."""
-    job = Job(spark, Tables(spark, str(root)), LIMITS, clock)
+    job = Job(spark, Tables(spark, str(root)), limits, clock)
     job.start(from_files(spark, str(source), "json", files), availableNow=True).awaitTermination()
 
 

@@ -50,7 +50,7 @@ def emit(made: Traffic) -> list[Event]:
 def discarded(made: Traffic, emitter: str, interval: int) -> list[int]:
     """The event times of what a sidecar counted, but had no room for."""
     here = [one for one in made.counted if (one.emitter, one.interval) == (emitter, interval)]
-    return [one.batch.timestamp for one in here] if (emitter, interval) in made.discarded else []
+    return [one.time for one in here] if (emitter, interval) in made.discarded else []
 
 
 def epochs(made: Traffic, emitter: str) -> Iterator[tuple[int, int, int, bool]]:
@@ -73,42 +73,44 @@ def _counts(counted: Iterable[Counted]) -> Iterator[Event]:
     keyed: dict[tuple[Any, ...], list[Counted]] = defaultdict(list)
     for one in counted:
         batch = one.batch
-        keyed[one.tier, one.type, batch.topic, batch.partition, one.group or "", batch.bucket].append(one)
+        keyed[one.tier, one.type, batch.topic, batch.partition, one.group or "", one.bucket].append(one)
     for key, found in sorted(keyed.items()):
         tier, kind, topic, partition, group, bucket = key
         yield {
             "kind": "counts", "tier": tier, "type": kind, "topic": topic, "partition": partition,
             "group": group or None, "bucket_start": bucket, "bucket_ms": MINUTE, "client_id": "app", "principal": None,
-        } | _sums(found) | _offsets(tier, kind, found)  # fmt: skip
+        } | _sums(found) | _offsets(found)  # fmt: skip
 
 
 def _sums(found: list[Counted]) -> Event:
-    plain = [one for one in found if one.kind in ("count", "reject")]
+    plain = [one for one in found if one.kind not in KINDS]
     latency: dict[int, int] = defaultdict(int)
     for one in plain:
-        latency[one.latency] += one.batch.count
+        if one.latency is not None:
+            latency[one.latency] += one.batch.count
     sums = {name: sum(one.batch.count for one in found if one.kind == kind) for kind, name in KINDS.items()}
     indexes = sorted(latency)
     return sums | {
         "count": sum(one.batch.count for one in plain),
         "bytes": 100 * sum(one.batch.count for one in plain),
         "reject_count": sum(one.batch.count for one in found if one.kind == "reject"),
-        "large_count": 0, "segment_count": 0, "no_timestamp_count": 0, "unconfirmed_count": 0,
-        "min_ts": min(one.batch.timestamp for one in found), "max_ts": max(one.batch.timestamp for one in found),
+        "large_count": 0, "segment_count": 0,
+        "no_timestamp_count": sum(one.batch.count for one in plain if one.is_untimed),
+        "unconfirmed_count": sum(one.batch.count for one in plain if one.kind == "unconfirmed"),
+        "min_ts": min(one.time for one in found), "max_ts": max(one.time for one in found),
         "latency": {"base": BASE, "i": indexes, "c": [latency[i] for i in indexes]} if indexes else None,
     }  # fmt: skip
 
 
-def _offsets(tier: str, kind: str, found: list[Counted]) -> Event:
-    if tier == "produce_attempt" or kind == "FAILURE":
-        return {"first_offset": None, "last_offset": None, "ranges": [], "ranges_exact": True}
+def _offsets(found: list[Counted]) -> Event:
     ranges: list[list[int]] = []
-    for offset in sorted({offset for one in found for offset in one.batch.offsets}):
+    for offset in sorted({offset for one in found if one.has_offsets for offset in one.batch.offsets}):
         if ranges and ranges[-1][1] == offset - 1:
             ranges[-1][1] = offset
         else:
             ranges.append([offset, offset])
-    return {"first_offset": ranges[0][0], "last_offset": ranges[-1][1], "ranges": ranges, "ranges_exact": True}
+    first, last = (ranges[0][0], ranges[-1][1]) if ranges else (None, None)
+    return {"first_offset": first, "last_offset": last, "ranges": ranges, "ranges_exact": True}
 
 
 def disturb(events: list[Event], seed: int) -> list[Event]:

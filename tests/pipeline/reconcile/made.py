@@ -6,9 +6,11 @@ import itertools
 import uuid
 from typing import Any
 
+import pyarrow
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from kafka_sidecar.pipeline.reconcile.events import event_schema, to_store
+from kafka_sidecar.pipeline.reconcile.events import event_schema, once, to_valid
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.traffic import MINUTE, START
 
@@ -56,6 +58,7 @@ def counts(emitter: str, seq: int, index: int, tier: str, ranges: list[list[int]
 
 def frame(spark: SparkSession, *events: Event) -> DataFrame:
     """As they are stored."""
-    return to_store(
-        spark.createDataFrame([{**dict.fromkeys(event_schema().names), **one} for one in events], event_schema())
-    )
+    schema = event_schema()
+    # As Arrow it is a local relation; rows would start Python on the executors.
+    made = pyarrow.Table.from_pylist(list(events), to_arrow_schema(schema))
+    return once(to_valid(spark.createDataFrame(made, schema)))

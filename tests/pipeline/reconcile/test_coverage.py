@@ -6,11 +6,16 @@ import random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile import coverage
+from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, minute
+
+
+def groups_of(events: DataFrame) -> coverage.Groups:
+    return coverage.groups_of(history_of(parts_of(events)).marks)
 
 
 def offsets(rows: list[Any]) -> set[int]:
@@ -39,7 +44,7 @@ def test_lost_and_unaudited_offsets_are_those_of_sets(spark: SparkSession, seed:
     dice = random.Random(seed)
     sent, got = [random_ranges(dice) for _ in range(4)], [random_ranges(dice) for _ in range(3)]
     events = frame(spark, *(acked(*ranges) for ranges in sent), *(read(*ranges) for ranges in got))
-    cut = coverage.segments(events, coverage.groups_of(events)).cache()
+    cut = coverage.segments(events, groups_of(events)).cache()
     sent_offsets, got_offsets = (
         {offset for ranges in side for first, last in ranges for offset in range(first, last + 1)}
         for side in (sent, got)
@@ -71,19 +76,19 @@ def test_a_group_has_lost_what_it_passed_since_it_began(
     spark: SparkSession, events: list[Event], lost: set[int]
 ) -> None:
     rows = frame(spark, *events)
-    assert offsets(coverage.lost(coverage.segments(rows, coverage.groups_of(rows))).collect()) == lost
+    assert offsets(coverage.lost(coverage.segments(rows, groups_of(rows))).collect()) == lost
 
 
 def test_readers_without_a_group_lose_nothing(spark: SparkSession) -> None:
     rows = frame(spark, acked([0, 9]), read([0, 2], [8, 9], group=None))
-    assert coverage.segments(rows, coverage.groups_of(rows)).collect() == []
+    assert coverage.segments(rows, groups_of(rows)).collect() == []
 
 
 def test_neighbours_are_one_range_with_both_buckets(spark: SparkSession) -> None:
     rows = frame(
         spark, acked([0, 9]), acked([10, 19], bucket_start=minute(6)), acked([20, 29]), read([20, 29], [31, 31])
     )
-    parts = coverage.lost(coverage.segments(rows, coverage.groups_of(rows)))
+    parts = coverage.lost(coverage.segments(rows, groups_of(rows)))
     named = parts.withColumns({name: functions.lit(name) for name in ("hour", "finding", "state")})
     (row,) = coverage.joined(named).collect()
     assert (row.first_offset, row.last_offset, row.buckets) == (0, 19, [minute(5), minute(6)])
@@ -93,6 +98,6 @@ def test_a_bucket_is_reached_when_the_first_event_passes_its_end(spark: SparkSes
     rows = frame(
         spark, acked([0, 9]), read([0, 4], emitted_at=1), read([5, 20], emitted_at=7), read([21, 30], emitted_at=9)
     )
-    groups = coverage.groups_of(rows)
+    groups = groups_of(rows)
     needs = coverage.by_partition(coverage.segments(rows, groups))
     assert [row["at"] for row in coverage.reached_at(needs, groups.marks).collect()] == [7]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.reconcile.events import from_files
@@ -15,6 +16,7 @@ from pipeline.reconcile.generate import AT_ONCE, SPAN, generate
 from pipeline.reconcile.traffic import traffic
 
 
+@pytest.mark.usefixtures("several_partitions")
 def test_copies_have_the_truth_of_the_original(spark: SparkSession, tmp_path: Path) -> None:
     copies = AT_ONCE + 1
     expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=12), copies)

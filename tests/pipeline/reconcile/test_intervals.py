@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
 from kafka_sidecar.pipeline.reconcile.intervals import reported
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, interval, minute
@@ -67,7 +68,7 @@ CASES: dict[str, tuple[list[Event], float, float, list[tuple[Any, ...]]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_holes_and_how_far_all_have_reported(spark: SparkSession, case: str) -> None:
     events, now, until, holes = CASES[case]
-    found = reported(frame(spark, *events), minute(now), LATENESS)
+    found = reported(history_of(parts_of(frame(spark, *events))), minute(now), LATENESS)
     assert found.until == minute(until)
     assert [(row.cause, row.from_seq, row.from_ms, row.to_ms) for row in found.holes.collect()] == [
         (cause, seq, minute(begin), minute(end)) for cause, seq, begin, end in holes
@@ -76,5 +77,5 @@ def test_holes_and_how_far_all_have_reported(spark: SparkSession, case: str) -> 
 
 def test_a_hole_names_the_topics_of_its_sidecar(spark: SparkSession) -> None:
     events = [interval("a", 0, 1), counts("a", 0, 0, "commit", [[0, 1]], topic="x"), interval("b", 0)]
-    holes = reported(frame(spark, *events), minute(30), LATENESS).holes
+    holes = reported(history_of(parts_of(frame(spark, *events))), minute(30), LATENESS).holes
     assert {row.emitter_id: row.topics for row in holes.collect()} == {"a": ["x"], "b": []}

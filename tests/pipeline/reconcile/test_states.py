@@ -71,6 +71,45 @@ def test_nothing_is_lost_where_a_sidecar_was_killed(spark: SparkSession, tmp_pat
     assert [one["cause"] for one in life.table("holes")] == ["unfinished"]
 
 
+def topics(*wholes: tuple[str, int, list[int], list[int]]) -> list[Event]:
+    """Of each topic: what p has seen acknowledged, from offset 0 up to a number, and what group g was sent at c."""
+    first = {"bucket_start": minute(0)}
+    acked: list[Event] = []
+    got: list[Event] = []
+    for topic, count, *ranges in wholes:
+        about = {"topic": topic, "interval_events": len(wholes), **first}
+        acked.append(counts("p", 0, len(acked), "produce_ack", [[0, count - 1]], **about))
+        got.append(counts("c", 0, len(got), "fetch_delivered", ranges, group="g", **about))
+    ends = [interval(name, seq, len(wholes) * (not seq), is_closing=seq == 4) for name in "pc" for seq in range(5)]
+    return [*acked, *got, *ends]
+
+
+def test_what_a_sidecar_may_have_counted_at_its_first_contact_with_a_topic_is_unknown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    life = Life(spark, tmp_path)
+    events = topics(("gap", 10, [0, 4], [7, 9]), ("whole", 10, [0, 3], [4, 9]), ("more", 10, [0, 5], [6, 12]))
+
+    def found(now: float, *more: Event) -> tuple[dict[str, str], dict[str, tuple[str, int, int]]]:
+        life.goes_on(now, more)
+        ranges = {row["topic"]: row for row in life.table("losses")}
+        return (
+            {row["topic"]: row["state"] for row in life.table("reconcile") if row["group"] == "g"},
+            {name: (row["finding"], row["first_offset"], row["last_offset"]) for name, row in ranges.items()},
+        )
+
+    assert found(5, *events) == (
+        {"gap": "FINAL", "whole": "FINAL", "more": "FINAL"},
+        {"gap": ("lost", 5, 6), "more": ("unaudited", 10, 12)},
+    )
+    # Killed after an interval in which it has reported another topic alone; its next life ends in good order.
+    other = counts("k", 0, 0, "produce_ack", [[0, 9]], topic="other")
+    assert found(5, other, interval("k", 0, 1), interval("k", 0, epoch=3, is_closing=True)) == (
+        {"gap": "UNKNOWN", "whole": "FINAL", "more": "UNKNOWN"},
+        {"gap": ("unknown", 5, 6), "more": ("unreported", 10, 12)},
+    )
+
+
 def test_what_was_unknown_is_final_once_the_missing_events_come(spark: SparkSession, tmp_path: Path) -> None:
     life = Life(spark, tmp_path)
     closed = [interval("p", 1, is_closing=True), interval("c", 2, is_closing=True)]

@@ -1,14 +1,17 @@
 """Traffic whose every record is known: what was sent, acknowledged and read, and what each sidecar has counted of it.
 
 The faults are planted: lost and repeated deliveries, attempts without a response, requests that are sent again, records
-that are late, hidden, aborted or of a producer without a sidecar, a sidecar that is killed, events without room.
+that are late, hidden, aborted or of a producer without a sidecar, records sent with acks=0, of which a broker loses
+some, batches without timestamps, groups that commit late or more than they got, a sidecar that is killed, events
+without room.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 START = 1_767_225_600_000  # ms: 2026-01-01, 00:00 UTC
 MINUTE = 60_000
@@ -27,7 +30,7 @@ class Batch:
     partition: int
     first: int
     count: int
-    timestamp: int  # ms
+    timestamp: int | None  # ms
 
     @property
     def last(self) -> int:
@@ -36,10 +39,6 @@ class Batch:
     @property
     def offsets(self) -> range:
         return range(self.first, self.first + self.count)
-
-    @property
-    def bucket(self) -> int:
-        return self.timestamp // MINUTE * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,29 @@ class Counted:
     type: str
     batch: Batch
     group: str | None = None
-    kind: str = "count"  # or redelivered, hidden, aborted, reject
-    latency: int = 0  # index of its bucket
+    kind: str = "count"  # or redelivered, hidden, aborted, reject, unconfirmed
+    latency: int | None = None  # index of its bucket
+    arrived: int = 0  # ms, within the interval
+
+    @property
+    def time(self) -> int:
+        """The event time: without a timestamp it is that of arrival."""
+        timestamp = self.batch.timestamp
+        return START + self.interval * MINUTE + self.arrived if timestamp is None else timestamp
+
+    @property
+    def bucket(self) -> int:
+        return self.time // MINUTE * MINUTE
+
+    @property
+    def is_untimed(self) -> bool:
+        """Whether its records are counted as such; of a commit nothing has a timestamp."""
+        return self.batch.timestamp is None and self.tier != "commit"
+
+    @property
+    def has_offsets(self) -> bool:
+        """Without a response the sidecar knows of none."""
+        return self.tier != "produce_attempt" and self.type == "SUCCESS" and self.kind != "unconfirmed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,7 @@ def traffic(seed: int, minutes: int = 30) -> Traffic:
     made.unaudited = {one for one in made.unaudited if one[:3] not in made.lagging}
     made.killed = [Killed("search-1", minutes // 2 - 3, minutes // 2 - 1), Killed("billing-2", minutes - 8, minutes)]
     made.discarded = {(OTHER_PRODUCER, minutes // 5)}
+    _commit_all(made, dice)
     return made
 
 
@@ -110,10 +131,15 @@ def _send(made: Traffic, dice: random.Random, topic: str, partition: int, offset
     is_late = dice.random() < 0.1
     age = dice.randrange(2, 5) * MINUTE if is_late else 0
     timestamp = START + minute * MINUTE + dice.randrange(MINUTE) - age
-    batch = Batch(topic, partition, offset, dice.randint(1, 40), timestamp)
+    untimed = dice.random() < 0.05
+    batch = Batch(topic, partition, offset, dice.randint(1, 40), None if untimed else timestamp)
     emitter = dice.choice((PRODUCER, OTHER_PRODUCER))
     fate = dice.random()
-    count = made.counted.append
+    arrived = dice.randrange(MINUTE)
+
+    def count(one: Counted) -> None:
+        made.counted.append(replace(one, arrived=arrived))
+
     if fate < 0.05:  # without a sidecar
         _read_all(made, dice, batch, minute)
         made.unaudited |= {(topic, partition, group, one) for group in GROUPS for one in batch.offsets}
@@ -124,8 +150,15 @@ def _send(made: Traffic, dice: random.Random, topic: str, partition: int, offset
         return 0
     if fate < 0.14:  # no response
         return 0
+    if fate > 0.94:  # acks=0
+        count(Counted(emitter, minute, "produce_ack", "SUCCESS", batch, kind="unconfirmed"))
+        if fate > 0.97:  # and never stored
+            return 0
+        _read_all(made, dice, batch, minute)
+        made.unaudited |= {(topic, partition, group, one) for group in GROUPS for one in batch.offsets}
+        return batch.count
     count(Counted(emitter, minute, "produce_ack", "SUCCESS", batch, latency=dice.randrange(60)))
-    if fate < 0.20:  # sent again, acknowledged again
+    if fate < 0.20 and not untimed:  # sent again, acknowledged again
         count(Counted(emitter, minute + 1, "produce_attempt", "ATTEMPT", batch))
         count(Counted(emitter, minute + 1, "produce_ack", "SUCCESS", batch, kind="redelivered"))
     _read_all(made, dice, batch, minute)
@@ -145,14 +178,40 @@ def _read_all(made: Traffic, dice: random.Random, batch: Batch, minute: int) -> 
             kind = "hidden"
         elif fate < 0.14:
             kind = "aborted"
-        made.counted.append(
-            Counted(emitter, at, "fetch_delivered", "SUCCESS", batch, group, kind, latency=dice.randrange(60))
-        )
+        latency = None if batch.timestamp is None else dice.randrange(60)
+        first = Counted(emitter, at, "fetch_delivered", "SUCCESS", batch, group, kind, latency, dice.randrange(MINUTE))
+        made.counted.append(first)
         if 0.14 <= fate < 0.20:  # read again by the same sidecar, which knows it
-            made.counted.append(Counted(emitter, at + 1, "fetch_delivered", "SUCCESS", batch, group, "redelivered"))
+            made.counted.append(replace(first, interval=at + 1, kind="redelivered", latency=None))
         elif 0.20 <= fate < 0.26 and group == "billing":  # and by another one, which does not
             other = "billing-2" if emitter == "billing-1" else "billing-1"
-            made.counted.append(Counted(other, at + 1, "fetch_delivered", "SUCCESS", batch, group, latency=3))
+            made.counted.append(replace(first, emitter=other, interval=at + 1))
+
+
+def _commit_all(made: Traffic, dice: random.Random) -> None:
+    """Each group commits where it is in most minutes, and sometimes more than it was sent. A sidecar counts how far
+    the commits that it sees have come, so the first one that a process sees counts nothing."""
+    for topic, (group, partition) in itertools.product(TOPICS, READERS):
+        mine = [
+            one
+            for one in made.counted
+            if (one.batch.topic, one.batch.partition, one.group) == (topic, partition, group)
+        ]
+        before: dict[tuple[str, int], int] = {}
+        for minute in range(made.minutes):
+            position = max((one.batch.last + 1 for one in mine if one.interval <= minute), default=None)
+            if position is None or dice.random() < 0.3:
+                continue
+            position += 5 * (dice.random() < 0.1)
+            emitter = READERS[group, partition][minute > made.minutes // 2]
+            process = emitter, sum(one.emitter == emitter and one.again <= minute for one in made.killed)
+            known = before.setdefault(process, position)
+            if position > known:
+                batch = Batch(topic, partition, known, position - known, None)
+                made.counted.append(
+                    Counted(emitter, minute, "commit", "SUCCESS", batch, group, arrived=dice.randrange(MINUTE))
+                )
+                before[process] = position
 
 
 def reported(made: Traffic) -> Iterator[Counted]:

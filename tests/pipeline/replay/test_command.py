@@ -7,17 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from typer.testing import CliRunner
 
 from kafka_sidecar.pipeline.cli import app
-from kafka_sidecar.pipeline.replay.command import Request, explain_failure, parse_bound, parse_grouping, replay_policy
+from kafka_sidecar.pipeline.replay.command import Request, parse_bound, parse_grouping, replay_policy
 from kafka_sidecar.pipeline.replay.console import show
 from kafka_sidecar.proxy.config.loading import Config
 from pipeline.conftest import LOCAL
-from pipeline.replay.logs import sent_batches, stored, write_log
+from pipeline.records.logs import sent_batches, stored, write_log
 
 CONFIG = Config(bootstrap_servers=["a:1"], pipeline=LOCAL)
 
@@ -69,13 +68,6 @@ def test_a_mistake_is_one_line(spark: SparkSession, flags: list[str], message: s
     assert done.exit_code == 2
     assert message in done.output
     assert done.output.count("\n") == 1
-
-
-def test_a_failed_task_is_explained_by_its_last_line() -> None:
-    text = (
-        "Traceback\n  File x\nkafka_sidecar.pipeline.replay.kafka_log.LogError: orders, partition 0: it has no leader\n"
-    )
-    assert explain_failure(PySparkException(text)) == "orders, partition 0: it has no leader"
 
 
 def test_ends_of_a_range_are_offsets_times_or_durations() -> None:

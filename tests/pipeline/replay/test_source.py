@@ -15,16 +15,17 @@ from support.in_process import config
 from support.pages import ROOT
 from support.produce_requests import Validating, produce_request, read
 
+from kafka_sidecar.pipeline.records.segments import find_segments
 from kafka_sidecar.pipeline.replay.job import Job, Outcome, Row
-from kafka_sidecar.pipeline.replay.segments import find_segments
 from kafka_sidecar.pipeline.replay.source import load_rows, replay_slice
 from kafka_sidecar.pipeline.replay.validation import find_applied, open_rules
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.validation.rejections import UNKNOWN, Origin
 from kafka_sidecar.proxy.validation.stats import ValidationStats
-from pipeline.replay.logs import APPENDED_AT, sent_batches, stored, write_log
+from pipeline.records.logs import APPENDED_AT, sent_batches, stored, write_log
 
 RECORDS = 10_000
 VERSION = 9  # of Produce: with names of topics, and errors of records
@@ -63,13 +64,15 @@ class Collected(ValidationStats):
     found: list[Rejection] = field(default_factory=list)
 
     def rejected(
-        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, client_id: str | None
-    ) -> None:
+        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin = UNKNOWN
+    ) -> str:
         self.found = rejections
+        return ""
 
-    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool) -> None:
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool, origin: Origin = UNKNOWN) -> str:
         text = f"the policy {error.policy} failed: {type(error.error).__name__}"
         self.found = [Rejection(WHOLE_BATCH, text, error.policy, "failed")]
+        return ""
 
 
 async def rejected_by_proxy(topics: Mapping[str, str], log: list[bytes]) -> Found:

@@ -10,9 +10,10 @@ import pytest
 from support.in_process import config
 
 from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch, build_commit_marker
-from kafka_sidecar.pipeline.replay.job import Grouping, Job, Outcome, Row, Slice
+from kafka_sidecar.pipeline.records.slices import Slice
+from kafka_sidecar.pipeline.replay.job import Grouping, Job, Outcome, Row
 from kafka_sidecar.pipeline.replay.validation import NoPolicyError, Replay, find_applied, open_rules
-from pipeline.replay.logs import SENT_AT
+from pipeline.records.logs import SENT_AT
 
 RECORDS = [NewRecord(b"{}", b"a"), NewRecord(b"{", b"b", [Header("h", b"1")]), NewRecord(b"{", None)]
 

@@ -77,6 +77,17 @@ def test_a_name_from_outside_is_only_text(report: Report) -> None:
     assert "<script>" not in render(replace(report, sections=report.sections | {"topics": named}), START)
 
 
+def test_copies_of_records_have_no_group(report: Report) -> None:
+    losses = report.sections["losses"]
+    columns = {"group": [None], "finding": ["duplicate"]}
+    for name, values in columns.items():
+        array = pyarrow.array(values * losses.num_rows, pyarrow.string())
+        losses = losses.set_column(losses.schema.get_field_index(name), name, array)
+    text = render(replace(report, sections=report.sections | {"losses": losses}), START)
+    assert "<br>produce</td>" in text
+    assert Elements(text).tags
+
+
 def test_without_data_the_page_says_so(spark: SparkSession, tmp_path: Path) -> None:
     text = render(compute(spark, str(tmp_path), 0), START)
     assert "There is no data" in text

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_sidecar.pipeline.replay.segments import SegmentError, find_segments, read_segments
-from pipeline.replay.logs import sent_batches, stored, write_log
+from kafka_sidecar.pipeline.records.segments import SegmentError, find_segments, read_segments
+from pipeline.records.logs import sent_batches, stored, write_log
 
 
 def test_the_batches_of_all_files_are_read_in_order(tmp_path: Path) -> None:

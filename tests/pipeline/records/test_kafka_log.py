@@ -16,12 +16,17 @@ from harness.cluster import Cluster
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from kafka_sidecar.codec.records import batches
+from kafka_sidecar.pipeline.brokers import UnreachableError
+from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, find_ranges
+from kafka_sidecar.pipeline.records.slices import Slice
+from kafka_sidecar.pipeline.records.source import read_slice
 from kafka_sidecar.pipeline.replay.command import Request, parse_bound, replay_policy, report_json
-from kafka_sidecar.pipeline.replay.job import Job, Outcome, Slice
-from kafka_sidecar.pipeline.replay.kafka_log import Bound, LogError, find_ranges
+from kafka_sidecar.pipeline.replay.job import Job, Outcome
 from kafka_sidecar.pipeline.replay.source import replay_slice
 from kafka_sidecar.proxy.config.loading import Config
 from pipeline.conftest import LOCAL
+from pipeline.records.test_whole import SHOWN, log_of_both_formats
 
 SENT_AT = 1_760_000_000_000
 MINUTE = 60_000
@@ -32,6 +37,7 @@ SASL = {  # of one of its listeners
     "listener.name.sidecar.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sidecar.plain.sasl.jaas.config": f'{LOGIN} user_app="secret";',
 }
+LARGE: dict[str, Any] = {"large_messages": {"topics": [{"name": "large"}]}}
 QUIET = Console(file=io.StringIO())
 
 
@@ -129,7 +135,7 @@ def test_a_topic_that_does_not_exist_is_an_error_and_is_not_created(cluster: Clu
 
 
 def test_a_cluster_that_cannot_be_reached_is_an_error() -> None:
-    with pytest.raises(LogError, match="KafkaConnectionError: Unable to bootstrap"):
+    with pytest.raises(UnreachableError, match=r"bootstrap_servers: 127\.0\.0\.1:1 cannot be reached \(.*\); check"):
         find_ranges({"bootstrap_servers": ["127.0.0.1:1"]}, ["orders"], None, None)
 
 
@@ -144,5 +150,18 @@ def test_a_broker_that_requires_a_login_gets_that_of_the_configuration(cluster: 
     part = Slice(topic, 0, 0, PER_PARTITION)
     *_, validated = replay_slice(Job(with_password("secret"), "json"), part)
     assert validated.records == PER_PARTITION
-    with pytest.raises(LogError, match=r"orders, partition 0: KafkaConnectionError: Unable to bootstrap"):
+    with pytest.raises(UnreachableError, match=r"check the addresses, and security\.protocol, sasl\.\*"):
         list(replay_slice(Job(with_password("wrong"), "json"), part))
+
+
+def test_slices_before_the_range_are_read_from_the_broker(cluster: Cluster) -> None:
+    log = log_of_both_formats()
+    producer = Producer({"bootstrap.servers": cluster.direct})
+    for data in log.batches:
+        for record in batches(data)[0].records():
+            headers: list[Any] = [(header.key, header.value) for header in record.headers]
+            producer.produce("large", record.value, record.key, 0, headers=headers)
+        assert producer.flush(30) == 0
+    large = Config(bootstrap_servers=[cluster.direct], **LARGE)
+    found = [list(read_slice(large, Slice("large", 0, first, 14))) for first in (0, 5, 8, 12)]
+    assert [[(row[4], row[1]) for row in rows] for rows in found] == [SHOWN, SHOWN[1:], SHOWN[2:], SHOWN[4:]]

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.pipeline.replay.job import Slice
+from kafka_sidecar.codec.visibility import offsets_of
+from kafka_sidecar.large_messages.reading import Fetched, Read
+from kafka_sidecar.pipeline.records.slices import Slice
 
 LENGTH_AT, LENGTH_FROM = 8, 12
 NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
@@ -43,6 +46,23 @@ def read_segments(part: Slice) -> Iterator[Batch]:
                 continue
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 yield from _read(name, content)
+
+
+def read_again(part: Slice, asked: Read) -> Fetched:
+    """What the files have from an offset on. They are read from their beginning: only for what no cache has."""
+    found, size, log_start = list[bytes | memoryview](), 0, -1
+    for batch in read_segments(part):
+        first, last = offsets_of(batch)
+        log_start = first if log_start < 0 else log_start
+        if last < asked.offset:
+            continue
+        if found and size + len(batch.data) > asked.max_bytes:
+            break
+        found.append(batch.data)
+        size += len(batch.data)
+    if asked.offset < log_start or not found:
+        return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start)
+    return Fetched(ErrorCode.NONE, b"".join(found), log_start_offset=log_start)
 
 
 def _read(name: str, content: mmap.mmap) -> Iterator[Batch]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_sidecar.pipeline.replay.kafka_settings import KafkaSettingError, client_settings
+from kafka_sidecar.pipeline.records.kafka_settings import REQUEST_TIMEOUT_MS, KafkaSettingError, client_settings
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="app" password="a \\"b\\" c";'
 
@@ -15,6 +15,7 @@ LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required userna
 def test_without_settings_a_connection_is_plain_text() -> None:
     assert client_settings(["a:1", "b:2"], {}) == {
         "bootstrap_servers": ["a:1", "b:2"], "client_id": "kafka-sidecar-replay", "security_protocol": "PLAINTEXT",
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
     }  # fmt: skip
 
 

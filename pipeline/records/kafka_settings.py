@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+REQUEST_TIMEOUT_MS = 20_000
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Java's name to that of aiokafka, and the type.
@@ -43,7 +44,10 @@ def client_settings(servers: Sequence[str], kafka: Mapping[str, str]) -> dict[st
     for key in kafka:
         if key not in KNOWN:
             raise KafkaSettingError(key, f"is not used by replay-policy; it uses {', '.join(sorted(KNOWN))}")
-    found: dict[str, Any] = {"bootstrap_servers": list(servers), "client_id": "kafka-sidecar-replay"}
+    found: dict[str, Any] = {
+        "bootstrap_servers": list(servers), "client_id": "kafka-sidecar-replay",
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+    }  # fmt: skip
     for key, (name, kind) in DIRECT.items():
         if key in kafka:
             found[name] = _number(key, kafka[key]) if kind is int else kafka[key]

@@ -19,7 +19,9 @@ from aiokafka.protocol.fetch import FetchRequest
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, batches
-from kafka_sidecar.pipeline.replay.job import Slice
+from kafka_sidecar.large_messages.reading import Fetched, Read
+from kafka_sidecar.pipeline.brokers import REACH_S, UnreachableError
+from kafka_sidecar.pipeline.records.slices import Slice
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_no_topics
 
 FETCH_BYTES = 8 << 20  # of one response: its bytes are in memory twice, the records of one batch once more
@@ -49,7 +51,10 @@ class Bound:
 
 
 def find_ranges(settings: Settings, topics: Sequence[str], first: Bound | None, end: Bound | None) -> Ranges:
-    """The offsets of each partition that are between the bounds, and in the log now. Raises LogError."""
+    """The offsets of each partition that are between the bounds, and in the log now.
+
+    Raises LogError, UnreachableError.
+    """
     try:
         return asyncio.run(_find_ranges(settings, topics, first, end))
     except FAILURES as error:
@@ -90,11 +95,20 @@ async def _offsets_at(
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Any]:
-    """A consumer that joins no group and assigns nothing: it finds leaders and offsets, and it connects."""
+    """A consumer that joins no group and assigns nothing: it finds leaders and offsets, and it connects.
+
+    Raises UnreachableError.
+    """
     consumer: Any = AIOKafkaConsumer(**settings, enable_auto_commit=False)
     create_no_topics(consumer._client)
     try:
-        await consumer.start()
+        try:
+            async with asyncio.timeout(REACH_S):
+                await consumer.start()
+        except TimeoutError as error:
+            raise UnreachableError(settings["bootstrap_servers"], f"no response within {REACH_S} s") from error
+        except FAILURES as error:
+            raise UnreachableError(settings["bootstrap_servers"], _describe(error)) from error
         yield consumer
     finally:
         await consumer.stop()
@@ -106,11 +120,13 @@ class PartitionReader:
     def __init__(self, settings: Settings, part: Slice) -> None:
         self._settings = settings
         self._part = part
+        self._runner = asyncio.Runner()
+        self._client: Any = None  # connected while `batches` is used
         self.deleted: list[tuple[int, int]] = []  # offsets (first, end) that were deleted before they were read
 
     def batches(self) -> Iterator[Batch]:
-        """The batches of the slice, the first one whole. Raises LogError."""
-        with asyncio.Runner() as runner:
+        """The batches of the slice, the first one whole. Raises LogError, UnreachableError."""
+        with self._runner as runner:
             chunks = self._chunks()
             try:
                 while (found := runner.run(anext(chunks, None))) is not None:
@@ -118,10 +134,17 @@ class PartitionReader:
             finally:
                 runner.run(chunks.aclose())
 
+    def read(self, asked: Read) -> Fetched:
+        """What is stored from another offset on, while `batches` is used. Raises LogError."""
+        log_start, data = self._runner.run(self._fetch(self._client, asked.offset))
+        if data is None:
+            return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start)
+        return Fetched(ErrorCode.NONE, data, log_start_offset=log_start)
+
     async def _chunks(self) -> AsyncGenerator[list[Batch], None]:
         part = self._part
         async with self._connected() as consumer:
-            offset = part.first
+            offset, self._client = part.first, consumer._client
             while offset < part.end:
                 log_start, data = await self._fetch(consumer._client, offset)
                 if data is None:  # deleted meanwhile

@@ -1,0 +1,1 @@
+"""Records of topics for Spark, with large messages whole."""

@@ -1,0 +1,141 @@
+"""Records of topics as a DataFrame, with the columns of Spark's Kafka source, and with large messages whole.
+
+from kafka_sidecar.pipeline.records.source import read_topics
+
+orders = read_topics(spark, config, ["orders"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from kafka_sidecar.codec.records import Batch, Record
+from kafka_sidecar.pipeline.records.kafka_log import Bound, find_ranges
+from kafka_sidecar.pipeline.records.kafka_settings import client_settings
+from kafka_sidecar.pipeline.records.reading import SliceReader
+from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
+from kafka_sidecar.proxy.config.loading import Config
+
+NAME = "kafka_sidecar_records"
+NEWEST_MAGIC = 2
+MORE_BYTES = 1 << 20  # that a batch with a large message may have beside it
+ROWS_AT_ONCE, BYTES_AT_ONCE = 10_000, 32 << 20
+SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+_HEADER = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
+ARROW = pyarrow.schema(
+    [
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+        ("topic", pyarrow.string()),
+        ("partition", pyarrow.int32()),
+        ("offset", pyarrow.int64()),
+        ("timestamp", pyarrow.timestamp("us", "UTC")),
+        ("timestampType", pyarrow.int32()),
+        ("headers", pyarrow.list_(_HEADER)),
+    ]
+)
+Row = tuple[Any, ...]
+
+
+class Task(InputPartition):  # type: ignore[misc]  # Spark is not looked into
+    """One slice."""
+
+    def __init__(self, part: Slice) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class Reader(DataSourceReader):  # type: ignore[misc]
+    """Slices as Spark's tasks."""
+
+    def __init__(self, config: Config, slices: Sequence[Slice]) -> None:
+        self._config = config
+        self._slices = slices
+
+    def partitions(self) -> list[InputPartition]:
+        return [Task(one) for one in self._slices]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        if isinstance(partition, Task):  # else there is no slice
+            for rows in _chunks(read_slice(self._config, partition.part)):
+                columns = zip(*rows, strict=True)
+                arrays = [pyarrow.array(column, one.type) for column, one in zip(columns, ARROW, strict=True)]
+                yield pyarrow.RecordBatch.from_arrays(arrays, schema=ARROW)
+
+
+def read_topics(
+    spark: SparkSession, config: Config, topics: Sequence[str], first: Bound | None = None, end: Bound | None = None
+) -> DataFrame:
+    """The records that are in these topics now, between the bounds; those of aborted transactions, too.
+
+    Raises:
+        LogError: a topic cannot be read.
+        UnreachableError: no broker responds.
+        ValueError: a setting is not valid.
+    """
+    settings = client_settings(config.bootstrap_servers, config.pipeline.kafka)
+    ranges = find_ranges(settings, topics, first, end)
+    return load_records(spark, config, cut_slices(ranges, spark.sparkContext.defaultParallelism))
+
+
+def load_records(spark: SparkSession, config: Config, slices: Sequence[Slice]) -> DataFrame:
+    """The records of all slices; nothing is read before they are used."""
+
+    class Source(DataSource):  # type: ignore[misc]
+        """The class is sent to the workers, and the slices with it."""
+
+        @classmethod
+        def name(cls) -> str:
+            return NAME
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader(config, slices)
+
+    spark.dataSource.register(Source)
+    return spark.read.format(NAME).load()
+
+
+def read_slice(config: Config, part: Slice) -> Iterator[Row]:
+    """The rows of one slice. Raises what `SliceReader` does, and CodecError if a batch is damaged."""
+    messages = [topic.max_message + MORE_BYTES for topic in config.large_messages.topics]
+    limit = max([config.validation.max_batch, *messages])
+    for batch in SliceReader(config, part).batches():
+        if batch.magic != NEWEST_MAGIC or batch.header.is_control:
+            continue
+        base = batch.header.base_offset
+        if base >= part.end:
+            return
+        for record in batch.records(limit, config.limits.max_records):
+            if part.first <= base + record.offset_delta < part.end:
+                yield _row(part, batch, record)
+
+
+def _row(part: Slice, batch: Batch, record: Record) -> Row:
+    return (
+        record.key, record.value, part.topic, part.partition, batch.header.base_offset + record.offset_delta,
+        record.timestamp * 1000, int(batch.header.has_log_append_time),
+        [{"key": one.key, "value": one.value} for one in record.headers] or None,
+    )  # fmt: skip
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    found, size = list[Row](), 0
+    for row in rows:
+        found.append(row)
+        size += len(row[1] or b"")
+        if len(found) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
