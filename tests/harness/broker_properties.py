@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +25,15 @@ def listener(name: str, port: int) -> str:
     return f"{name}://127.0.0.1:{port}"
 
 
-def properties(version: str, node_id: int, ports: Ports, voters: dict[int, Ports], data: Path) -> dict[str, object]:
-    """The configuration of one node; it is a controller, too, if it is one of the voters."""
+def properties(
+    version: str, node_id: int, ports: Ports, voters: dict[int, Ports], data: Path, fronts: Mapping[int, int]
+) -> dict[str, object]:
+    """The configuration of one node; it is a controller, too, if it is one of the voters.
+
+    ``fronts``: by node, the port of what is between it and sidecars.
+    """
     brokers = [listener(SIDECAR, ports.sidecar), listener(DIRECT, ports.direct), listener(INTERNAL, ports.internal)]
+    advertised = [listener(SIDECAR, fronts.get(node_id, ports.sidecar)), *brokers[1:]]
     is_controller = node_id in voters
     replicas = min(3, len(voters))
     return {
@@ -34,7 +41,7 @@ def properties(version: str, node_id: int, ports: Ports, voters: dict[int, Ports
         "node.id": node_id,
         "controller.quorum.voters": ",".join(f"{voter}@127.0.0.1:{its.controller}" for voter, its in voters.items()),
         "listeners": ",".join(brokers + [listener(CONTROLLER, ports.controller)] * is_controller),
-        "advertised.listeners": ",".join(brokers),
+        "advertised.listeners": ",".join(advertised),
         "controller.listener.names": CONTROLLER,
         "inter.broker.listener.name": INTERNAL,
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in LISTENERS),

@@ -119,8 +119,9 @@ class Node:
 class Cluster:
     """A running cluster. ``start`` makes one; leaving its ``with`` block ends it and removes its data."""
 
-    def __init__(self, version: str, work: Path, count: int) -> None:
+    def __init__(self, version: str, work: Path, count: int, fronts: Mapping[int, int]) -> None:
         self.version = version
+        self._fronts = fronts
         self.work = work
         self.id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "_")
         ports = free_ports(count * 4, keep=True)  # a sidecar may be started while a node is down
@@ -129,9 +130,20 @@ class Cluster:
         self._removed: list[Node] = []
 
     @classmethod
-    def start(cls, version: str, nodes: int = 1, overrides: Mapping[str, object] | None = None) -> Cluster:
-        """Returns when all nodes serve requests; ``overrides`` are broker properties."""
-        cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes)
+    def start(
+        cls,
+        version: str,
+        nodes: int = 1,
+        overrides: Mapping[str, object] | None = None,
+        fronts: Mapping[int, int] | None = None,
+    ) -> Cluster:
+        """Returns when all nodes serve requests.
+
+        Args:
+            overrides: broker properties.
+            fronts: by node, the port of a proxy between it and sidecars.
+        """
+        cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes, fronts or {})
         try:
             with ThreadPoolExecutor(nodes) as pool:
                 list(pool.map(lambda number: cluster._format(number, overrides or {}), cluster._voters))
@@ -148,13 +160,16 @@ class Cluster:
         ports = self._voters.get(node_id) or Ports(*free_ports(4, keep=True))
         folder = self.work / f"node-{node_id}"
         node = self.nodes[node_id] = Node(node_id, self.version, ports, folder)
-        node.format(self.id, {**properties(self.version, node_id, ports, self._voters, folder / "data"), **overrides})
+        node.format(
+            self.id,
+            {**properties(self.version, node_id, ports, self._voters, folder / "data", self._fronts), **overrides},
+        )
         return node
 
     @property
     def bootstrap(self) -> str:
         """The brokers as a sidecar reaches them."""
-        return ",".join(f"127.0.0.1:{node.ports.sidecar}" for node in self.nodes.values())
+        return ",".join(f"127.0.0.1:{self._fronts.get(node.id, node.ports.sidecar)}" for node in self.nodes.values())
 
     @property
     def direct(self) -> str:

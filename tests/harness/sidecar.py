@@ -58,6 +58,10 @@ class Sidecar:
     def restart(self) -> None:
         """SIGKILL and the same command again: a crash and what Kubernetes does about it."""
         self.program.kill()
+        self.start_again()
+
+    def start_again(self) -> None:
+        """The same command, after `stop`."""
         self.program = self._spawn()
         self.wait()
 

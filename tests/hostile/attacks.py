@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import random
+import socket
+import ssl
 import time
 import zlib
 from collections.abc import Callable
@@ -50,6 +52,7 @@ class Attack:
 
     name: str  # with its number in the table of docs/reference/limits.md
     prepare: Callable[[], Run]  # builds what is sent, before anything is measured
+    has_tls: bool = False  # the sidecar's listeners, and the honest clients
 
 
 def sends(make: Callable[[], bytes], connections: int = 1, times: int = 1) -> Callable[[], Run]:
@@ -172,11 +175,41 @@ def many_connections(count: int, opening: Callable[[int], bytes]) -> Run:
     return lambda place: hold(place.kafka, [opening(number) for number in range(count)], place.limit_s)
 
 
-def trickle(place: Place) -> None:
+def client_hello() -> bytes:
+    """What begins a TLS handshake."""
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def half_hello(_: int) -> bytes:
+    return client_hello()[:100]
+
+
+def handshakes_at_once(place: Place) -> None:
+    """Six times 500 handshakes, the last byte of all of them in the same moment; none is gone on with."""
+    hello, deadline = client_hello(), time.monotonic() + place.limit_s
+    for _ in range(6):
+        socks: list[socket.socket] = []
+        with suppress(OSError):
+            for _ in range(500):
+                socks.append(connect(place.kafka))
+                socks[-1].sendall(hello[:-1])
+        for sock in socks:
+            with suppress(OSError):
+                sock.send(hello[-1:])
+        time.sleep(max(0.0, min(1.0, deadline - time.monotonic())))
+        for sock in socks:
+            sock.close()
+
+
+def trickle(make: Callable[[], bytes], place: Place) -> None:
     """Three hundred connections that send a byte now and then."""
     socks = []
     deadline = time.monotonic() + place.limit_s
-    data = produce([(b"orders", [(0, batch(record(0, b"1", ()), 1))])])
+    data = make()
     with suppress(OSError):
         socks = [connect(place.kafka) for _ in range(300)]
         for at in range(len(data)):
@@ -188,6 +221,10 @@ def trickle(place: Place) -> None:
             time.sleep(0.2)
     for sock in socks:
         sock.close()
+
+
+def small_produce() -> bytes:
+    return produce([(b"orders", [(0, batch(record(0, b"1", ()), 1))])])
 
 
 def deaf(place: Place) -> None:
@@ -264,11 +301,15 @@ ATTACKS = (
     Attack("17: JSON 900,000 levels deep", sends(deep_json)),
     Attack("18: a record with 1,000,000 headers", sends(million_headers)),
     Attack("19: a gigabyte in zstd, on 8 connections", sends(bomb, 8)),
-    Attack("20: 300 connections, a byte at a time", lambda: trickle),
+    Attack("20: 300 connections, a byte at a time", lambda: partial(trickle, small_produce)),
     Attack("21: 200 KB a byte at a time", lambda: single_bytes),
     Attack("22: 50,000 Metadata requests, answers never read", lambda: deaf),
     Attack("23: 2,000 rejected batches with acks=0", lambda: reconnect(2000, rejected_without_acks)),
     Attack("24: 1,000 client ids of 30,000 bytes", lambda: reconnect(1000, long_client_id)),
     Attack("25: a software name of 5 MB, 20 times", lambda: reconnect(20, software)),
     Attack("26: 2,000 connections that speak HTTP", lambda: reconnect(2000, lambda _: b"GET / HTTP/1.1\r\n\r\n")),
+    Attack("27: 3,000 TLS handshakes, 500 at once", lambda: handshakes_at_once, has_tls=True),
+    Attack("28: 3,000 half TLS handshakes", lambda: many_connections(3000, half_hello), has_tls=True),
+    Attack("29: 300 TLS handshakes, a byte at a time", lambda: partial(trickle, client_hello), has_tls=True),
+    Attack("30: 2,000 connections without TLS", lambda: reconnect(2000, lambda _: small_produce()), has_tls=True),
 )  # fmt: skip

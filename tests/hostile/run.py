@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from harness.certificates import authority
 from harness.cluster import Cluster
 from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
@@ -86,16 +87,25 @@ class Row:
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
-    config.write_text(CONFIG)
+    config.write_text(CONFIG + (listeners_with_tls(folder) if attack.has_tls else ""))
     log.unlink(missing_ok=True)
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
         seconds = int(WARM_S + ALONE_S + limit_s) + 2
         arguments = (sidecar.bootstrap, "honest", "large", PER_SECOND, seconds)
-        honest = java.start("HonestClient", *arguments, limit_s=seconds + MAX_LATE_S)
+        more = (folder / "client.properties",) if attack.has_tls else ()
+        honest = java.start("HonestClient", *arguments, *more, limit_s=seconds + MAX_LATE_S)
         time.sleep(WARM_S + ALONE_S)
         suffered = attack_with(run, sidecar, log, limit_s)
         return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
+
+
+def listeners_with_tls(folder: Path) -> str:
+    """A section of the configuration; the settings of honest clients are in ``client.properties``."""
+    both, ca = authority().issue("sidecar").write_both(folder, "sidecar"), authority().write(folder)
+    properties = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
+    (folder / "client.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return f"clients: {{tls: {{certificate: {both}}}}}\n"
 
 
 def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffered:

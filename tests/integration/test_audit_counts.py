@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic
+from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -28,6 +30,9 @@ class Ledger(BatchAuditor):
     def produced(self, client, topic, partition, timestamp, count, size, result, base_offset, latency_s):
         print(json.dumps([topic, partition, count, result.value, base_offset]), file=self.file)
 
+    def duplicated(self, client, topic, partition, timestamp, count, base_offset, is_certain):
+        print(json.dumps([topic, partition, count, "duplicated", base_offset, is_certain]), file=self.file)
+
     def delivered(
         self, client, group, topic, partition, timestamp, count, size, first, last, latency_s, hidden, aborted
     ):
@@ -35,6 +40,14 @@ class Ledger(BatchAuditor):
 
     def committed(self, client, group, topic, partition, offset):
         print(json.dumps([topic, partition, offset, "committed", group]), file=self.file)
+
+    def acquired(
+        self, client, group, topic, partition, timestamp, count, size, first, last, latency_s, deliveries, hidden
+    ):
+        print(json.dumps([topic, partition, count, "acquired", first, last, group, deliveries]), file=self.file)
+
+    def accepted(self, client, group, topic, partition, first, last):
+        print(json.dumps([topic, partition, last - first + 1, "accepted", first, last, group]), file=self.file)
 """
 Entry = list[Any]
 
@@ -140,3 +153,104 @@ def test_records_of_aborted_transactions_are_counted_apart(ledger: Ledger) -> No
     assert sorted(set(offsets)) == acked
     entries = ledger.entries("read", topic)
     assert (sum(entry[2] for entry in entries), sum(entry[7] for entry in entries)) == (25, 40)
+
+
+def from_the_start(bootstrap: str, host: ToolHost, group: str) -> None:
+    """Let a share group begin at the start of the log."""
+    host.run(
+        "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--entity-type", "groups", "--entity-name", group,
+        "--alter", "--add-config", "share.auto.offset.reset=earliest",
+    )  # fmt: skip
+
+
+def each(entries: list[Entry]) -> list[tuple[int, int]]:
+    """(partition, offset) of all ranges, as often as they are there."""
+    return sorted((entry[1], offset) for entry in entries for offset in range(entry[4], entry[5] + 1))
+
+
+def test_each_record_of_javas_share_consumers_is_counted_once(ledger: Ledger) -> None:
+    topic, group, count = "shared", "workers", 3000
+    create_topic(ledger.cluster.direct, topic, 2)
+    with ToolHost(NEWEST) as host:
+        from_the_start(ledger.cluster.direct, host, group)
+        host.run(
+            f"{TOOLS}.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size", 100,
+            "--throughput", -1, "--producer-props", f"bootstrap.servers={ledger.sidecar.bootstrap}",
+            "compression.type=lz4",
+        )  # fmt: skip
+        printed = host.run(
+            f"{TOOLS}.consumer.ConsoleShareConsumer", "--bootstrap-server", ledger.sidecar.bootstrap, "--topic", topic,
+            "--group", group, "--timeout-ms", 6000,
+        )  # fmt: skip
+    assert len(printed.splitlines()) == count
+    acked, _ = ledger.offsets(topic)
+    acquired, accepted = ledger.entries("acquired", topic), ledger.entries("accepted", topic)
+    assert each(acquired) == each(accepted) == acked
+    assert sum(entry[2] for entry in acquired) == count
+    assert {(entry[6], entry[7]) for entry in acquired} == {(group, 1)}
+    assert {entry[6] for entry in accepted} == {group}
+
+
+def test_records_that_a_share_consumer_releases_are_given_out_again_and_rejected_ones_not_accepted(
+    ledger: Ledger,
+) -> None:
+    topic, group = "released", "explicit"
+    create_topic(ledger.cluster.direct, topic, 1)
+    with ToolHost(NEWEST) as host:
+        from_the_start(ledger.cluster.direct, host, group)
+    producer = Producer({"bootstrap.servers": ledger.sidecar.bootstrap, "linger.ms": 200, "logger": SILENT})
+    for number in range(20):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(LIMIT_S) == 0
+    seen: list[int] = []
+    with ShareConsumer({
+        "bootstrap.servers": ledger.sidecar.bootstrap, "group.id": group, "logger": SILENT,
+        "share.acknowledgement.mode": "explicit",
+    }) as consumer:  # fmt: skip
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + LIMIT_S
+        while len(seen) < 23:  # the first three twice
+            assert time.monotonic() < deadline, seen
+            for message in consumer.poll(0.5):
+                offset = message.offset()
+                assert message.error() is None
+                assert offset is not None
+                is_first = offset not in seen
+                seen.append(offset)
+                types = {0: AcknowledgeType.RELEASE, 1: AcknowledgeType.RELEASE, 2: AcknowledgeType.RELEASE}
+                kind = types.get(offset, AcknowledgeType.ACCEPT) if is_first else AcknowledgeType.ACCEPT
+                consumer.acknowledge(message, AcknowledgeType.REJECT if offset == 19 else kind)
+            consumer.commit_sync(LIMIT_S)
+    acquired = ledger.entries("acquired", topic)
+    assert each([entry for entry in acquired if entry[7] == 1]) == [(0, offset) for offset in range(20)]
+    assert each([entry for entry in acquired if entry[7] == 2]) == [(0, offset) for offset in range(3)]
+    assert each(ledger.entries("accepted", topic)) == [(0, offset) for offset in range(19)]
+
+
+def test_later_copies_of_what_javas_producer_sends_again_are_named(ledger: Ledger) -> None:
+    topic, count = "hung", 100
+    create_topic(ledger.cluster.direct, topic, 1)
+    broker = ledger.cluster.node(1)
+    settings = (
+        f"bootstrap.servers={ledger.sidecar.bootstrap}", "enable.idempotence=false", "acks=1", "linger.ms=50",
+        "request.timeout.ms=1000", "delivery.timeout.ms=25000",
+    )  # fmt: skip
+    with ToolHost(NEWEST) as host, ThreadPoolExecutor(1) as others:
+        sending = others.submit(
+            host.run, f"{TOOLS}.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size", 100,
+            "--throughput", 20, "--producer-props", *settings,
+        )  # fmt: skip
+        eventually(lambda: len(ledger.entries("acked", topic)), lambda n: n > 3, "some records are acknowledged")
+        broker.stop()
+        time.sleep(2.5)  # longer than the producer waits
+        broker.cont()
+        sending.result(60)
+    acked, _ = ledger.offsets(topic)
+    named = {
+        offset
+        for _, _, number, _, base, is_certain in ledger.entries("duplicated", topic)
+        for offset in range(base, base + number)
+        if is_certain
+    }
+    assert len(acked) == len(set(acked)) == count + len(named)
+    assert named

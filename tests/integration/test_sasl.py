@@ -1,67 +1,217 @@
-"""Brokers that demand SASL: the exchange passes untouched, and a restart does not lose the nodes."""
+"""Brokers that require SASL: clients log in through the sidecar, or it logs in for them and for itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from harness import sasl
 from harness.cluster import Cluster
+from harness.sasl import CLIENT_ID, CLIENT_SECRET, MECHANISMS, PASSWORD, USER, TokenEndpoint
 from harness.sidecar import Sidecar
+from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.target import SILENT
+from integration.sasl_clients import CLIENTS, target_of
+from integration.scenarios.target import SILENT, create_topic, eventually
+
+from kafka_sidecar.proxy.sasl.scram import HASHES
+from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-BROKER = {
-    "listener.security.protocol.map": "SIDECAR:SASL_PLAINTEXT,DIRECT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "listener.name.sidecar.sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.sidecar.plain.sasl.jaas.config": f'{LOGIN} user_app="secret";',
-}
+LIFETIME_S = 4.0
+VALUES = [b"value-%d" % number for number in range(20)]
+BY_PASSWORD = MECHANISMS[:3]
+# A client of kafka-python that cannot connect leaves sockets open, which ends the whole run with an error.
+REJECTED = [client for client in CLIENTS if client != "kafka-python"]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1, BROKER) as cluster:
-        yield cluster
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster whose sessions live for seconds, an OAuth server, and Kafka's tools."""
+
+    cluster: Cluster
+    tokens: TokenEndpoint
+    tools: ToolHost
+    secrets: Path
+
+    def topic(self, name: str) -> str:
+        create_topic(self.cluster.direct, name, 1)
+        return name
+
+    def login(self, mechanism: str) -> str:
+        """The section with which the sidecar logs in."""
+        credentials = f"username: {USER}, password_file: {self.secrets / 'password'}"
+        if mechanism == "OAUTHBEARER":
+            secret = f"client_secret_file: {self.secrets / 'client-secret'}"
+            credentials = f"token_endpoint: '{self.tokens.url}', client_id: {CLIENT_ID}, {secret}"
+        return (
+            f"brokers: {{security_protocol: SASL_PLAINTEXT, sasl: {{mechanism: {mechanism}, {credentials}}}}}\n"
+            "audit: {topic: audited, auditor_reporting_interval_ms: 500, auditor_reporting_delay_ms: 100}\n"
+            "topic_configs: {topic: __topic_configs}\n"
+        )
+
+    def start(self, work: Path, settings: str) -> Sidecar:
+        path = work / "sidecar.yaml"
+        path.write_text(settings)
+        return Sidecar.start(self.cluster.bootstrap, work / "sidecar.log", ["--config", str(path)])
 
 
-def producer(bootstrap: str, password: str) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "logger": SILENT,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "app",
-            "sasl.password": password,
-        }
+@pytest.fixture(scope="module", name="site")
+def _site(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    secrets = tmp_path_factory.mktemp("secrets")
+    (secrets / "password").write_text(PASSWORD)
+    (secrets / "client-secret").write_text(CLIENT_SECRET)
+    properties = sasl.sasl_properties(reauthentication_ms=int(LIFETIME_S * 1000))
+    with Cluster.start(NEWEST, 1, properties) as cluster, sasl.token_endpoint() as tokens:
+        sasl.add_scram_user(cluster.direct)
+        yield Site(cluster, tokens, java[NEWEST], secrets)
+
+
+@pytest.fixture(scope="module", name="relay")
+def _relay(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
+    """A sidecar without credentials."""
+    with site.start(tmp_path_factory.mktemp("relay"), "") as sidecar:
+        yield sidecar
+
+
+@pytest.fixture(scope="module", name="member", params=MECHANISMS)
+def _member(
+    site: Site, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Sidecar]]:
+    """A sidecar that logs in."""
+    with site.start(tmp_path_factory.mktemp("member"), site.login(request.param)) as sidecar:
+        yield request.param, sidecar
+
+
+@pytest.fixture(scope="module", name="gateway")
+def _gateway(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
+    """A sidecar with users of its own, which logs in to the brokers with its own password."""
+    work = tmp_path_factory.mktemp("gateway")
+    lines = (format_user("alice", name, create_verifier(name, "pw-of-alice")) for name in HASHES)
+    (work / "users").write_text("\n".join(lines))
+    users = f"clients: {{sasl: {{mechanisms: [{', '.join(BY_PASSWORD)}], users_file: {work / 'users'}}}}}\n"
+    with site.start(work, users + site.login("SCRAM-SHA-256")) as sidecar:
+        yield sidecar
+
+
+def metric(sidecar: Sidecar, line: str) -> float:
+    with urllib.request.urlopen(f"{sidecar.admin}/metrics", timeout=5) as page:
+        lines = page.read().decode().splitlines()
+    return sum(float(one.rpartition(" ")[2]) for one in lines if one.startswith(line))
+
+
+def state(sidecar: Sidecar) -> dict[str, object]:
+    with urllib.request.urlopen(f"{sidecar.admin}/readyz?verbose", timeout=5) as page:
+        found: dict[str, object] = json.load(page)
+    return found
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_logs_in_through_the_sidecar(site: Site, relay: Sidecar, client: str, mechanism: str) -> None:
+    topic = site.topic(f"through-{client}-{mechanism}")
+    read = CLIENTS[client](target_of(relay.bootstrap, site.tools), topic, VALUES, mechanism, USER, PASSWORD)
+    assert read == VALUES
+    assert site.cluster.leaks() == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_sidecar_logs_in_for_clients_that_do_not(site: Site, member: tuple[str, Sidecar], client: str) -> None:
+    mechanism, sidecar = member
+    topic = site.topic(f"for-{client}-{mechanism}")
+    assert CLIENTS[client](target_of(sidecar.bootstrap, site.tools), topic, VALUES, None, "", "") == VALUES
+    assert site.cluster.leaks() == []
+
+
+def test_a_session_outlives_its_lifetime_without_the_client_noticing(site: Site, member: tuple[str, Sidecar]) -> None:
+    mechanism, sidecar = member
+    topic, failures = site.topic(f"lives-{mechanism}"), []
+    lost: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": sidecar.bootstrap, "logger": SILENT, "retries": 0, "error_cb": lost.append}
     )
+    before = metric(sidecar, 'kafka_sidecar_broker_logins_total{result="renewed"}')
+    ends = time.monotonic() + 2.5 * LIFETIME_S
+    while time.monotonic() < ends:
+        producer.produce(topic, b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
+        producer.flush(10)
+        time.sleep(0.1)
+    assert (failures, lost) == ([], [])
+    assert metric(sidecar, 'kafka_sidecar_broker_logins_total{result="renewed"}') >= before + 2
 
 
-def send(producer: Producer, number: int) -> None:
-    errors: list[object] = []
-    producer.produce("secured", str(number), on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(20) == 0
-    assert errors == [None]
+def test_the_sidecars_own_clients_log_in(site: Site, member: tuple[str, Sidecar]) -> None:
+    mechanism, sidecar = member
+    topic = site.topic(f"own-{mechanism}")
+    config = ("kafka.admin.ConfigCommand", "--bootstrap-server", sidecar.bootstrap, "--entity-type", "topics")
+    site.tools.run(
+        *config, "--alter", "--entity-name", topic, "--add-config", "record.validation.policy=require_header:id"
+    )
+    assert "record.validation.policy=require_header:id" in site.tools.run(*config, "--describe", "--entity-name", topic)
+    with pytest.raises(RuntimeError, match="INVALID_RECORD"):
+        CLIENTS["librdkafka"](target_of(sidecar.bootstrap, site.tools), topic, VALUES, None, "", "")
+    eventually(
+        lambda: metric(sidecar, "kafka_sidecar_audit_events_sent_total"), lambda sent: sent > 0, "audit events are sent"
+    )
+    time.sleep(1.5 * LIFETIME_S)
+    assert state(sidecar)["broker_login"] == "ok"
+    assert metric(sidecar, "kafka_sidecar_audit_send_failures_total") == 0
 
 
-def test_a_client_logs_in_at_the_broker_through_the_sidecar(cluster: Cluster, tmp_path: Path) -> None:
-    with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log") as sidecar:
-        send(producer(sidecar.bootstrap, "secret"), 1)
-        with pytest.raises(KafkaException):
-            producer(sidecar.bootstrap, "wrong").list_topics(timeout=5)
-    assert cluster.leaks() == []
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
+@pytest.mark.parametrize("client", REJECTED)
+def test_a_clients_wrong_password_is_the_brokers_error(site: Site, relay: Sidecar, client: str, mechanism: str) -> None:
+    with pytest.raises(Exception, match=r"(?i)authenticat|_ALL_BROKERS_DOWN|unable to bootstrap"):
+        CLIENTS[client](target_of(relay.bootstrap, site.tools), "none", VALUES, mechanism, USER, "wrong")
 
 
-def test_a_client_that_knows_only_the_node_finds_it_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
-    settings = tmp_path / "sidecar.yaml"
-    settings.write_text(f"nodes: {{state_file: {tmp_path / 'nodes.json'}}}\n")
-    with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(settings)]) as sidecar:
-        bootstrap = producer(sidecar.bootstrap, "secret")
-        send(bootstrap, 1)
-        node = next(iter(bootstrap.list_topics(timeout=20).brokers.values()))
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_logs_in_to_the_sidecar_itself(site: Site, gateway: Sidecar, client: str, mechanism: str) -> None:
+    topic = site.topic(f"gateway-{client}-{mechanism}")
+    target = target_of(gateway.bootstrap, site.tools)
+    assert CLIENTS[client](target, topic, VALUES, mechanism, "alice", "pw-of-alice") == VALUES
+    if client in REJECTED:
+        with pytest.raises(Exception, match=r"(?i)authenticat|_ALL_BROKERS_DOWN|unable to bootstrap"):
+            CLIENTS[client](target, topic, VALUES, mechanism, "alice", PASSWORD)
+    assert "pw-of-alice" not in gateway.log.read_text()
+
+
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
+def test_a_wrong_password_of_the_sidecar_is_one_line_with_the_remedy_and_the_client_is_disconnected(
+    site: Site, mechanism: str, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong-secret")
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(site.login(mechanism).replace(str(site.secrets / "password"), str(wrong)))
+    with Sidecar(site.cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(path)]) as sidecar:
+        eventually(sidecar.log.read_text, lambda text: "login failed" in text, "the failure is logged")
+        producer = Producer({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT})
+        with pytest.raises(KafkaException, match="_TRANSPORT"):
+            producer.list_topics(timeout=3)
+        assert not sidecar.is_ready()
+        log = sidecar.log.read_text()
+        assert f"correct brokers.sasl (username app, password_file {wrong}), or what the brokers accept" in log
+        assert "wrong-secret" not in log
+        wrong.write_text(PASSWORD)
+        sidecar.wait()
+        assert producer.list_topics(timeout=10).brokers
+
+
+def test_a_client_that_knows_only_the_node_finds_it_after_a_restart(site: Site, tmp_path: Path) -> None:
+    settings = f"nodes: {{state_file: {tmp_path / 'nodes.json'}}}\n"
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER}
+    common = {**login, "sasl.password": PASSWORD, "logger": SILENT}
+    with site.start(tmp_path, settings) as sidecar:
+        producer = Producer({**common, "bootstrap.servers": sidecar.bootstrap})
+        node = next(iter(producer.list_topics(timeout=20).brokers.values()))
         sidecar.restart()
-        send(producer(f"{node.host}:{node.port}", "secret"), 2)
+        assert Producer({**common, "bootstrap.servers": f"{node.host}:{node.port}"}).list_topics(timeout=20).brokers

@@ -10,7 +10,7 @@ Kind = Literal["plain", "idempotent", "transactional"]
 KINDS: tuple[Kind, ...] = ("plain", "idempotent", "transactional")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BATCH_BYTES = 2000  # a wave of ten small records is one batch, a flood many
-LINGER_MS = 30
+LINGER_MS = 500  # ten small records must be one batch on a busy machine too
 IN_FLIGHT = 5
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from support import oracle
+from support.produce_requests import without_id
 
 from kafka_sidecar.codec.apis import ApiKey
 
@@ -103,5 +104,10 @@ class Wire:
 def _answer(version: int, partition: Any) -> Answer:
     if version < FIRST_WITH_RECORD_ERRORS:
         return Answer(int(partition.error_code), partition.base_offset)
-    errors = tuple((error.batch_index, error.batch_index_error_message) for error in partition.record_errors)
-    return Answer(int(partition.error_code), partition.base_offset, errors, partition.error_message)
+    errors = tuple((error.batch_index, _text(error.batch_index_error_message)) for error in partition.record_errors)
+    return Answer(int(partition.error_code), partition.base_offset, errors, _text(partition.error_message))
+
+
+def _text(message: str | None) -> str | None:
+    """Without the sidecar's id; a broker's messages have none."""
+    return without_id(message) if message is not None and "explain" in message else message

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -60,7 +61,11 @@ public final class RefusedRecords {
             if (isGood) {
                 record.headers().add("h", new byte[] {1});
             }
-            sent.put(value, producer.send(record));
+            try {
+                sent.put(value, producer.send(record));
+            } catch (KafkaException error) { // an earlier record of the transaction has been refused already
+                sent.put(value, CompletableFuture.failedFuture(error));
+            }
         }
         producer.flush();
         for (var entry : sent.entrySet()) {

@@ -1,0 +1,56 @@
+"""One broker and a sidecar that splits and assembles, for all tests of this folder, and the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+from harness.cluster import Cluster
+from harness.sidecar import Sidecar
+from harness.tool_host import ToolHost
+from harness.versions import NEWEST
+from integration.front import Front
+from integration.interception.readers import readers as all_readers
+from integration.interception.reads import Reader
+from integration.large_messages.groups import CONFIG, Groups
+from integration.large_messages.stepped import clients
+
+RULES = """
+large_messages:
+  topics:
+    - {name: "fail-*", on_missing: fail}
+    - {name: "large-*"}
+"""
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("large")
+    config = folder / "sidecar.yaml"
+    config.write_text(RULES)
+    with (
+        Cluster.start(NEWEST, 1) as cluster,
+        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
+    ):
+        yield Front(cluster, sidecar)
+        assert cluster.leaks() == []
+
+
+@pytest.fixture(scope="session")
+def readers(java: Mapping[str, ToolHost]) -> Mapping[str, Reader]:
+    """By the library's name."""
+    return all_readers(java)
+
+
+@pytest.fixture(scope="session")
+def groups(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Groups]:
+    """A sidecar of another configuration, with consumers that do one step after the other."""
+    folder = tmp_path_factory.mktemp("groups")
+    config = folder / "sidecar.yaml"
+    config.write_text(CONFIG.replace("OBJECTS", str(folder / "objects")))
+    with (
+        Cluster.start(NEWEST) as cluster,
+        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
+    ):
+        yield Groups(cluster, sidecar, folder / "objects", java, clients(java))
+        assert cluster.leaks() == []

@@ -1,0 +1,162 @@
+"""Connections to the broker that end in the middle of a large message: the record is stored once, and whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka import Producer
+from harness.cluster import Cluster
+from harness.fault_proxy import Fault, FaultProxy
+from harness.ports import free_ports
+from harness.sidecar import Sidecar
+from harness.tool_host import ToolHost
+from harness.versions import NEWEST
+from integration.large_messages.senders import Sender, Sent, senders
+from integration.large_messages.stored import LargeFront
+from integration.scenarios.target import LIMIT_S, SILENT, eventually
+
+pytestmark = pytest.mark.integration
+
+RULES = 'large_messages: {topics: [{name: "unique-*", compacted: unique}, {name: "large-*"}]}'
+QUICK_CLEANER = {"log.cleaner.backoff.ms": 200}
+LIMIT = 20_000
+SMALL, LARGE = b"small", os.urandom(90_000)
+SLICES = -(-(len(LARGE) - 1) // (LIMIT - 108))  # of LARGE
+WAVES = {1: [[SMALL], [LARGE], [SMALL]], 5: [[SMALL], [b"1", LARGE, b"3", LARGE[::-1], b"5"], [SMALL]]}
+
+
+def is_carrier(frame: bytes) -> bool:
+    return b"_lmr" in frame
+
+
+def is_slice(frame: bytes) -> bool:
+    return b"_lm" in frame and not is_carrier(frame)
+
+
+class Times:
+    """A fault at some of the requests, so often."""
+
+    def __init__(self, fault: Fault, at: Callable[[bytes], bool], every: int, times: int) -> None:
+        self._fault, self._at, self._every, self.left = fault, at, every, times
+        self._seen = 0
+
+    def __call__(self, frame: bytes) -> Fault | None:
+        if not self.left or not self._at(frame):
+            return None
+        self._seen += 1
+        if self._seen % self._every:
+            return None
+        self.left -= 1
+        return self._fault
+
+
+# What is lost: the response to the carrier; the carrier; all from the third slice on.
+FAULTS = {
+    "response": lambda times: Times(Fault.AFTER, is_carrier, 1, times),
+    "carrier": lambda times: Times(Fault.BEFORE, is_carrier, 1, times),
+    "slices": lambda times: Times(Fault.BEFORE, is_slice, 3, times),
+}
+
+
+@pytest.fixture(scope="module")
+def front(
+    java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[LargeFront, FaultProxy]]:
+    folder = tmp_path_factory.mktemp("faults")
+    config = folder / "sidecar.yaml"
+    config.write_text(RULES)
+    (port,) = free_ports(1, keep=True)
+    with (
+        Cluster.start(NEWEST, 1, QUICK_CLEANER, fronts={1: port}) as cluster,
+        FaultProxy(port, cluster.node(1).ports.sidecar) as between,
+        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
+    ):
+        yield LargeFront(cluster, sidecar, java), between
+        assert cluster.leaks() == []
+
+
+@pytest.fixture(scope="module")
+def producers(java: Mapping[str, ToolHost]) -> Mapping[str, Sender]:
+    return senders(java)
+
+
+def check(front: tuple[LargeFront, FaultProxy], send: Sender, name: str, fault: str, records: int, times: int) -> None:
+    large, between = front
+    topic = large.topic(f"large-{name}", max_message_bytes=str(LIMIT))
+    between.fault = faults = FAULTS[fault](times)
+    try:
+        sent = send(large.sidecar.bootstrap, topic, WAVES[records])
+    finally:
+        between.fault = lambda frame: None
+    assert faults.left == 0
+    found = large.assembled(topic)
+    assert found.values == [value for wave in WAVES[records] for value in wave]
+    assert [Sent(record.offset) for record in found.records] == sent
+    large_values = records // 2 or 1
+    if fault == "slices":
+        assert 0 < found.orphans <= times * large_values * SLICES
+    else:
+        assert found.orphans == times * large_values * SLICES
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_an_idempotent_producer_stores_each_record_once_after_a_lost_connection(
+    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender], library: str, fault: str
+) -> None:
+    check(front, producers[library], f"{library}-{fault}", fault, 5, 1)
+
+
+def compacted_topic(front: LargeFront, name: str) -> str:
+    return front.topic(
+        name, max_message_bytes=str(LIMIT), cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01"
+    )
+
+
+def test_a_message_in_a_compacted_topic_stays_whole_after_a_retry_and_a_compaction(
+    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender]
+) -> None:
+    large, between = front
+    topic = compacted_topic(large, "unique-messages")
+    between.fault = FAULTS["response"](1)
+    (sent,) = producers["librdkafka"](large.sidecar.bootstrap, topic, [[LARGE]])
+    filler = Producer({"bootstrap.servers": large.cluster.direct, "logger": SILENT})
+
+    def fillers() -> list[bytes | None]:
+        """One more in a segment of its own; those that compaction has left."""
+        filler.produce(topic, b"filler", b"filler")
+        assert filler.flush(LIMIT_S) == 0
+        time.sleep(0.2)
+        return [value for value in large.stored(topic) if value == b"filler"]
+
+    eventually(lambda: [fillers() for _ in range(6)][-1], lambda left: len(left) < 6, "compaction")
+    found = large.assembled(topic)
+    assert (found.records[0].offset, found.records[0].value) == (sent.offset, LARGE)
+    assert found.orphans == SLICES
+
+
+def test_a_large_value_for_a_compacted_topic_is_rejected_unless_configured(
+    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender]
+) -> None:
+    large, _ = front
+    topic = compacted_topic(large, "large-compacted")
+    sent = producers["librdkafka"](large.sidecar.bootstrap, topic, [[SMALL], [LARGE], [SMALL]])
+    assert [one.error for one in sent] == ["", "MSG_SIZE_TOO_LARGE", ""]
+    (line,) = (line for line in large.lines() if line.get("topic") == topic)
+    assert "the topic is compacted: slices need unique keys" in line["detail"]
+    assert set(large.stored(topic)) == {SMALL}
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("records", WAVES)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("library", ["java", "librdkafka", "aiokafka", "kafka-python"])
+def test_every_idempotent_producer_stores_each_record_once_after_several_lost_connections(
+    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender], library: str, fault: str, records: int,
+    times: int,
+) -> None:  # fmt: skip
+    check(front, producers[library], f"{library}-{fault}-{records}-{times}", fault, records, times)

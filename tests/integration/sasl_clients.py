@@ -1,0 +1,150 @@
+"""Four clients that write and read one topic, each with its own words for SASL."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiokafka.abc import AbstractTokenProvider
+from confluent_kafka import Consumer, KafkaError, Producer
+from harness.sasl import MODULES, token
+from harness.tool_host import ToolHost
+from integration.scenarios import aiokafka_client, kafka_python
+from integration.scenarios.java_tools import Tools
+from integration.scenarios.target import LIMIT_S, SILENT, Target
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
+
+Settings = dict[str, Any]
+# Sends the values to a new topic of this name and reads them back: (target, topic, values, mechanism, user, password).
+# Without a mechanism it does not log in.
+RoundTrip = Callable[[Target, str, list[bytes], str | None, str, str], list[bytes]]
+
+
+def java(
+    target: Target, topic: str, values: list[bytes], mechanism: str | None, user: str, password: str
+) -> list[bytes]:
+    lines = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism} if mechanism else {}
+    if mechanism == "OAUTHBEARER":
+        lines["sasl.jaas.config"] = f'{MODULES[mechanism]} unsecuredLoginStringClaim_sub="{user}";'
+    elif mechanism is not None:
+        lines["sasl.jaas.config"] = f'{MODULES[mechanism]} username="{user}" password="{password}";'
+    tools = Tools(target, next(iter(target.java.values())))
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
+        file.write("".join(f"{key}={value}\n" for key, value in lines.items()))
+        file.flush()
+        tools.run("TopicCommand", "--list", "--command-config", file.name)  # it fails where the others only log
+        text = "".join(f"{value.decode()}\n" for value in values)
+        tools.run("ConsoleProducer", "--topic", topic, "--command-config", file.name, stdin=text)
+        printed = tools.run(
+            "ConsoleConsumer", "--topic", topic, "--from-beginning", "--max-messages", len(values), "--command-config",
+            file.name, "--timeout-ms", 20000,
+        )  # fmt: skip
+    return [line.encode() for line in printed.splitlines() if line.encode() in values]
+
+
+def librdkafka(
+    target: Target, topic: str, values: list[bytes], mechanism: str | None, user: str, password: str
+) -> list[bytes]:
+    settings: Settings = {"bootstrap.servers": target.bootstrap, "logger": SILENT}
+    if mechanism is not None:
+        settings |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        settings |= {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": f"principal={user}"}
+    elif mechanism is not None:
+        settings |= {"sasl.username": user, "sasl.password": password}
+    errors: list[KafkaError | None] = []
+    fatal: list[KafkaError] = []
+    producer = Producer({**settings, "error_cb": fatal.append, "message.timeout.ms": 10_000})
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    producer.flush(LIMIT_S)
+    if any(errors):
+        raise RuntimeError(f"{errors} {fatal}")
+    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        read: list[bytes] = []
+        while len(read) < len(values):
+            message = consumer.poll(LIMIT_S)
+            assert message is not None, "nothing in time"
+            if message.error() is None:
+                read.append(message.value() or b"")
+    finally:
+        consumer.close()
+    return read
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    async def token(self) -> str:
+        return token(self._user)
+
+
+def aiokafka(
+    target: Target, topic: str, values: list[bytes], mechanism: str | None, user: str, password: str
+) -> list[bytes]:
+    async def run() -> list[bytes]:
+        settings: Settings = {}
+        if mechanism is not None:
+            settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+        if mechanism == "OAUTHBEARER":
+            settings["sasl_oauth_token_provider"] = _Tokens(user)
+        elif mechanism is not None:
+            settings |= {"sasl_plain_username": user, "sasl_plain_password": password}
+        async with aiokafka_client.producer(target, **settings) as producer:
+            for value in values:
+                await producer.send_and_wait(topic, value)
+        async with aiokafka_client.consumer(target, topic, **settings) as consumer:
+            return [record.value for record in await aiokafka_client.poll(len(values), consumer)]
+
+    return asyncio.run(asyncio.wait_for(run(), LIMIT_S + 10))
+
+
+class _KafkaPythonTokens(KafkaPythonTokenProvider):  # type: ignore[misc] # kafka-python has no types
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    def token(self) -> str:
+        return token(self._user)
+
+
+def kafkapython(
+    target: Target, topic: str, values: list[bytes], mechanism: str | None, user: str, password: str
+) -> list[bytes]:
+    settings: Settings = {}
+    if mechanism is not None:
+        settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        settings["sasl_oauth_token_provider"] = _KafkaPythonTokens(user)
+    elif mechanism is not None:
+        settings |= {"sasl_plain_username": user, "sasl_plain_password": password}
+    with kafka_python.producer(target, **settings) as producer:
+        for value in values:
+            producer.send(topic, value).get(LIMIT_S)
+    with kafka_python.consumer(target, topic, **settings) as consumer:
+        return [record.value for record in kafka_python.poll(len(values), consumer)]
+
+
+CLIENTS: Mapping[str, RoundTrip] = {
+    "java": java, "librdkafka": librdkafka, "aiokafka": aiokafka, "kafka-python": kafkapython,
+}  # fmt: skip
+
+
+def target_of(bootstrap: str, host: ToolHost) -> Target:
+    return Target(bootstrap, "sasl", 1, {host.version: host})
+
+
+def properties_file(folder: Path, settings: Mapping[str, str]) -> Path:
+    """Settings for Kafka's tools."""
+    path = folder / "client.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
