@@ -7,22 +7,17 @@ How it measures and how to read it: docs/reference/benchmarks.md
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 from json_values import value
-from relay import describe, installed, run_all, start_all
-from rig import report, versions
-from rig.connection import Loop
-from rig.cores import on_two_cores
-from rig.driver import BenchError, Workload
+from rig import report
+from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
+from side_by_side import Bench
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
@@ -64,45 +59,16 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     return report.Row(f"{load.title}: CPU us/request", cells, f"<= {TARGET}x")
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
-    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
-    versions.add_arguments(parser)
-    return parser.parse_args()
+def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
+    return [row(load, targets, runs) for load in loads]
 
 
-def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
-    chance, loop = random.Random(options.seed), Loop()
-    loads = [load for load in workloads() if options.only in load.title]
-    peers = [
+def peers() -> list[Peer]:
+    return [
         Peer(NONE, kafka_sidecar, sidecar_program(), "make install", reads_kafka=True),
         Peer(AUDITED, kafka_sidecar_with(SETTINGS), sidecar_program(), "make install", reads_kafka=True),
     ]
-    targets = [Target.through(peer, loop, folder) for peer in installed(versions.with_twins(peers, options))]
-    try:
-        start_all(targets, 1, core, chance)
-        for target in targets:
-            target.check_addresses()
-        runs = run_all(loads, targets, options, chance)
-    except BenchError as error:
-        sys.exit(str(error))
-    finally:
-        for target in targets:
-            target.stop()
-    shown = versions.without_twins(targets)
-    text = report.table([row(load, shown, runs) for load in loads], [target.name for target in shown])
-    about = describe(options, core is not None, runs)
-    report.publish(options, about, text, versions.described(options), versions.comparison(loads, targets, runs))
-
-
-def main() -> None:
-    options = arguments()
-    on_two_cores("audit", lambda folder, core: compare(options, folder, core))
 
 
 if __name__ == "__main__":
-    main()
+    Bench("audit", lambda folder: peers(), workloads, rows).main(__doc__)

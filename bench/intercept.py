@@ -7,22 +7,18 @@ How it measures and how to read it: docs/reference/benchmarks.md
 
 from __future__ import annotations
 
-import argparse
 import random
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from json_values import value
-from relay import describe, installed, run_all, start_all
-from rig import frames, report, versions
-from rig.connection import Loop
-from rig.cores import on_two_cores
+from rig import frames, report
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
+from side_by_side import Bench
 from validate import JSON_POLICY, check_rejections
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
@@ -123,42 +119,14 @@ def check_edits(target: Target) -> None:
         raise BenchError(f"{target.name} added {added} bytes to a request")
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
-    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
-    versions.add_arguments(parser)
-    return parser.parse_args()
+def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
+    return [row(load, targets, runs) for load in loads]
 
 
-def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
-    chance, loop = random.Random(options.seed), Loop()
-    loads = [load for load in workloads() if options.only in load.title]
-    targets = [Target.through(peer, loop, folder) for peer in installed(versions.with_twins(peers(folder), options))]
-    try:
-        start_all(targets, 1, core, chance)
-        for target in targets:
-            check_rejections(target, checking=JSON_TOO)
-            check_edits(target)
-        runs = run_all(loads, targets, options, chance)
-    except BenchError as error:
-        sys.exit(str(error))
-    finally:
-        for target in targets:
-            target.stop()
-    shown = versions.without_twins(targets)
-    text = report.table([row(load, shown, runs) for load in loads], [target.name for target in shown])
-    about = describe(options, core is not None, runs)
-    report.publish(options, about, text, versions.described(options), versions.comparison(loads, targets, runs))
-
-
-def main() -> None:
-    options = arguments()
-    on_two_cores("intercept", lambda folder, core: compare(options, folder, core))
+def check(target: Target) -> None:
+    check_rejections(target, checking=JSON_TOO)
+    check_edits(target)
 
 
 if __name__ == "__main__":
-    main()
+    Bench("intercept", peers, workloads, rows, check).main(__doc__)

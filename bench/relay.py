@@ -31,6 +31,7 @@ from rig.target import Target
 
 KB, MB = 1 << 10, 1 << 20
 WARM_UP_S, SETTLE_S = 0.2, 3.0
+APART = "proxy on one core, load on another"
 NOISY = 0.1  # of a core, taken by other programs
 
 WORKLOADS = (
@@ -107,7 +108,7 @@ def run_all(
 
 
 def describe(options: argparse.Namespace, pinned: bool, runs: report.Runs) -> str:
-    where = "proxy on one core, load on another" if pinned else "NOT PINNED: fewer than two cores, unreliable"
+    where = APART if pinned else "NOT PINNED: fewer than two cores, unreliable"
     results = [result for each in runs.values() for result in each]
     others = sum(result.others_s for result in results) / sum(result.wall_s for result in results)
     noise = " (too much: repeat this on a quiet machine)" if others > NOISY else ""

@@ -32,9 +32,10 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from kafka_sidecar.codec.records import Batch, Header, NewRecord, batches, build_batch
+from kafka_sidecar.pipeline.records.kafka_log import find_ranges
+from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
 from kafka_sidecar.pipeline.replay.command import Request, run
-from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Row, Slice, cut_slices
-from kafka_sidecar.pipeline.replay.kafka_log import find_ranges
+from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Row
 from kafka_sidecar.pipeline.replay.source import ARROW_SCHEMA
 from kafka_sidecar.pipeline.replay.validation import Replay, find_applied, open_rules
 from kafka_sidecar.pipeline.session import start_session

@@ -7,24 +7,17 @@ How it measures and how to read it: docs/reference/benchmarks.md
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import socket
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 
 from json_values import value
-from relay import describe, installed, run_all, start_all
-from rig import frames, report, versions
-from rig.connection import Loop
-from rig.cores import on_two_cores
+from rig import frames, report
 from rig.driver import BenchError, Workload
 from rig.peers import PEERS, Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
+from side_by_side import Bench
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
@@ -73,18 +66,6 @@ def peers() -> list[Peer]:
     ]
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="only workloads with this in their name")
-    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=0.6, help="length of one run; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
-    versions.add_arguments(parser)
-    return parser.parse_args()
-
-
 def check_rejections(target: Target, checking: str = CHECKING) -> None:
     """A value that is not JSON is rejected in the column ``checking``, and in no other. Raises BenchError."""
     node = target.driver.learn_node(target.address)
@@ -128,36 +109,10 @@ def memory_row(targets: Sequence[Target], runs: report.Runs) -> report.Row:
     return report.Row("resident memory at most, MB", cells, f"<= {MEMORY_TARGET_MB:.0f}")
 
 
-def compare(options: argparse.Namespace, folder: Path, core: int | None) -> None:
-    chance, loop = random.Random(options.seed), Loop()
-    loads = [load for load in workloads() if options.only in load.title]
-    targets = [Target.through(peer, loop, folder) for peer in installed(versions.with_twins(peers(), options))]
-    try:
-        start_all(targets, 1, core, chance)
-        for target in targets:
-            check_rejections(target)
-        runs = run_all(loads, targets, options, chance)
-    except BenchError as error:
-        sys.exit(str(error))
-    finally:
-        for target in targets:
-            target.stop()
-    shown = versions.without_twins(targets)
-    rows = [row for load in loads for row in (cpu_row(load, shown, runs), rate_row(load, shown, runs))]
-    rows.append(memory_row(shown, runs))
-    about = describe(options, core is not None, runs)
-    text = report.table(rows, [target.name for target in shown])
-    report.publish(options, about, text, versions.described(options), versions.comparison(loads, targets, runs))
-    if options.json:
-        each = ((title, name, result) for (title, name), results in runs.items() for result in results)
-        kept = [{"workload": title, "peer": name, **asdict(result)} for title, name, result in each]
-        options.json.write_text(json.dumps({"about": about, "runs": kept}, indent=1))
-
-
-def main() -> None:
-    options = arguments()
-    on_two_cores("validate", lambda folder, core: compare(options, folder, core))
+def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
+    found = [row for load in loads for row in (cpu_row(load, targets, runs), rate_row(load, targets, runs))]
+    return [*found, memory_row(targets, runs)]
 
 
 if __name__ == "__main__":
-    main()
+    Bench("validate", lambda folder: peers(), workloads, rows, check_rejections).main(__doc__)

@@ -104,6 +104,8 @@ class Connection:
                 size = self.sock.recv_into(buffer[carried:])
             else:
                 size = self.sock.recv_into(buffer)
+        except BlockingIOError:  # a record of TLS without data
+            return
         except ConnectionError:
             size = 0
         if not size:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import Final
+from typing import Any, Final
 
 from rig import frames
 from rig.connection import Connection, Loop
@@ -56,6 +56,7 @@ class Result:
     others_s: float  # CPU time that went to neither the bench nor the proxy
     peak_rss_bytes: int  # of the proxy, so far
     latency_s: tuple[float, float] | None  # p50 and p99, where one request at a time is in flight
+    load_s: float = 0.0  # CPU of the bench
 
     @property
     def cpu_us_per_request(self) -> float:
@@ -68,6 +69,8 @@ class Driver:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.broker = StubBroker(loop)
+        self.secure: Callable[[socket.socket], Any] = lambda sock: sock  # what clients do with a new connection
+        self._poll: Callable[[], None] = loop.poll
 
     def close(self) -> None:
         self.broker.close()
@@ -80,10 +83,10 @@ class Driver:
         Raises BenchError if requests got lost or bypassed the proxy, AssertionError for a wrong correlation id.
         """
         self.broker.prepare(workload.fetch_bytes, len(workload.batches) or 1, workload.fetch_records)
-        node, request = self.learn_node(bootstrap), workload.request()
+        request = workload.request()
         clients = [
-            Client(self.loop, self._dial(node), request, workload.depth, first=number << 24)
-            for number in range(workload.connections)
+            Client(self.loop, self.dial(node), request, workload.depth, first=number << 22)
+            for number, node in enumerate(self.nodes(bootstrap, workload.connections))
         ]
         gc.collect()
         gc.disable()
@@ -119,11 +122,16 @@ class Driver:
             others_s=max(0, busy_ns - driver_ns - proxy_ns) / 1e9,
             peak_rss_bytes=proxy.peak_rss_bytes() if proxy else 0,
             latency_s=_p50_p99(clients),
+            load_s=driver_ns / 1e9,
         )
+
+    def nodes(self, bootstrap: Address, connections: int) -> list[Address]:
+        """Where each connection goes: all to the address that one of them was given."""
+        return [self.learn_node(bootstrap)] * connections
 
     def learn_node(self, bootstrap: Address) -> Address:
         """Bootstrap as clients do: ApiVersions, then Metadata; the address of the cluster's one node."""
-        with self._dial(bootstrap) as sock:
+        with self.dial(bootstrap) as sock:
             self.ask(sock, frames.api_versions_request())
             return frames.node_address(self.ask(sock, frames.metadata_request()))
 
@@ -147,18 +155,19 @@ class Driver:
             raise BenchError("the response has another correlation id than the request")
         return answer[4:]
 
-    def _dial(self, address: Address) -> socket.socket:
-        return socket.create_connection(address, timeout=LIMIT_S)
+    def dial(self, address: Address) -> Any:
+        """A connection, with TLS if the driver uses it."""
+        return self.secure(socket.create_connection(address, timeout=LIMIT_S))
 
     def _poll_for(self, seconds: float) -> None:
-        deadline, poll, clock = time.perf_counter() + seconds, self.loop.poll, time.perf_counter
+        deadline, poll, clock = time.perf_counter() + seconds, self._poll, time.perf_counter
         while clock() < deadline:
             poll()
 
     def _drain(self, clients: list[Client]) -> None:
         deadline = time.perf_counter() + LIMIT_S
         while any(client.in_flight for client in clients):
-            self.loop.poll()
+            self._poll()
             if time.perf_counter() > deadline:
                 raise BenchError(f"{sum(client.in_flight for client in clients)} requests got no response")
 
@@ -166,9 +175,10 @@ class Driver:
         done = sum(client.done for client in clients)
         if self.broker.served != done:
             raise BenchError(f"the clients saw {done} responses, the broker {self.broker.served} requests")
-        around = self.broker.peers & {Address(*client.connection.sock.getsockname()) for client in clients}
+        # By the address they were made to: two connections to two ports may have the same local port.
+        around = sum(Address(*client.connection.sock.getpeername()) == self.broker.address for client in clients)
         if around and bootstrap != self.broker.address:
-            raise BenchError(f"{len(around)} connections went to the broker directly, without the proxy")
+            raise BenchError(f"{around} connections went to the broker directly, without the proxy")
 
 
 class Client:

@@ -42,7 +42,7 @@ class Process:
 
     def cpu_ns(self) -> int:
         """Time on a core, user and system, of all threads and living children."""
-        return sum(_cpu_ns(task) for pid in self.family() for task in (PROC / str(pid) / "task").glob("*"))
+        return sum(map(cpu_ns, self.family()))
 
     def rss_bytes(self) -> int:
         return self._memory("VmRSS:")
@@ -78,6 +78,11 @@ def _children(pid: int) -> list[int]:
             if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
                 children.append(int(path.parent.name))
     return children
+
+
+def cpu_ns(pid: int) -> int:
+    """Time on a core, user and system, of all living threads of a process."""
+    return sum(map(_cpu_ns, (PROC / str(pid) / "task").glob("*")))
 
 
 def _cpu_ns(task: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from rig import frames
 from rig.connection import Connection, Loop
@@ -23,15 +24,11 @@ class StubBroker:
         self._served: dict[Address, _Served] = {}
         self.address = Address(*self._listener.getsockname())
         self.advertised = self.address
+        self.secure: Callable[[socket.socket], Any] = lambda sock: sock  # what is done with a new connection
         self.served = 0  # Produce and Fetch requests
         self.last_bytes = 0  # the size of the newest of these, length prefix included
         self.prepare(fetch_bytes=0)
         loop.watch(self._listener, self._accept)
-
-    @property
-    def peers(self) -> set[Address]:
-        """Addresses of all open connections."""
-        return set(self._served)
 
     def close(self) -> None:
         for each in self._served.values():
@@ -58,7 +55,7 @@ class StubBroker:
     def _accept(self, _events: int) -> None:
         sock, peer = self._listener.accept()
         address = Address(*peer)
-        self._served[address] = _Served(self, self._loop, sock, lambda: self._served.pop(address))
+        self._served[address] = _Served(self, self._loop, self.secure(sock), lambda: self._served.pop(address))
 
 
 class _Served:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +91,7 @@ class Target:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(self.address, timeout=1) as sock:
+            with self.driver.dial(self.address) as sock:
                 self.driver.ask(sock, frames.api_versions_request())
         except (OSError, BenchError):
             return False
