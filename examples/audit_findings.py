@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from audit_tables import Tables
 
 if TYPE_CHECKING:
-    from audit_demo import Injected
+    from audit_faults import Injected
 
 LATE_MS = 60_000
 LOST = {"search": "orders", "archive": "payments"}
@@ -28,9 +28,13 @@ class Finding:
 def compare(injected: Injected, tables: Tables, bucket_ms: int) -> list[Finding]:
     return [
         *_losses(injected, tables),
-        Finding("refunds, duplicates included", f"{injected.copies} acknowledged", _acknowledged(tables)),
+        Finding("refunds, duplicates included", f"{injected.stored} acknowledged", _acknowledged(tables)),
+        Finding("duplicates of refunds", ranges(injected.copies), ranges(tables.offsets(finding="duplicate"))),
         Finding("refunds sent past the sidecar", ranges(injected.past_sidecar), _unaudited(tables)),
-        Finding("records read again", f"{injected.reread} by billing", _reread(tables)),
+        Finding("records read again", f"{injected.reread} by billing", _reread(tables, "deliver")),
+        Finding("records of a share group", f"{injected.shared} of visits by workers", _shared(tables)),
+        Finding("released and given out again", f"{injected.released} by workers", _reread(tables, "share")),
+        Finding("read without a group", f"{injected.without_group} of visits", _seen(tables, "read")),
         Finding("late records", f"{injected.late} of payments", _late(tables)),
         *_killed(injected, tables, bucket_ms),
     ]
@@ -76,12 +80,25 @@ def _acknowledged(tables: Tables) -> str:
     return f"{seen} acknowledged"
 
 
-def _reread(tables: Tables) -> str:
-    again = {row["group"]: 0 for row in tables.rows("reconcile", hop="deliver") if row["redelivered"]}
-    for row in tables.rows("reconcile", hop="deliver"):
+def _reread(tables: Tables, hop: str) -> str:
+    again: dict[str, int] = {}
+    for row in tables.rows("reconcile", hop=hop):
         if row["redelivered"]:
-            again[row["group"]] += row["redelivered"]
+            again[row["group"]] = again.get(row["group"], 0) + row["redelivered"]
     return ", ".join(f"{count} by {group}" for group, count in sorted(again.items())) or "none"
+
+
+def _seen(tables: Tables, hop: str, suffix: str = "") -> str:
+    seen: dict[str, int] = {}
+    for row in tables.rows("reconcile", hop=hop):
+        seen[row["topic"]] = seen.get(row["topic"], 0) + row["seen"]
+    return ", ".join(f"{count} of {topic}{suffix}" for topic, count in sorted(seen.items())) or "none"
+
+
+def _shared(tables: Tables) -> str:
+    """What is FINAL and whole."""
+    groups = {row["group"] for row in tables.rows("reconcile", hop="share", state="FINAL", completeness=1.0)}
+    return _seen(tables, "share", f" by {', '.join(sorted(groups))}")
 
 
 def _late(tables: Tables) -> str:
@@ -95,10 +112,12 @@ def _killed(injected: Injected, tables: Tables, bucket_ms: int) -> list[Finding]
     around = [f"{row['emitter_id']} {row['cause']}" for row in holes if row["from_ms"] <= at < row["to_ms"]]
     bucket = at // bucket_ms * bucket_ms
     unknown = {row["topic"] for row in tables.rows("reconcile", state="UNKNOWN")}
+    named = tables.offsets(finding="unknown", topic="invoices", group="ledger")
     in_bucket = {row["state"] for row in tables.rows("reconcile", topic="clicks", bucket_start=bucket)}
     return [
         Finding("killed sidecar", "pod-2 unfinished", ", ".join(around) or "none"),
-        Finding("holes", "1", str(len(holes))),
-        Finding("unknown topics", "clicks", ", ".join(sorted(unknown)) or "none"),
+        Finding("holes", "pod-2, pod-3", ", ".join(sorted(row["emitter_id"] for row in holes))),
+        Finding("unknown topics", "clicks, invoices", ", ".join(sorted(unknown)) or "none"),
+        Finding("unknown to ledger", f"invoices {ranges(injected.unknown)}", f"invoices {ranges(named)}"),
         Finding("state of clicks as it was killed", "UNKNOWN", ", ".join(sorted(in_bucket)) or "none"),
     ]

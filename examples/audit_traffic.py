@@ -7,11 +7,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    AcknowledgeType,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from integration.scenarios.target import SILENT
+from integration.validation.wire import Wire
+
+from kafka_sidecar.codec.apis import ApiKey
 
 LIMIT_S = 30.0
 WAIT_MS = 100
+GROUP, SET = 32, 0  # type of resource, operation (KIP-848, KIP-339)
 Offsets = set[tuple[str, int, int]]  # topic, partition, offset
 
 
@@ -90,6 +103,37 @@ def read(bootstrap: str, group: str, topic: str, last: int, start: Callable[[int
             if place(message)[2] >= last:
                 return count
     raise TimeoutError(f"{group} has not read {topic} up to offset {last}")
+
+
+def begin_at_start(bootstrap: str, group: str) -> None:
+    """Let a share group begin with what is there."""
+    setting = {"name": "share.auto.offset.reset", "config_operation": SET, "value": "earliest"}
+    group_configs = {"resource_type": GROUP, "resource_name": group, "configs": [setting]}
+    with Wire(bootstrap) as wire:
+        response = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[group_configs])
+    assert [one.error_code for one in response.responses] == [0]
+
+
+def read_shared(bootstrap: str, group: str, topic: str, count: int, releases: int) -> int:
+    """Read so many records as a member of a share group, the first ones twice; the number of different ones."""
+    config = {
+        "bootstrap.servers": bootstrap, "group.id": group, "client.id": f"{group}-app",
+        "share.acknowledgement.mode": "explicit", "logger": SILENT,
+    }  # fmt: skip
+    seen: list[int] = []
+    end = time.monotonic() + LIMIT_S
+    with ShareConsumer(config) as consumer:
+        consumer.subscribe([topic])
+        while len(seen) < count + releases:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{group} has got {len(seen)} records of {topic}")
+            for message in consumer.poll(0.5):
+                offset = place(message)[2]
+                is_released = offset < releases and offset not in seen
+                consumer.acknowledge(message, AcknowledgeType.RELEASE if is_released else AcknowledgeType.ACCEPT)
+                seen.append(offset)
+            consumer.commit_sync(LIMIT_S)
+    return len(set(seen))
 
 
 def stored(bootstrap: str, topic: str) -> dict[int, bytes]:

@@ -2,6 +2,7 @@
 
 Then valid and invalid records for a topic with policies: which are stored, and the producer's errors for the others.
 And a record that interceptors change: a header is added on produce, a field masked on consume.
+And a record that is larger than its topic allows: stored in slices, read whole.
 
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, with three brokers.
 DEMO_SECONDS is the time for which records are sent. Exit code 1: a result is not as expected.
@@ -21,6 +22,7 @@ from pathlib import Path
 import mock_cluster
 from confluent_kafka import Consumer, Producer
 from customers import Customers
+from documents import Documents
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
 from payments import BATCHES, KINDS, Payments, reasons_table, response_on_the_wire
 from rich.console import Console, Group
@@ -131,6 +133,8 @@ def run(console: Console, folder: Path) -> int:
         console.print(reasons_table(response_on_the_wire(sidecar.listen)))
         customers = Customers(sidecar.listen, bootstrap_servers)
         console.print(customers.table())
+        documents = Documents(sidecar.listen, bootstrap_servers)
+        console.print(documents.table())
         rejected = sidecar.rejected_records()
         traffic = sidecar.traffic()
         began = time.monotonic()
@@ -145,6 +149,7 @@ def run(console: Console, folder: Path) -> int:
                 f"{rejected} records rejected, by the sidecar's own count: these, and {BAD_KINDS} of the batch above",
             ),
             *customers.findings(),
+            *documents.findings(),
             *relay_findings(traffic.opened, passed),
             *address_findings(brokers, own, named),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),

@@ -64,9 +64,13 @@ def test_the_demo_shows_its_figures_and_results(runs: Runs) -> None:
     assert re.search(r"in the log +written-by=demo-customers +\{.*4111111111111111", text)
     assert re.search(r"consumed +written-by=demo-customers +\{.*\*\*\*1111", text)
     assert "its consumer got the card number masked" in text
+    assert re.search(
+        r"a document of 5,000,000 bytes is stored in \d slices and a carrier, each below the 1,048,576", text
+    )
+    assert "its consumer got it whole, at the offset that its producer got" in text
     assert "a broker's own address in a client's metadata: never" in text
     assert '"message": "connection ended"' in text
-    assert re.search(r"Produce +\d+ +\d+ +[\d.]+ KiB +[\d.]+ ms", text)
+    assert re.search(r"Produce +\d+ +\d+ +[\d.]+ [KM]iB +[\d.]+ ms", text)
     assert "WRONG" not in text
 
 
