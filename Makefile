@@ -15,9 +15,9 @@ help: ## list the tasks
 	@touch $@
 
 # What was compiled would hide an edited source, so every task that installs builds it again first.
-TYPED := $(wildcard codec/*.pxd codec/*/*.pxd)
+TYPED := $(wildcard audit/*.pxd codec/*.pxd codec/*/*.pxd proxy/*/*.pxd)
 .venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/compiled.py $(TYPED) $(TYPED:.pxd=.py)
-	find codec -name '*.so' -delete
+	find audit codec proxy -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -26,11 +26,12 @@ install: .venv/.installed ## install everything into .venv
 
 # What unit tests and the proxy do without. The archive of loaded classes makes a session start in a third of the time.
 SPARK_CLASSES := $(abspath .venv/spark.jsa)
+SPARK_SHORT := -Xlog:disable -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m
 .venv/.spark: .venv/.installed requirements-pipeline.lock pipeline/pom.xml pipeline/jars.sha256
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-pipeline.lock
 	$(BIN)/python -m kafka_sidecar.pipeline jars
 	rm -f $(SPARK_CLASSES)
-	SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$(SPARK_CLASSES) -Xlog:disable" $(BIN)/python tests/pipeline/warm_up.py
+	SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$(SPARK_CLASSES) $(SPARK_SHORT)" PYTHONPATH=tests $(BIN)/python tests/pipeline/warm_up.py
 	@touch $@
 
 .PHONY: spark-install
@@ -38,15 +39,15 @@ spark-install: .venv/.spark ## Spark and its Kafka connector into .venv (0.8 GB;
 
 .PHONY: spark
 spark: spark-install kafka ## the tests of the pipeline
-	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m" \
-	    $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/pipeline src/kafka_sidecar/pipeline
+	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) $(SPARK_SHORT)" \
+	    $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/pipeline src/kafka_sidecar/pipeline
 
 .PHONY: demo
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
 	$(BIN)/python examples/demo.py
 
 .PHONY: demo-pipeline
-demo-pipeline: spark-install kafka ## a broker, two sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
+demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
 
 .PHONY: test
@@ -74,7 +75,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-UNIT := "not integration and not matrix and not program"
+UNIT := "not integration and not matrix and not program and not chart and not image and not monitoring"
 UNIT_1 := tests src --ignore=tests/proxy --ignore=tests/golden $(NOT_SPARK)
 UNIT_2 := tests/proxy tests/golden
 .PHONY: unit unit-1 unit-2
@@ -84,7 +85,7 @@ unit-1 unit-2:
 	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
 
 # What compiled modules are in, or under: tested once more as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_glance.py tests/codec/test_produce_counts.py tests/codec/test_scan.py tests/codec/json tests/codec/records tests/policies)
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_produce_counts.py tests/codec/test_scan.py tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/auditing)
 .PHONY: unit-pure
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
@@ -117,7 +118,7 @@ integration-core: install kafka ## real clients through the sidecar, newest brok
 	$(BIN)/pytest -m "integration and not matrix" $(SIDE_BY_SIDE) $(WITH_KAFKA)
 
 .PHONY: integration
-integration: install kafka ## the full compatibility matrix; writes docs/compatibility.md
+integration: install kafka spark-install ## the full compatibility matrix; writes docs/compatibility.md
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: other-clients
@@ -146,8 +147,13 @@ bench-intercept: install ## CPU per request with interceptors for its topic, for
 	$(BIN)/python bench/intercept.py
 
 .PHONY: bench-audit
-bench-audit: install ## CPU per request of what is audited, compared with what is not
+bench-audit: install kafka ## CPU of what is audited compared with what is not: per request, and with Kafka's own clients
 	$(BIN)/python bench/audit_counts.py
+	$(BIN)/python bench/audit_clients.py
+
+.PHONY: bench-large
+bench-large: install kafka ## 10 MB through a limit of 1 MB, compared with a topic that allows them: librdkafka and a real broker
+	$(BIN)/python bench/large_messages.py
 
 .PHONY: bench-records
 bench-records: install ## CPU per record of reading or changing a batch, compared with decompression and checksum
@@ -161,18 +167,95 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
 
+.PHONY: bench-workers
+bench-workers: install ## records a second and CPU per record with two workers on two cores, compared with one
+	$(BIN)/python bench/workers.py
+
+.PHONY: bench-tls
+bench-tls: install ## CPU per request with TLS from clients, to brokers and both, compared with haproxy
+	$(BIN)/python bench/tls.py
+
 .PHONY: bench-replay
 bench-replay: spark-install kafka ## CPU per record and memory of replay-policy, by how it could read the records
 	$(BIN)/python bench/replay.py
 
+# Go programs and 22 MB of schemas, which the tests of CI do without.
+TOOLS := $(abspath .cache/tools)
+OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+.PHONY: helm-tools
+helm-tools: install $(TOOLS)/.helm ## helm, kubeconform, cyclonus and Kubernetes' schemas into .cache/tools; needs go
+$(TOOLS)/.helm: tests/chart/schemas.py
+	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@v3.19.2
+	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
+	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install github.com/mattfenwick/cyclonus/cmd/cyclonus@v0.5.6
+	$(BIN)/python -m pip download --quiet --no-deps --dest $(TOOLS) kubernetes-validate==1.37.0
+	go mod download $(OPERATOR)
+	cd tests && ../$(BIN)/python -m chart.schemas $(TOOLS)/kubernetes_validate-1.37.0-*.whl \
+	    $$(go env GOMODCACHE)/$(OPERATOR)/example/prometheus-operator-crd $(TOOLS)/schemas
+	@touch $@
+
+.PHONY: chart-docs
+chart-docs: install ## the table of values and values.schema.json of the Helm chart, from its values.yaml
+	@cd tests && ../$(BIN)/python -m support.chart_docs
+
+.PHONY: chart-golden
+chart-golden: helm-tools ## what the Helm chart renders of each file in its ci/, into tests/chart/golden
+	@cd tests && ../$(BIN)/python -m harness.helm
+
+.PHONY: chart
+chart: helm-tools kafka ## the Helm chart rendered, validated, and every container of its ci/ started; needs go
+	$(BIN)/pytest --quiet tests/chart tests/integration/test_chart.py
+
+.PHONY: dashboards
+dashboards: install ## the Grafana dashboard and the alert rules of the Helm chart, and the tests of the rules
+	@cd tests && ../$(BIN)/python -m support.monitoring
+
+.PHONY: prometheus
+prometheus: ## prometheus and promtool, where they are not installed, from Debian's package into .cache/tools
+	@command -v prometheus promtool > /dev/null || test -x $(TOOLS)/prometheus/usr/bin/promtool || { \
+	    mkdir -p $(TOOLS) && cd $(TOOLS) && apt-get download prometheus && dpkg-deb -x prometheus_*.deb prometheus && rm prometheus_*.deb; }
+
+.PHONY: dashboards-check
+dashboards-check: install kafka prometheus ## the alerts by promtool; every panel by a Prometheus that scrapes busy sidecars
+	$(BIN)/uv pip install --quiet --target build/grafana 'grafana-foundation-sdk==1769699998!10.1.0'
+	PYTHONPATH=build/grafana $(BIN)/pytest --quiet -m monitoring tests/monitoring
+	cd tests && ../$(BIN)/python -m monitoring.live
+
+.PHONY: dashboards-picture
+dashboards-picture: dashboards-check ## docs/images/dashboard.png, from what dashboards-check has measured
+	$(BIN)/uv pip install --quiet --target build/matplotlib matplotlib==3.11.2
+	cd tests && PYTHONPATH=../build/matplotlib ../$(BIN)/python -m monitoring.picture
+
+IMAGE ?= kafka-sidecar:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/kafka_sidecar/__init__.py)
+SOURCE ?=
+# A docker without its daemon is none.
+BUILDER = $(firstword $(foreach builder,docker podman buildah,$(shell $(builder) info >/dev/null 2>&1 && echo $(builder))))
+.PHONY: image
+image: ## the container image IMAGE, by docker, podman or buildah
+	@test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah; make image-test does without"; exit 2; }
+	$(BUILDER) build --tag $(IMAGE) --build-arg SOURCE=$(SOURCE) --build-arg VERSION=$(lastword $(subst :, ,$(IMAGE))) \
+	    --build-arg REVISION=$$(git rev-parse HEAD) --build-arg CREATED=$$(date --utc +%FT%TZ) $(IMAGE_FLAGS) .
+
+.PHONY: image-test
+image-test: install ## the steps of the Dockerfile in a clean root, and its sidecar run as in a pod; needs root and debootstrap
+	$(BIN)/pytest -m image tests/artefacts/test_image.py
+
+.PHONY: bench-reconcile
+bench-reconcile: spark-install ## CPU of reconcile on a Spark cluster of two workers, by events, cores and form
+	$(BIN)/python bench/reconcile.py
+
 .PHONY: lock
-lock: install ## resolve the dependencies again into requirements.lock
+lock: install ## resolve the dependencies again, into requirements*.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group dev -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --extra pipeline --constraint requirements.lock -o requirements-pipeline.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --extra cel --extra object-store --extra otel --extra pkcs12 --constraint requirements.lock -o requirements-run.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --group image --constraint requirements.lock -o requirements-image.lock
 
 .PHONY: clean
 clean: ## remove what was built and fetched
 	rm -rf .venv .cache build dist *.egg-info src/*.egg-info
-	find codec -name '*.so' -delete
+	find audit codec proxy -name '*.so' -delete

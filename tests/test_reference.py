@@ -16,20 +16,28 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 from support.pages import Page, all_pages, modules, page, settings, tree
 
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.auditing.exposition import collect as of_audit
+from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.interception.exposition import collect as interception
 from kafka_sidecar.proxy.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.large_messages.exposition import collect as large_messages
+from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.runtime.exposition import collect as threads
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.security.exposition import collect as of_tls
 from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from kafka_sidecar.proxy.topic_configs.exposition import collect as topic_configs
 from kafka_sidecar.proxy.validation.exposition import collect as validation
 from kafka_sidecar.proxy.validation.stats import ValidationStats
+from kafka_sidecar.proxy.workers.exposition import collect as of_workers
+from kafka_sidecar.proxy.workers.totals import NOT_SUMS
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 
@@ -58,7 +66,10 @@ def test_the_headings_are_exactly_the_settings() -> None:
     assert sorted(headings) == sorted(settings())
 
 
-@pytest.mark.parametrize(("section", "kind"), [("policies", Policy), ("topics", Topic), ("interceptors", Interceptor)])
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [("policies", Policy), ("topics", Topic), ("interceptors", Interceptor), ("large_messages.topics", LargeTopic)],
+)
 def test_the_rows_are_exactly_the_keys_of_an_entry(section: str, kind: type[BaseModel]) -> None:
     assert set(page("docs/reference/configuration.md").first_column(section)) == set(kind.model_fields)
 
@@ -67,6 +78,18 @@ def test_the_rows_are_exactly_the_keys_of_an_entry(section: str, kind: type[Base
 def test_every_default_is_documented(setting: str, default: str) -> None:
     section = page("docs/reference/configuration.md").section(setting)
     assert re.search(rf"[Dd]efault:? `?{re.escape(default)}\b", section)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("docs/reference/configuration.md", r"^(.+) then apply to every request that starts after that"),
+        ("docs/how-to/runbook.md", r"^\| `changed settings need a restart` \| Settings other than (.+) have changed"),
+    ],
+)
+def test_the_sections_that_a_reload_applies_are_listed(name: str, line: str) -> None:
+    (listed,) = re.findall(line, page(name).text, re.MULTILINE)
+    assert sorted(re.findall("`(.+?)`", listed)) == sorted(RELOADED)
 
 
 @cache
@@ -78,14 +101,20 @@ def metric_names() -> frozenset[str]:
     sending = SimpleNamespace(sent=0, failures=0, in_flight=0, too_large=0)
     counting = SimpleNamespace(stats=SimpleNamespace(uncounted={}, unnamed=0))
     audit: Any = SimpleNamespace(outbox=auditing, sender=sending, counting=counting)
+    workers: Any = SimpleNamespace(workers=[], restarts={})
+    large = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
+    large.assembling.stats.dropped["missing"] = 1
     metrics = Metrics(
         features=[
             lambda: validation(about_validation),
             lambda: interception(about_interception),
+            lambda: large_messages(large),
             lambda: threads(Threads(1)),
             LogRate(1, lambda: 0.0).collect,
             lambda: topic_configs(kept),
             lambda: of_audit(audit),
+            lambda: of_workers(workers),
+            lambda: of_tls([]),
         ]
     )
     families = text_string_to_metric_families(render(metrics).decode())
@@ -103,6 +132,10 @@ def test_the_headings_are_exactly_the_metrics() -> None:
 def test_every_metric_in_the_documentation_exists(a_page: Page) -> None:
     words = set(re.findall(r"\bkafka_sidecar_[a-z_]+[a-z]\b", a_page.text))
     assert {word.removesuffix("_bucket") for word in words} - metric_names() <= {"kafka_sidecar"}
+
+
+def test_the_metrics_of_workers_that_are_not_added_up_exist() -> None:
+    assert set(NOT_SUMS) <= metric_names()
 
 
 def strings(node: ast.AST) -> set[str]:

@@ -26,7 +26,9 @@ FORBIDDEN = [
     ("codec.wire", "time", CODEC),
     ("policies.contract", "logging", PLUGINS),
     ("interceptors.guard", "asyncio", PLUGINS),
+    ("large_messages.segment", "socket", PLUGINS),
     ("audit", "policies.plans", HOUSE),
+    ("large_messages.segment", "audit", HOUSE),
     ("proxy.server", "pipeline", HOUSE),
     ("proxy.server", "pipeline", SPARK),
     ("policies.plans", "numpy", SPARK),
@@ -49,6 +51,7 @@ FORBIDDEN = [
     ("proxy.exchanges.sasl", "time", RELAY),
     ("proxy.validation.stage", "asyncio", STAGES),
     ("proxy.interception.send_stage", "proxy.runtime.threads", STAGES),
+    ("proxy.large_messages.split_stage", "logging", STAGES),
     ("proxy.topic_configs.alter_configs", "proxy.topic_configs.configs", STAGES),
 ]
 

@@ -40,7 +40,7 @@ USE_INSTEAD = {
     "what is none": "what is not one",
 }
 
-PLACES = (*PACKAGES, "bench", "docs", "examples", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PLACES = (*PACKAGES, "bench", "docs", "examples", "helm", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
 # Where a word has its normal meaning, or was a name in an earlier release: file, and the phrase around it.
 ALLOWED = {
