@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import zstandard
 from integration.validation.batches import batch, record, sized, varint
@@ -175,6 +175,7 @@ def many_connections(count: int, opening: Callable[[int], bytes]) -> Run:
     return lambda place: hold(place.kafka, [opening(number) for number in range(count)], place.limit_s)
 
 
+@cache  # to load the certificates that a client trusts takes 30 ms
 def client_hello() -> bytes:
     """What begins a TLS handshake."""
     outgoing = ssl.MemoryBIO()

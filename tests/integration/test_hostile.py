@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from harness.certificates import authority
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from hostile.attacks import ATTACKS, Attack
-from hostile.run import CONFIG, create_topics, place_of
+from hostile.run import CONFIG, create_topics, listeners_with_tls, place_of
 from hostile.watch import Watch
 from integration.scenarios.target import eventually
 
@@ -38,26 +40,29 @@ def cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
 def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, cluster: Cluster, tmp_path: Path) -> None:
     config, log = tmp_path / "sidecar.yaml", tmp_path / "sidecar.log"
-    config.write_text(CONFIG)
+    config.write_text(CONFIG + (listeners_with_tls(tmp_path) if attack.has_tls else ""))
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
-        at = end_of(sidecar)
+        client: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap}
+        if attack.has_tls:
+            client |= {"security.protocol": "SSL", "ssl.ca.location": str(authority().write(tmp_path))}
+        at = end_of(client)
         with Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S).admin) as watch, ThreadPoolExecutor(1) as pool:
             files = watch.open_files()
             attacking = pool.submit(run, place_of(sidecar, ATTACKED_S))
-            produce(sidecar)
+            produce(client)
             attacking.result(PATIENCE_S)
-        produce(sidecar)
-        assert read(sidecar, at) == 2 * HONEST_RECORDS
+        produce(client)
+        assert read(client, at) == 2 * HONEST_RECORDS
         eventually(watch.open_files, lambda now: now <= files + MAX_MORE_FILES, "files closed", PATIENCE_S)
         assert watch.peak_mb() < MAX_PEAK_MB
         assert log.stat().st_size / 1e3 < MAX_LOG_KB
         assert sidecar.stop() == 0
 
 
-def produce(sidecar: Sidecar) -> None:
+def produce(client: dict[str, Any]) -> None:
     failures: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": sidecar.bootstrap})
+    producer = Producer(client)
     for number in range(HONEST_RECORDS):
         producer.produce(
             "honest", b"%d" % number, on_delivery=lambda error, _: failures.append(error) if error else None
@@ -66,21 +71,21 @@ def produce(sidecar: Sidecar) -> None:
     assert failures == []
 
 
-def reader(sidecar: Sidecar) -> Consumer:
-    return Consumer({"bootstrap.servers": sidecar.bootstrap, "group.id": "honest", "enable.auto.commit": False})
+def reader(client: dict[str, Any]) -> Consumer:
+    return Consumer({**client, "group.id": "honest", "enable.auto.commit": False})
 
 
-def end_of(sidecar: Sidecar) -> int:
-    consumer = reader(sidecar)
+def end_of(client: dict[str, Any]) -> int:
+    consumer = reader(client)
     try:
         return int(consumer.get_watermark_offsets(TopicPartition("honest", 0), PATIENCE_S)[1])
     finally:
         consumer.close()
 
 
-def read(sidecar: Sidecar, at: int) -> int:
+def read(client: dict[str, Any], at: int) -> int:
     """How many records follow there."""
-    consumer = reader(sidecar)
+    consumer = reader(client)
     try:
         consumer.assign([TopicPartition("honest", 0, at)])
         found = consumer.consume(2 * HONEST_RECORDS, PATIENCE_S)
