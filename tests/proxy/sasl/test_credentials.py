@@ -41,14 +41,6 @@ async def test_every_scram_login_has_a_nonce_of_its_own(tmp_path: Path) -> None:
     assert all(first.startswith(b"n,,n=app,r=") for first in firsts)
 
 
-async def test_a_token_file_is_read_for_each_login(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text("one\n")
-    credentials = opened(mechanism="OAUTHBEARER", token_file=file)
-    file.write_text("two\n")
-    assert next(await credentials.tokens()) == b"n,,\1auth=Bearer two\1\1"
-
-
 def test_what_to_correct_names_files_and_settings_and_no_secret(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hush")
     credentials = opened(mechanism="PLAIN", username="app", password_file=tmp_path / "password")
