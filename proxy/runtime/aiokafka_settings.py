@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.sasl.logins import Logins
 from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
+LONG_POLL_MS = 2000  # the longest wait of a fetch: what is sent after it on the same connection waits, too
 NAMING_TOPICS = ("_metadata_update",)  # those that send a MetadataRequest with topics
 
 
@@ -50,7 +51,7 @@ def _log_in_with(logins: Logins, connection: AIOKafkaConnection, address: str) -
     async def log_in() -> None:
         nonlocal is_due_at
         lifetime_s = await logins.perform(request, address)
-        is_due_at = clock() + lifetime_s * EARLIEST if lifetime_s else float("inf")
+        is_due_at = clock() + usable_s(lifetime_s) if lifetime_s else float("inf")
 
     async def send_logged_in(*arguments: Any, **more: Any) -> Any:
         if clock() >= is_due_at:
@@ -61,6 +62,11 @@ def _log_in_with(logins: Logins, connection: AIOKafkaConnection, address: str) -
 
     connection._do_sasl_handshake = log_in
     connection.send = send_logged_in
+
+
+def usable_s(lifetime_s: float) -> float:
+    """How long requests may be sent before the next login: the broker reads the last one within the lifetime."""
+    return max(lifetime_s / 4, min(lifetime_s * EARLIEST, lifetime_s - 1.5 * LONG_POLL_MS / 1000))
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:

@@ -16,12 +16,12 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client, create_topic
+from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS
 from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.topic_configs.store import TopicIds
 
 REQUEST_LIMIT_MS = 5000
 RETRY_MS = 100
-IDLE_FETCH_MS = 2000  # a broker answers a fetch at once when there is something, else after this time
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 
@@ -118,7 +118,7 @@ class KafkaClients:
         # "none": a log that was truncated or replaced is an error.
         consumer = create_client(
             AIOKafkaConsumer, self._access, enable_auto_commit=False, auto_offset_reset="none",
-            fetch_max_wait_ms=IDLE_FETCH_MS, **self._common,
+            fetch_max_wait_ms=LONG_POLL_MS, **self._common,
         )  # fmt: skip
         try:
             await consumer.start()

@@ -22,9 +22,11 @@ from support.in_process import until
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
+    LONG_POLL_MS,
     NAMING_TOPICS,
     connect_with,
     create_no_topics,
+    usable_s,
 )
 from kafka_sidecar.proxy.security.broker_access import BrokerAccess
 from kafka_sidecar.proxy.topic_configs import kafka_clients
@@ -158,3 +160,11 @@ def test_aiokafka_still_does_it_where_it_is_changed(name: str, methods: tuple[st
         if name in getattr(getattr(own, "__code__", None), "co_names", ())
     }
     assert using - {"bootstrap"} == set(methods) - {"bootstrap"}  # which names no topics
+
+
+@pytest.mark.parametrize(("lifetime_s", "usable"), [(3600.0, 3060.0), (10.0, 7.0), (4.0, 1.0), (2.0, 0.5)])
+def test_requests_are_sent_so_early_that_a_long_poll_before_them_ends_within_the_lifetime(
+    lifetime_s: float, usable: float
+) -> None:
+    assert usable_s(lifetime_s) == pytest.approx(usable)
+    assert usable + LONG_POLL_MS / 1000 < lifetime_s or lifetime_s <= LONG_POLL_MS / 1000
