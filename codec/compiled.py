@@ -38,6 +38,7 @@ MODULES = (
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.records",
     "kafka_sidecar.codec.records_walk",
+    "kafka_sidecar.codec.response_tags",
     "kafka_sidecar.codec.scan",
     "kafka_sidecar.codec.share_fetch_counts",
     "kafka_sidecar.proxy.auditing.client",

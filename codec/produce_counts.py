@@ -126,7 +126,7 @@ def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) 
             base = read_big_endian(data, here + 6, 8)
             time = read_big_endian(data, here + 14, 8) if has_time else _NO_TIME
             if version >= _PRODUCED_ERRORS:
-                _skip_errors(cursor)
+                skip_errors(cursor)
             cursor.skip_tags()
             place = _place(sent, key, index, place) if places is None else places.get((key, index), _NOWHERE)
             place = _note(sent, place, error, base, time)
@@ -170,7 +170,8 @@ def _note(sent: list[Sent], place: int, error: int, base: int, time: int) -> int
     return place
 
 
-def _skip_errors(cursor: Cursor) -> None:
+def skip_errors(cursor: Cursor) -> None:
+    """Skip what a Produce response says of the records of a partition (KIP-467)."""
     for _ in range(cursor.length(4, False, "record_errors")):
         cursor.skip(4)
         cursor.skip(cursor.length(2, True, "batch_index_error_message"))

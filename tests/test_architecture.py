@@ -130,6 +130,7 @@ FRONT_DOORS = {
         "produce_counts",
         "records",
         "response_status",
+        "response_tags",
         "scan",
         "share_fetch_counts",
         "topic_names",

@@ -14,6 +14,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import decode, encode, read_tags, replace_fields
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
+from kafka_sidecar.codec.response_tags import fetched_has_tags, produced_has_tags
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
 from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
@@ -23,6 +24,11 @@ from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versi
 # A response frame: length int32 | correlation id int32 | [tags] | body
 HEADER = 8
 STREAMED = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+# By API whose brokers are a tagged field: whether data[start:end], in this version, has tagged fields at all.
+HAVE_TAGS: dict[int, Callable[[bytes, int, int, int], bool]] = {
+    ApiKey.PRODUCE: produced_has_tags,
+    ApiKey.FETCH: fetched_has_tags,
+}
 CORRELATION_ID = Struct(">i")
 
 
@@ -72,9 +78,13 @@ class Rewrites:
                 raise CodecError("a response is shorter than its fields")
             return data[at] > empty
 
+        wanted, stream = None, None
+        if (has_tags := HAVE_TAGS.get(key)) is not None:
+            wanted = lambda data, start, end: has_tags(data, start, end, version)  # noqa: E731
         if key in STREAMED:
-            return Rewrite(rewrite, has_brokers, partial(EndpointStream, key, version, rewrite_nodes))
-        return Rewrite(rewrite, has_brokers if key == ApiKey.PRODUCE else None)
+            wanted = wanted or has_brokers
+            stream = partial(EndpointStream, key, version, rewrite_nodes)
+        return Rewrite(rewrite, wanted, stream)
 
     def _rewrite_coordinator(self, version: int, frame: bytes) -> bytes:
         """FindCoordinator before v4: the response itself is the broker."""
