@@ -13,8 +13,6 @@ from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import (
     DefaultSegmentDeserializer,
     DefaultSegmentSerializer,
-    SegmentDeserializer,
-    SegmentSerializer,
 )
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.config.loading import load
@@ -34,16 +32,6 @@ LI = {
     "li.record.header.enable": False,
     "header.timestamp.enabled": True,
 }
-
-
-class Upper(SegmentSerializer):
-    def serialize(self, topic: str, segment: Segment) -> bytes:
-        return bytes(segment.payload).upper()
-
-
-class Never(SegmentDeserializer):
-    def deserialize(self, topic: str, value: bytes) -> Segment | None:
-        return None
 
 
 def found(entries: list[dict[str, Any]], topic: str = "orders", **section: Any) -> TopicSettings | None:
@@ -95,7 +83,7 @@ def test_the_payload_format_has_its_serializer() -> None:
 
 
 def test_serializers_are_found_by_their_class() -> None:
-    name = "proxy.large_messages.test_from_config"
+    name = "support.segment_plugins"
     settings = found([{"name": "*", "segment_serializer": f"{name}:Upper", "segment_deserializer": f"{name}:Never"}])
     assert settings is not None
     assert settings.serializer is not None
