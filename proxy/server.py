@@ -30,7 +30,7 @@ from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.client_login import VERIFIED_PER_TURN, ClientLogin
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
@@ -107,6 +107,7 @@ class Server:
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
+        self._verifications = Paced(VERIFIED_PER_TURN)
         self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
@@ -270,7 +271,8 @@ class Server:
             made = Connection(number, session, listener, dial, perform, self, limits.window)
             if (gates := self._gates) is not None:
                 gate = gates.begin(session)
-                made.login = ClientLogin(made, gate, gates.timeout_s, self.metrics.client_logins)
+                counts = self.metrics.client_logins
+                made.login = ClientLogin(made, gate, gates.timeout_s, counts, self._verifications)
             return made
 
         if (tls := self.tls.clients) is not None:

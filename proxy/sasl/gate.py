@@ -5,11 +5,13 @@
     SaslAuthenticate --> the next token, ... --> accepted: what follows is for the session
 
 No broker is connected meanwhile, nothing is forwarded, and no more than one frame is kept.
+A token waits until `take_turn` is called: to verify a password takes milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, encode_response
@@ -42,19 +44,38 @@ class Gate:
         self._carry = b""
         self._frames = 0
         self._verification: Verification | None = None
+        self._due: Callable[[], bytes] | None = None  # verifies a token
         self.mechanism: str | None = None
         self.is_open = False  # the client is authenticated; its `principal` is set
         self.rest = b""  # then: what it has sent after its login
         self.is_rejected = False  # it does not get in, and has its answer
         self.closing: Closing | None = None
 
+    @property
+    def awaits_turn(self) -> bool:
+        """Whether `take_turn` has something to do."""
+        return self._due is not None
+
     def feed(self, chunk: bytes) -> bytes:
-        """What goes to the client. Look at `closing` and `is_open` then."""
+        """What goes to the client. Look at `closing`, `awaits_turn` and `is_open` then."""
         self._carry += chunk
+        return self._advance()
+
+    def take_turn(self) -> bytes:
+        """Verify the token that waits; returns as `feed`."""
+        due, self._due = self._due, None
+        return self._advance(due)
+
+    def _advance(self, due: Callable[[], bytes] | None = None) -> bytes:
         out = b""
         try:
-            while self.closing is None and not self.is_open and (frame := self._next_frame()) is not None:
+            if due is not None:
+                out = due()
+            while not self._stops and (frame := self._next_frame()) is not None:
                 out += self._answer(frame)
+            if self.awaits_turn and len(self._carry) > MAX_FRAME_BYTES:
+                detail = f"more than {MAX_FRAME_BYTES} bytes came after a SaslAuthenticate request, before its response"
+                raise RouteError("not_authenticated", detail)
         except RouteError as error:
             self.closing = Closing(error.cause, str(error))
         except CodecError as error:
@@ -62,6 +83,10 @@ class Gate:
         if self.is_open:
             self.rest, self._carry = self._carry, b""
         return out
+
+    @property
+    def _stops(self) -> bool:
+        return self.closing is not None or self.is_open or self.awaits_turn
 
     def _next_frame(self) -> bytes | None:
         if len(self._carry) < LENGTH.size:
@@ -89,7 +114,8 @@ class Gate:
         if key == ApiKey.SASL_HANDSHAKE and self._verification is None:
             return self._shake_hands(frame, version, correlation_id)
         if key == ApiKey.SASL_AUTHENTICATE and self._verification is not None:
-            return self._authenticate(frame, version, correlation_id)
+            self._due = partial(self._authenticate, frame, version, correlation_id)
+            return b""
         name = APIS[ApiKey(key)].name if key in APIS else f"api key {key}"
         raise RouteError(
             "not_authenticated",

@@ -1,4 +1,4 @@
-"""A client's login on its connection: responses, what is left for the broker, pause and time limit."""
+"""A client's login on its connection: responses, what is left for the broker, turns, pause and time limit."""
 
 from __future__ import annotations
 
@@ -10,45 +10,88 @@ import pytest
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.runtime import client_login
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.client_login import VERIFIED_PER_TURN, ClientLogin
+from kafka_sidecar.proxy.runtime.paced import Paced
 
 
 class Gate:
-    """Opens at "open", closes at "bad"; anything else is echoed."""
+    """Opens at "open", closes at "bad", both in a turn; anything else is echoed."""
 
     def __init__(self) -> None:
-        self.is_open, self.is_rejected, self.rest = False, False, b""
+        self.is_open, self.is_rejected, self.rest, self.token = False, False, b"", b""
         self.closing: Closing | None = None
 
+    @property
+    def awaits_turn(self) -> bool:
+        return bool(self.token)
+
     def feed(self, chunk: bytes) -> bytes:
-        self.is_open = chunk.startswith(b"open")
-        self.rest = chunk[4:]
-        if chunk == b"bad":
-            self.is_rejected, self.closing = True, Closing("client_authentication_failed", "wrong password")
+        if chunk.startswith((b"open", b"bad")):
+            self.token = chunk
+            return b""
         return b"re:" + chunk
+
+    def take_turn(self) -> bytes:
+        token, self.token = self.token, b""
+        if token == b"bad":
+            self.is_rejected, self.closing = True, Closing("client_authentication_failed", "wrong password")
+        else:
+            self.is_open, self.rest = True, token[4:]
+        return b"re:" + token
 
 
 class Side:
     def __init__(self) -> None:
         self.written: list[bytes] = []
-        self.transport = SimpleNamespace(write=self.written.append)
+        self.is_closing = False
+        self.transport: SimpleNamespace | None = SimpleNamespace(
+            write=self.written.append, is_closing=lambda: self.is_closing
+        )
         self.client = self
+        self.received: list[bytes] = []
+        self.data_received = self.received.append
         self.ended: list[Closing] = []
 
     def end(self, closing: Closing) -> None:
         self.ended.append(closing)
 
 
-def login(limit_s: float = 10.0) -> tuple[Side, ClientLogin, Counter[str]]:
+def login(limit_s: float = 10.0, turns: Paced | None = None) -> tuple[Side, ClientLogin, Counter[str]]:
     side, counts = Side(), Counter[str]()
-    return side, ClientLogin(side, Gate(), limit_s, counts), counts  # type: ignore[arg-type]
+    turns = turns or Paced(VERIFIED_PER_TURN)
+    return side, ClientLogin(side, Gate(), limit_s, counts, turns), counts  # type: ignore[arg-type]
 
 
 async def test_only_what_follows_the_login_is_for_the_broker() -> None:
     side, one, counts = login()
-    assert [one.feed(b"hello"), one.feed(b"openrest"), one.feed(b"more")] == [b"", b"rest", b"more"]
+    assert [one.feed(b"hello"), one.feed(b"openrest"), one.feed(b"more")] == [b"", b"", b"more"]
+    assert side.received == [b"rest"]
     assert side.written == [b"re:hello", b"re:openrest"]
     assert counts == {"success": 1}
+
+
+async def test_one_password_is_verified_in_a_turn_of_the_event_loop() -> None:
+    turns = Paced(VERIFIED_PER_TURN)
+    made = [login(turns=turns) for _ in range(3)]
+    for _, one, _ in made:
+        one.feed(b"open")
+    seen = []
+    for _ in made:
+        seen.append([len(side.written) for side, *_ in made])
+        await asyncio.sleep(0)
+    assert seen == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("has_gone", [True, False])
+async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnected(has_gone: bool) -> None:
+    turns = Paced(VERIFIED_PER_TURN)
+    _, first, _ = login(turns=turns)
+    side, one, counts = login(turns=turns)
+    first.feed(b"open")
+    one.feed(b"open")
+    side.transport, side.is_closing = None if has_gone else side.transport, True
+    await asyncio.sleep(0.01)
+    assert (side.written, counts) == ([], {})
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

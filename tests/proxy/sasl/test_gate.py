@@ -36,9 +36,17 @@ def gate() -> Gate:
     return Gate(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, versions)
 
 
+def fed(one: Gate, chunk: bytes) -> bytes:
+    """The responses to a chunk, where every token has its turn at once."""
+    out = one.feed(chunk)
+    while one.awaits_turn:
+        out += one.take_turn()
+    return out
+
+
 def test_a_login_lets_the_requests_after_it_through() -> None:
     one = gate()
-    out = oracle.frames_of(one.feed(VERSIONS + HANDSHAKE + token() + METADATA[:20]))
+    out = oracle.frames_of(fed(one, VERSIONS + HANDSHAKE + token() + METADATA[:20]))
     assert out[0] == versions(0, 1)
     assert oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, out[1])[1].mechanisms == ("PLAIN",)
     assert oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, out[2])[1].error_code == 0
@@ -49,33 +57,53 @@ def test_a_login_lets_the_requests_after_it_through() -> None:
 def test_any_chunks_give_the_same_responses(cuts: list[int]) -> None:
     whole, one = gate(), gate()
     data = VERSIONS + HANDSHAKE + token()
-    assert b"".join(map(one.feed, pieces(data, cuts))) == whole.feed(data)
+    assert b"".join(fed(one, piece) for piece in pieces(data, cuts)) == fed(whole, data)
     assert one.is_open
 
 
 def test_the_principal_and_the_client_id_are_known_after_the_login() -> None:
     client = Dialogue().session
     one = Gate(client, {"PLAIN": lambda: plain(USERS)}, versions)
-    one.feed(HANDSHAKE)
-    one.feed(token())
+    fed(one, HANDSHAKE)
+    fed(one, token())
     assert (client.principal, client.client_id) == ("User:alice", "app")
 
 
 def test_a_wrong_password_gets_kafkas_error_and_ends_the_connection() -> None:
     one = gate()
-    one.feed(HANDSHAKE)
-    _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, one.feed(token(b"Hush")))
+    fed(one, HANDSHAKE)
+    _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, fed(one, token(b"Hush")))
     assert (answer.error_code, answer.error_message) == (FAILED, "Authentication failed: Invalid username or password")
     assert one.closing is not None
     assert one.closing.cause == "client_authentication_failed"
-    assert one.feed(HANDSHAKE + token()) == b""
+    assert fed(one, HANDSHAKE + token()) == b""
     assert not one.is_open
+
+
+def test_a_token_waits_for_its_turn() -> None:
+    one = gate()
+    one.feed(HANDSHAKE)
+    assert (one.feed(token() + METADATA), one.awaits_turn, one.is_open) == (b"", True, False)
+    _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, one.take_turn())
+    assert (answer.error_code, one.awaits_turn, one.is_open, one.rest) == (0, False, True, METADATA)
+
+
+@pytest.mark.parametrize("chunks", [1, 100])
+def test_little_is_kept_while_a_token_waits(chunks: int) -> None:
+    one = gate()
+    one.feed(HANDSHAKE + token())
+    for _ in range(chunks):
+        one.feed(bytes(MAX_FRAME_BYTES // chunks))
+    assert one.closing is None
+    one.feed(bytes(MAX_FRAME_BYTES))
+    assert one.closing is not None
+    assert one.closing.detail.endswith("bytes came after a SaslAuthenticate request, before its response")
 
 
 def test_another_mechanism_gets_those_that_there_are() -> None:
     one = gate()
     asked = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="GSSAPI"), 2)
-    _, answer = oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, one.feed(asked))
+    _, answer = oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, fed(one, asked))
     assert (answer.error_code, answer.mechanisms) == (UNSUPPORTED_MECHANISM, ("PLAIN",))
     assert one.closing is not None
 
@@ -96,14 +124,14 @@ def test_another_mechanism_gets_those_that_there_are() -> None:
 def test_anything_else_ends_the_connection(sent: list[bytes], detail: str) -> None:
     one = gate()
     for data in sent:
-        one.feed(data)
+        fed(one, data)
     assert one.closing is not None
     assert (one.closing.cause, one.closing.detail[: len(detail)]) == ("not_authenticated", detail)
 
 
 def test_the_first_bytes_of_another_protocol_are_named() -> None:
     one = gate()
-    one.feed(b"GET / HTTP/1.1\r\n")
+    fed(one, b"GET / HTTP/1.1\r\n")
     assert one.closing is not None
     assert one.closing.cause == "not_kafka"
 
@@ -113,7 +141,7 @@ def test_without_a_broker_there_are_no_versions_to_offer() -> None:
         raise RouteError("broker_unreachable", "no broker has responded yet")
 
     one = Gate(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, unknown)
-    assert one.feed(VERSIONS) == b""
+    assert fed(one, VERSIONS) == b""
     assert one.closing is not None
     assert one.closing.cause == "broker_unreachable"
 
@@ -122,8 +150,8 @@ def test_without_a_broker_there_are_no_versions_to_offer() -> None:
 def test_hostile_bytes_never_open_it_and_no_more_than_a_frame_is_kept(data: bytes, after_handshake: bool) -> None:
     one = gate()
     if after_handshake:
-        one.feed(HANDSHAKE)
+        fed(one, HANDSHAKE)
     for at in range(0, len(data), 7):
-        one.feed(data[at : at + 7])
+        fed(one, data[at : at + 7])
     assert not one.is_open
     assert len(one._carry) <= MAX_FRAME_BYTES
