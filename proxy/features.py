@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.exchanges import sasl
 from kafka_sidecar.proxy.exchanges.limits import Limits
@@ -61,6 +61,12 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         yield from auditing.find_mistakes(config)
 
 
+def _limits(config: Config) -> Limits:
+    max_frame = config.connections.max_frame
+    room = min(ROOM_IN_FRAME, max_frame // 2)
+    return Limits(config.limits.max_partitions, config.limits.max_records, max_frame - room)
+
+
 class Features:
     """What looks into requests. `apply` a configuration first; then `exchange` says what each API needs."""
 
@@ -104,7 +110,7 @@ class Features:
         use_large_messages()
         self._apply_authorization(config)
         self.applied = config
-        self._exchanges = self._compose(Limits(config.limits.max_partitions, config.limits.max_records))
+        self._exchanges = self._compose(_limits(config))
         self.is_applied = True
 
     def recover(self) -> None:

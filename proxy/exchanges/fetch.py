@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_WITH_IDS,
     OLDEST,
     FetchStart,
+    limit_size,
     no_topics,
     read_start,
 )
@@ -227,30 +228,31 @@ class FetchExchanges:
 
     def _exchange(self, version: int, client: Client) -> FetchExchange:
         runs = [stage.start(client, version) for stage in self._stages]
-        return FetchExchange(runs, self._name_of, version, self._limits.max_partitions)
+        return FetchExchange(runs, self._name_of, version, self._limits)
 
 
 class FetchExchange(Exchange):
     """One Fetch request and its response."""
 
-    __slots__ = ("_max_partitions", "_name_of", "_restored", "_runs", "_version")
+    __slots__ = ("_limits", "_name_of", "_restored", "_runs", "_version")
 
     def __init__(
         self,
         runs: Sequence[StageRun],
         name_of: Callable[[bytes], str | None],
         version: int,
-        max_partitions: int = DEFAULT_LIMITS.max_partitions,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._runs = runs
         self._restored: list[Edit] | bytes | None = None  # edits of the broker's frame, or all of it after them
-        self._max_partitions = max_partitions
+        self._limits = limits
         self._name_of = name_of
         self._version = version
 
     def request(self, frame: bytes) -> Steps[Outcome]:
-        check_fetch_partitions(frame, self._version, self._max_partitions)
+        check_fetch_partitions(frame, self._version, self._limits.max_partitions)
         start = read_start(self._version, frame, 0)
+        frame = limit_size(self._version, frame, start, self._limits.max_response)
         for run in reversed(self._runs):  # from the client's side to the broker's
             frame = yield from run.open(frame, start)
         return Forward(frame, wants_response=True)
@@ -258,7 +260,7 @@ class FetchExchange(Exchange):
     def response(self, frame: bytes) -> Steps[bytes]:
         version = self._version
         body_at = response_body_at(ApiKey.FETCH, version, frame)
-        spans = scan_fetch(frame, body_at, version, self._max_partitions)
+        spans = scan_fetch(frame, body_at, version, self._limits.max_partitions)
         if version >= FIRST_WITH_IDS and (unknown := self._unknown_ids(spans)):
             yield TopicNames(unknown)
         looked_into: list[FetchedPartition] = []

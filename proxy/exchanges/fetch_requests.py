@@ -12,6 +12,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
+from kafka_sidecar.codec.envelope import replace_span
 from kafka_sidecar.codec.errors import TruncatedError
 from kafka_sidecar.codec.fetch_head import NO_SESSION
 from kafka_sidecar.codec.message import first_version
@@ -25,7 +26,8 @@ FIRST_WITH_SESSIONS = first_version(FetchRequest, "session_epoch")
 FIRST_WITH_IDS = first_version(FetchTopic, "topic_id")
 FIRST_WITHOUT_REPLICA = first_version(ReplicaState, "replica_id")
 EPOCH_SIZE = 4
-_INT16 = Struct(">h")
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+BETWEEN, BETWEEN_WITHOUT_SESSION = 9, 1  # bytes between max bytes and topics: isolation level, session
 _START, _START_WITHOUT_SESSION, _START_WITHOUT_REPLICA = Struct(">16xb4xi"), Struct(">16xb"), Struct(">12xb4xi")
 
 
@@ -61,6 +63,14 @@ def read_start(version: int, data: bytes, at: int) -> FetchStart:
         return FetchStart(isolation_level, epoch, here + start.size)
     except (IndexError, struct_error):
         raise TruncatedError("a Fetch request ends before its topics") from None
+
+
+def limit_size(version: int, frame: bytes, start: FetchStart, max_bytes: int) -> bytes:
+    """The request, which asks for no larger response than this: the same object if it did not."""
+    at = start.topics_at - (BETWEEN if version >= FIRST_WITH_SESSIONS else BETWEEN_WITHOUT_SESSION) - _INT32.size
+    if _INT32.unpack_from(frame, at)[0] <= max_bytes:
+        return frame
+    return replace_span(frame, at, at + _INT32.size, _INT32.pack(max_bytes))
 
 
 def no_topics(version: int) -> bytes:

@@ -19,6 +19,7 @@ class Limits:
 
     max_partitions: int = 10_000  # of a request; as many topics
     max_records: int = 1_000_000  # of a batch that is inflated
+    max_response: int = (1 << 31) - 1  # bytes that a broker is asked for, of a response that is buffered
 
 
 DEFAULT_LIMITS = Limits()

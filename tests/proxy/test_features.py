@@ -43,6 +43,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitExchange
 from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
 from kafka_sidecar.proxy.exchanges.denied_topics import DenyExchange
+from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, read_start
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.exchanges.sasl import SaslExchange
 from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING
@@ -235,7 +236,8 @@ def test_interceptors_that_do_not_change_stay_with_all_that_they_know() -> None:
 
 def test_what_others_have_hidden_is_asked_for_again_once_they_are_no_longer_in_force() -> None:
     made, client = started(), FakeClient(client_id="go", client_software=None)
-    frame = fetching(10, "orders", client_id="go")
+    endless = fetching(10, "orders", client_id="go")
+    frame = limit_size(10, endless, read_start(10, endless, 0), 50 << 20)  # Kafka's fetch.max.bytes
 
     def read(answer: bytes | None = None) -> bool:
         """Whether the request goes to the broker as it is."""

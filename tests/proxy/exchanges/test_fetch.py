@@ -14,12 +14,14 @@ from support.fetches import VERSIONS, begin_fetch, fetch_request, partitions_in,
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch, topic_id
 
+from kafka_sidecar.codec.envelope import decode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import decode, encode, replace_fields
-from kafka_sidecar.codec.messages.fetch import FetchResponse
+from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.relay.exchange import TURN, Need, Steps, TopicNames
 
 FEWER = settings(max_examples=settings().max_examples // 2)
@@ -247,6 +249,17 @@ def test_responses_pass_the_stages_in_their_order_and_requests_the_other_way() -
     both = batch("first") + batch("second")
     new = {"orders": {0: batch("a") + both, 1: both}, "free": {0: batch("a")}}
     assert exchange.answer() == fetch_response(12, new)
+
+
+def test_a_response_that_is_buffered_is_asked_for_no_larger_than_it_may_be() -> None:
+    exchange = Driven(FetchExchange([Appending("")], lambda topic_id: None, 12, Limits(max_response=1000)))
+    request = fetch_request(12, {"orders": {0: 0}})
+    sent = exchange.request(request)
+    assert isinstance(sent, bytes)
+    opened = decode_request(FetchRequest, sent)[1].message
+    assert opened.max_bytes == 1000
+    asked = decode_request(FetchRequest, request)[1].message
+    assert opened == replace_fields(asked, max_bytes=1000)
 
 
 def test_nothing_of_a_response_is_kept_once_the_client_has_it() -> None:

@@ -18,19 +18,20 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_fetch
 from kafka_sidecar.codec.messages.fetch import FetchRequest
 from kafka_sidecar.proxy.exchanges import fetch_requests
-from kafka_sidecar.proxy.exchanges.fetch_requests import no_topics, read_start
+from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, no_topics, read_start
 
 FEWER = settings(max_examples=settings().max_examples // 2)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
 
 def fetch_request(
-    version: int, topics: Sequence[str], epoch: int = -1, forgotten: Sequence[str] = (), isolation_level: int = 0
-) -> bytes:
+    version: int, topics: Sequence[str], epoch: int = -1, forgotten: Sequence[str] = (), isolation_level: int = 0,
+    max_bytes: int = 1 << 20,
+) -> bytes:  # fmt: skip
     """The topics have 0, 1, 2 ... partitions."""
     request: dict[str, Any] = {
         "replica_id": -1,
-        "max_bytes": 1 << 20,
+        "max_bytes": max_bytes,
         "isolation_level": isolation_level,
         "session_id": 99,
         "session_epoch": epoch,
@@ -142,3 +143,12 @@ def test_tagged_fields_of_the_header_are_skipped(version: int) -> None:
     tagged = frame[:at] + b"\2\5\3abc\6\0" + frame[at + 1 :]
     plain, found = read_start(version, frame, 0), read_start(version, tagged, 0)
     assert found == plain._replace(topics_at=plain.topics_at + 7)
+
+
+@each_version
+def test_a_request_asks_for_no_more_than_may_be_buffered(version: int) -> None:
+    frame = fetch_request(version, ("orders", "payments"), 5)
+    start = read_start(version, frame, 0)
+    assert limit_size(version, frame, start, 1 << 20) is frame
+    limited = limit_size(version, frame, start, 1000)
+    assert limited == fetch_request(version, ("orders", "payments"), 5, max_bytes=1000)
