@@ -6,20 +6,16 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
-from harness.versions import NEWEST
 from integration.cells import parameters
-from integration.front import Front
+from integration.fragile import Fragile, fragile_front
 from integration.interception.intercepted import RULES, rules
-from integration.interception.outages import Relay, outages
+from integration.interception.outages import outages
 from integration.interception.test_send import HEADER, JAVAS_HEADER, added
 from integration.scenarios.target import LIMIT_S, SILENT, headers_of
 from integration.validation.waves import STORED, Client, Kind, wave
@@ -51,35 +47,11 @@ CELLS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fragile(Front):
-    relay: Relay
-
-    def happens(self, outage: str) -> Callable[[], None]:
-        return self.sidecar.restart if outage == "crash" else self.relay.cut
-
-
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
-    """A broker that a sidecar reaches through a relay only."""
     folder = tmp_path_factory.mktemp("fragile")
-    config = folder / "sidecar.yaml"
-    config.write_text(rules(RULES, folder / "events"))
-    with Cluster.start(NEWEST) as cluster:
-        node = cluster.node(1)
-        with closing(Relay(node.ports.sidecar)) as relay:
-            _advertise(node.config, node.ports.sidecar, relay.port)
-            node.kill()
-            node.start()
-            flags = ["--config", str(config)]
-            with Sidecar.start(f"127.0.0.1:{relay.port}", folder / "sidecar.log", flags) as sidecar:
-                yield Fragile(cluster, sidecar, relay)
-
-
-def _advertise(config: Path, port: int, other: int) -> None:
-    lines = config.read_text().splitlines()
-    advertised = [line.replace(f":{port}", f":{other}") if "advertised" in line else line for line in lines]
-    config.write_text("\n".join(advertised) + "\n")
+    with fragile_front(folder, rules(RULES, folder / "events")) as front:
+        yield front
 
 
 @pytest.fixture(autouse=True)
