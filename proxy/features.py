@@ -173,7 +173,7 @@ class Features:
         if share := [stage for stage in (share_assemble, share_consume) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 
-            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges(share, name_of).exchange
+            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges(share, name_of, limits).exchange
         return exchanges
 
     def _commits(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:

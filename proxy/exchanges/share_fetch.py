@@ -13,13 +13,15 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_response
+from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.share_fetch import (
     PartitionData,
     ShareFetchableTopicResponse,
+    ShareFetchRequest,
     ShareFetchResponse,
 )
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.relay.exchange import TURN, Begin, Client, Exchange, Forward, Outcome, Steps, TopicNames
 
 
@@ -82,9 +84,12 @@ class Stage(Protocol):
 class ShareFetchExchanges:
     """Looks into every ShareFetch. The stages are those of D8, in their order."""
 
-    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._stages = stages
         self._name_of = name_of
+        self._limits = limits
 
     def exchange(self, version: int) -> Begin:
         """What looks into requests of this version."""
@@ -92,15 +97,19 @@ class ShareFetchExchanges:
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange:
         """As `exchange.Begin`, for one version."""
-        return ShareFetchExchange([stage.start(client, version) for stage in self._stages], self._name_of, version)
+        runs = [stage.start(client, version) for stage in self._stages]
+        return ShareFetchExchange(runs, self._name_of, version, self._limits.max_response)
 
 
 class ShareFetchExchange(Exchange):
     """One ShareFetch request and its response."""
 
-    __slots__ = ("_name_of", "_restored", "_runs", "_version")
+    __slots__ = ("_max_response", "_name_of", "_restored", "_runs", "_version")
 
-    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
+    def __init__(
+        self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int, max_response: int
+    ) -> None:
+        self._max_response = max_response
         self._runs = runs
         self._restored: dict[tuple[bytes, int], PartitionData] = {}  # by topic id and partition
         self._name_of = name_of
@@ -108,6 +117,9 @@ class ShareFetchExchange(Exchange):
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         yield from ()  # nothing is needed
+        opened = decode_request(ShareFetchRequest, frame)[1]
+        if opened.message.max_bytes > self._max_response:
+            frame = opened.with_message(replace_fields(opened.message, max_bytes=self._max_response))
         return Forward(frame, wants_response=True)
 
     def response(self, frame: bytes) -> Steps[bytes]:

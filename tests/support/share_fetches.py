@@ -9,7 +9,6 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 from kafka_sidecar.proxy.interception.share_stage import ShareStage
 from support import oracle
-from support.dialogue import request
 from support.driven import Driven, Step
 from support.interception import Intercepting
 from support.produce_requests import topic_id
@@ -71,11 +70,16 @@ def share_response(version: int, topics: Mapping[str, Sequence[Mapping[str, Any]
     return oracle.response_frame(oracle.response(ApiKey.SHARE_FETCH, version, responses=data, **more), CORRELATION_ID)
 
 
+def share_request(version: int, max_bytes: int = 1 << 20) -> bytes:
+    asked = oracle.request(ApiKey.SHARE_FETCH, version, group_id="group", member_id="member", max_bytes=max_bytes)
+    return oracle.request_frame(asked, CORRELATION_ID)
+
+
 def begin(intercepting: Intercepting, version: int = 1) -> Driven:
     stage = ShareStage(intercepting.catalog.consumers, intercepting.services)
     exchanges = ShareFetchExchanges([stage], intercepting.services.name_of)
     exchange = Driven(exchanges.begin(version, b"", 0, 0, intercepting.client))
-    frame = request(ApiKey.SHARE_FETCH, version, CORRELATION_ID)
+    frame = share_request(version)
     assert exchange.request(frame) is frame
     assert exchange.wants_response
     return exchange

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from support.dialogue import Dialogue, request
+from support.client import FakeClient
+from support.dialogue import Dialogue
+from support.driven import Driven
 from support.features import started
 from support.interception import Intercepting, values_in
 from support.produce_requests import batch, topic_id
-from support.share_fetches import CORRELATION_ID, acquired_in, begin, partition, partitions_in, share_response
+from support.share_fetches import acquired_in, begin, partition, partitions_in, share_request, share_response
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.exchanges.limits import Limits
+from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 from kafka_sidecar.proxy.relay.exchange import TopicNames
 
 UNKNOWN_TOPIC_ID = 100
@@ -36,7 +39,7 @@ def test_records_of_a_topic_whose_name_is_unknown_are_not_sent() -> None:
 @pytest.mark.parametrize("cut", [0, 70])
 def test_brokers_in_a_response_that_is_looked_into_are_the_sidecars(cut: int) -> None:
     talk = Dialogue(exchange=started({"type": "support.interception:Reads", "topics": ["orders"]}).exchange)
-    talk.client(request(ApiKey.SHARE_FETCH, 1, CORRELATION_ID))
+    talk.client(share_request(1))
     nodes = [{"node_id": 3, "host": "broker.internal", "port": 9092}]
     frame = share_response(1, {"orders": [partition(batch("edit"), (0, 0))]}, node_endpoints=nodes)
     talk.broker(frame[:cut], frame[cut:])
@@ -52,3 +55,12 @@ def test_a_topic_whose_name_the_cluster_knows_is_intercepted() -> None:
     assert exchange.response(frame) == TopicNames((topic_id("orders"),))
     intercepting.topics.remember([(topic_id("orders"), "orders")])
     assert values_in(partitions_in(1, exchange.answer())["orders", 0].records) == [(0, b"edited")]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_request_asks_for_no_more_than_may_be_buffered(version: int) -> None:
+    exchanges = ShareFetchExchanges([], lambda topic_id: None, Limits(max_response=1000))
+    exchange = Driven(exchanges.begin(version, b"", 0, 0, FakeClient()))
+    assert exchange.request(share_request(version)) == share_request(version, max_bytes=1000)
+    small = share_request(version, max_bytes=999)
+    assert exchange.request(small) is small
