@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Literal
 
 import zstandard
 from integration.validation.batches import batch, record, sized, varint
@@ -44,6 +45,7 @@ class Place:
 
 
 Run = Callable[[Place], object]
+Security = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Attack:
 
     name: str  # with its number in the table of docs/reference/limits.md
     prepare: Callable[[], Run]  # builds what is sent, before anything is measured
-    has_tls: bool = False  # the sidecar's listeners, and the honest clients
+    security: Security = "PLAINTEXT"  # of the sidecar's listeners, and of the honest clients
 
 
 def sends(make: Callable[[], bytes], connections: int = 1, times: int = 1) -> Callable[[], Run]:
@@ -163,10 +165,14 @@ def admin_pages(place: Place) -> None:
     converse(place.admin, b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20_000, place.limit_s)
 
 
+def large_frame() -> bytes:
+    """95 MB, of which the last byte is missing."""
+    return frame(0, 8, b"\xff\xff\xff\xff\0\0\0\0\0\0\0\1" + b"\0\6orders" + bytes(95 * MB))[:-1]
+
+
 def half_sent(place: Place) -> None:
-    """Twenty frames of 95 MB, of which the last byte never comes."""
-    size = 95 * MB
-    data = frame(0, 8, b"\xff\xff\xff\xff\0\0\0\0\0\0\0\1" + b"\0\6orders" + bytes(size))[:-1]
+    """Twenty frames that never end."""
+    data = large_frame()
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda _: converse(place.kafka, data, place.limit_s), range(20)))
 
@@ -185,25 +191,32 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
+def whole_hello(_: int) -> bytes:
+    return client_hello()
+
+
 def half_hello(_: int) -> bytes:
     return client_hello()[:100]
 
 
-def handshakes_at_once(place: Place) -> None:
-    """Six times 500 handshakes, the last byte of all of them in the same moment; none is gone on with."""
-    hello, deadline = client_hello(), time.monotonic() + place.limit_s
-    for _ in range(6):
+def at_once(opening: Callable[[int], bytes], times: int, place: Place) -> None:
+    """So often 500 connections that send the last byte of something in the same moment, and wait for a second."""
+    deadline = time.monotonic() + place.limit_s
+    for turn in range(times):
+        data = [opening(500 * turn + number) for number in range(500)]
         socks: list[socket.socket] = []
         with suppress(OSError):
-            for _ in range(500):
+            for one in data:
                 socks.append(connect(place.kafka))
-                socks[-1].sendall(hello[:-1])
-        for sock in socks:
+                socks[-1].sendall(one[:-1])
+        for sock, one in zip(socks, data, strict=False):
             with suppress(OSError):
-                sock.send(hello[-1:])
+                sock.send(one[-1:])
         time.sleep(max(0.0, min(1.0, deadline - time.monotonic())))
         for sock in socks:
             sock.close()
+        if time.monotonic() > deadline:
+            break
 
 
 def trickle(make: Callable[[], bytes], place: Place) -> None:
@@ -309,8 +322,8 @@ ATTACKS = (
     Attack("24: 1,000 client ids of 30,000 bytes", lambda: reconnect(1000, long_client_id)),
     Attack("25: a software name of 5 MB, 20 times", lambda: reconnect(20, software)),
     Attack("26: 2,000 connections that speak HTTP", lambda: reconnect(2000, lambda _: b"GET / HTTP/1.1\r\n\r\n")),
-    Attack("27: 3,000 TLS handshakes, 500 at once", lambda: handshakes_at_once, has_tls=True),
-    Attack("28: 3,000 half TLS handshakes", lambda: many_connections(3000, half_hello), has_tls=True),
-    Attack("29: 300 TLS handshakes, a byte at a time", lambda: partial(trickle, client_hello), has_tls=True),
-    Attack("30: 2,000 connections without TLS", lambda: reconnect(2000, lambda _: small_produce()), has_tls=True),
+    Attack("27: 3,000 TLS handshakes, 500 at once", lambda: partial(at_once, whole_hello, 6), security="SSL"),
+    Attack("28: 3,000 half TLS handshakes", lambda: many_connections(3000, half_hello), security="SSL"),
+    Attack("29: 300 TLS handshakes, a byte at a time", lambda: partial(trickle, client_hello), security="SSL"),
+    Attack("30: 2,000 connections without TLS", lambda: reconnect(2000, lambda _: small_produce()), security="SSL"),
 )  # fmt: skip

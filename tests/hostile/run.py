@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +21,14 @@ if __name__ == "__main__":
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness.certificates import authority
 from harness.cluster import Cluster
+from harness.sasl import MODULES
 from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 
-from hostile.attacks import ATTACKS, Attack, Place, Run
+from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
+from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
 from hostile.watch import Watch
 
 PER_SECOND = 100
@@ -87,25 +89,49 @@ class Row:
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
-    config.write_text(CONFIG + (listeners_with_tls(folder) if attack.has_tls else ""))
+    config.write_text(CONFIG + LISTENERS[attack.security](folder))
     log.unlink(missing_ok=True)
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
         seconds = int(WARM_S + ALONE_S + limit_s) + 2
         arguments = (sidecar.bootstrap, "honest", "large", PER_SECOND, seconds)
-        more = (folder / "client.properties",) if attack.has_tls else ()
-        honest = java.start("HonestClient", *arguments, *more, limit_s=seconds + MAX_LATE_S)
+        more = properties_file(folder, PROPERTIES[attack.security](folder))
+        honest = java.start("HonestClient", *arguments, more, limit_s=seconds + MAX_LATE_S)
         time.sleep(WARM_S + ALONE_S)
         suffered = attack_with(run, sidecar, log, limit_s)
         return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
 
 
-def listeners_with_tls(folder: Path) -> str:
-    """A section of the configuration; the settings of honest clients are in ``client.properties``."""
-    both, ca = authority().issue("sidecar").write_both(folder, "sidecar"), authority().write(folder)
-    properties = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
-    (folder / "client.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    return f"clients: {{tls: {{certificate: {both}}}}}\n"
+def tls_of_clients(folder: Path) -> str:
+    """A section of the configuration."""
+    return f"clients: {{tls: {{certificate: {authority().issue('sidecar').write_both(folder, 'sidecar')}}}}}\n"
+
+
+def sasl_of_clients(folder: Path) -> str:
+    """As above; PLAIN is for the attacker."""
+    return f"clients: {{sasl: {{mechanisms: [PLAIN, {MECHANISM}], users_file: {users_file(folder)}}}}}\n"
+
+
+LISTENERS: Mapping[Security, Callable[[Path], str]] = {
+    "PLAINTEXT": lambda _: "", "SSL": tls_of_clients, "SASL_PLAINTEXT": sasl_of_clients,
+}  # fmt: skip
+JAAS = f'{MODULES[MECHANISM]} username="{USER}" password="{PASSWORD}";'
+# What honest clients of Kafka's are configured with.
+PROPERTIES: Mapping[Security, Callable[[Path], Mapping[str, object]]] = {
+    "PLAINTEXT": lambda _: {},
+    "SSL": lambda folder: {
+        "security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": authority().write(folder),
+    },
+    "SASL_PLAINTEXT": lambda _: {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": MECHANISM, "sasl.jaas.config": JAAS,
+    },
+}  # fmt: skip
+
+
+def properties_file(folder: Path, settings: Mapping[str, object]) -> Path:
+    path = folder / "client.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
 
 
 def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffered:
@@ -170,7 +196,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in ATTACKS:
+            for attack in (*ATTACKS, *LOGINS):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

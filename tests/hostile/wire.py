@@ -75,10 +75,15 @@ def connect(address: Address, limit_s: float = 5.0) -> socket.socket:
     return socket.create_connection(address, limit_s)
 
 
-def converse(address: Address, data: bytes, limit_s: float, quiet_s: float | None = None) -> int:
-    """Send all of it, reading what comes; how many bytes came until the peer closed, was quiet, or time was up."""
+def converse(address: Address, data: bytes, limit_s: float, quiet_s: float | None = None, opening: bytes = b"") -> int:
+    """Send all of it, reading what comes; how many bytes came until the peer closed, was quiet, or time was up.
+
+    What is sent first is waited for: until nothing comes for a tenth of a second.
+    """
     try:
         with connect(address) as sock:
+            if opening:
+                _exchange(sock, memoryview(opening), time.monotonic() + limit_s, 0.1)
             return _exchange(sock, memoryview(data), time.monotonic() + limit_s, quiet_s or limit_s)
     except OSError:
         return 0

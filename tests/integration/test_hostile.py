@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from harness.certificates import authority
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
-from hostile.attacks import ATTACKS, Attack
-from hostile.run import CONFIG, create_topics, listeners_with_tls, place_of
+from hostile.attacks import ATTACKS, Attack, Security
+from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
+from hostile.run import CONFIG, LISTENERS, create_topics, place_of
 from hostile.watch import Watch
 from integration.scenarios.target import eventually
 
@@ -28,6 +29,16 @@ PATIENCE_S = 60.0
 MAX_PEAK_MB = 700.0
 MAX_LOG_KB = 1000.0
 MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to brokers
+SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35", "37", "39")))
+ROWS = (*ATTACKS, *SHORT, *(pytest.param(each, marks=pytest.mark.matrix) for each in LOGINS if each not in SHORT))
+CLIENTS: Mapping[Security, Mapping[str, str]] = {
+    "PLAINTEXT": {},
+    "SSL": {"security.protocol": "SSL"},
+    "SASL_PLAINTEXT": {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": MECHANISM,
+        "sasl.username": USER, "sasl.password": PASSWORD,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +48,15 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
+@pytest.mark.parametrize("attack", ROWS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
 def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, cluster: Cluster, tmp_path: Path) -> None:
     config, log = tmp_path / "sidecar.yaml", tmp_path / "sidecar.log"
-    config.write_text(CONFIG + (listeners_with_tls(tmp_path) if attack.has_tls else ""))
+    config.write_text(CONFIG + LISTENERS[attack.security](tmp_path))
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
-        client: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap}
-        if attack.has_tls:
-            client |= {"security.protocol": "SSL", "ssl.ca.location": str(authority().write(tmp_path))}
+        client: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap, **CLIENTS[attack.security]}
+        if attack.security == "SSL":
+            client["ssl.ca.location"] = str(authority().write(tmp_path))
         at = end_of(client)
         with Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S).admin) as watch, ThreadPoolExecutor(1) as pool:
             files = watch.open_files()
