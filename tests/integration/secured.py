@@ -149,7 +149,7 @@ def kafka_python(bootstrap: str, topic: str, security: Security, values: Sequenc
         sent.get(LIMIT_S)
     producer.close()
     consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=20_000, **common)
-    read = [record.value.decode() for record, _ in zip(consumer, values, strict=False)]
+    read = [record.value.decode() for _, record in zip(values, consumer, strict=False)]
     consumer.close()
     return read
 
