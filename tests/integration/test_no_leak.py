@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,17 @@ from harness.versions import NEWEST
 from integration.partitions import move
 from integration.runs import Arena
 from integration.scenarios.target import LIMIT_S, admin_client, create_topic, eventually
+from integration.secured import (
+    CLIENTS_CA,
+    Security,
+    aiokafka,
+    from_clients,
+    java_tools,
+    librdkafka,
+    sidecar,
+    ssl_listener,
+    to_brokers,
+)
 
 pytestmark = pytest.mark.integration
 three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")
@@ -111,3 +124,29 @@ def test_clients_reach_an_added_broker_and_leave_a_removed_one_through_the_sidec
     traffic.end()
     assert _hosts_that_came_to(added) == {SIDECAR_HOST}
     assert arena.cluster.leaks() == []
+
+
+def _names_shown_at(address: str, name: str, folder: Path) -> set[str]:
+    """Every common name in what a listener sends in its handshake, to a client that asks for this host."""
+    command = ["openssl", "s_client", "-connect", address, "-servername", name, "-showcerts", "-tls1_2"]
+    ca = ["-CAfile", str(CLIENTS_CA.write(folder, "shown"))]
+    done = subprocess.run([*command, *ca], input="Q\n", capture_output=True, text=True, timeout=20, check=False)
+    return set(re.findall(r"CN ?= ?([^\n,/]+)", done.stdout))
+
+
+@pytest.mark.matrix
+def test_with_tls_on_both_sides_clients_see_the_sidecar_alone(java: Mapping[str, ToolHost], tmp_path: Path) -> None:
+    values = [f"value {number}" for number in range(300)]
+    own = Security(CLIENTS_CA.write(tmp_path, "ca"), CLIENTS_CA.issue("app").write(tmp_path, "app"))
+    sections = to_brokers(tmp_path, own="sidecar-to-broker"), from_clients(tmp_path, client_certificates="required")
+    properties = ssl_listener(tmp_path, "required")
+    with Cluster.start(NEWEST, 3, properties) as cluster, sidecar(cluster, tmp_path, *sections) as running:
+        for number, client in enumerate((java_tools(java[NEWEST], tmp_path), librdkafka, aiokafka)):
+            create_topic(cluster.direct, f"secured-{number}", 6)
+            assert sorted(client(running.bootstrap, f"secured-{number}", own, values)) == sorted(values)
+        assert [_hosts_that_came_to(node) for node in cluster.nodes.values()] == [{SIDECAR_HOST}] * 3
+        assert cluster.leaks() == []
+        host, _, port = running.bootstrap.rpartition(":")
+        for listener in (int(port), *(int(port) + 1 + node for node in cluster.nodes)):
+            for name in ("localhost", "broker", "kafka-1.example.com"):
+                assert _names_shown_at(f"{host}:{listener}", name, tmp_path) == {"sidecar", "Clients CA"}
