@@ -50,7 +50,7 @@ class BrokerSasl(Section):
     """Kafka's `sasl.jaas.config`: user, or client's id; with their secrets in an environment variable only."""
     jaas_config_file: File | None = None
     """File with that text, read for each login."""
-    token_endpoint: str | None = Field(default=None, pattern="^https?://")
+    token_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#@]+([/?#]|$)")
     """Where tokens are requested, with `OAUTHBEARER`. Kafka: `sasl.oauthbearer.token.endpoint.url`."""
     client_id: str | None = Field(default=None, min_length=1)
     """The client's id there. Kafka: `sasl.oauthbearer.client.credentials.client.id`."""

@@ -67,6 +67,10 @@ def test_a_secret_that_is_replaced_in_its_file_is_read_again(tmp_path: Path) -> 
         ("mechanism: OAUTHBEARER", "OAUTHBEARER needs one of token_endpoint, token_file and token_provider"),
         ("mechanism: OAUTHBEARER, token_file: a, token_provider: b", "OAUTHBEARER needs one of token_endpoint,"),
         ("mechanism: OAUTHBEARER, token_endpoint: 'http://x'", "token_endpoint needs client_id, and client_secret or"),
+        (
+            "mechanism: OAUTHBEARER, token_endpoint: 'https://me:hush@idp/token', client_id: a, client_secret_file: b",
+            "brokers.sasl.token_endpoint: write text that matches",
+        ),
         ("mechanism: OAUTHBEARER, token_file: a, username: b", "username is not for OAUTHBEARER: remove it, or set"),
         ("mechanism: GSSAPI", "write 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'"),
         ("mechanism: PLAIN, jaas_config: 'y.Z required;'", "jaas_config: y.Z is not supported; use one of org.apache"),
