@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.certificates import authority
+from harness.sasl import CLIENT_ID, token, token_endpoint
 from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker
@@ -16,14 +19,18 @@ from support.produce_requests import batch, produce_request
 from support.secured_broker import PASSWORD, secured
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.proxy.admin.pages import Admin
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import client_login, dialer
+from kafka_sidecar.proxy.sasl import bearer
 from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
 from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
 OWN, WRONG, RECORD = "own-password-of-alice", "wrong-guess-of-mallory", "contents-of-a-record"
+KEY_PASSWORD, STORE_PASSWORD, TOKEN = "password-of-the-key", "password-of-the-store", token("subject-of-the-token")
+CA = authority()
 SECRETS = (PASSWORD, OWN, WRONG, RECORD)
 PAGES = (
     "/livez",
@@ -98,5 +105,74 @@ async def test_a_run_with_every_line_and_forced_crashes_shows_no_secret_and_no_r
     assert [secret for secret in SECRETS if secret in page] == []
 
 
-def _crash(session: Session, chunk: bytes) -> bytes:
+def _crash(*_: object) -> bytes:
     raise RuntimeError("forced by the test")
+
+
+def pem_lines(*keys: Path) -> list[str]:
+    """What would be shown of private keys."""
+    return [line for key in keys for line in key.read_text().splitlines() if not line.startswith("---")]
+
+
+async def test_passwords_of_keys_and_stores_are_not_shown_and_no_key_is(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    chain, key = CA.issue("sidecar").write(tmp_path, "sidecar", KEY_PASSWORD)
+    own = CA.issue("own").write(tmp_path, "own", KEY_PASSWORD)
+    for name, password in (("key-password", KEY_PASSWORD), ("store-password", STORE_PASSWORD)):
+        (tmp_path / name).write_text(password)
+    client_tls = {"certificate": chain, "key": key, "key_password_file": tmp_path / "key-password"}
+    broker_tls = {
+        "ca": CA.write_trust_store(tmp_path, STORE_PASSWORD), "ca_password_file": tmp_path / "store-password",
+        "certificate": own[0], "key": own[1], "key_password": VariableText(KEY_PASSWORD),
+    }  # fmt: skip
+    settings = {"clients": {"tls": client_tls}, "brokers": {"security_protocol": "SSL", "tls": broker_tls}}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*CA.issue("broker").write(tmp_path, "broker"))
+    async with FakeBroker(1, tls=context) as broker, serving(broker, **settings) as server:
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server), CA.client_context()) as client:
+            await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
+            page = shown(server, caplog)
+        assert server.tls.clients is not None
+        key.write_text(CA.issue("sidecar").key_pem("another-password-of-a-key"))  # which the file does not have
+        for _ in range(3):
+            server.tls.clients.look()
+        monkeypatch.setattr(Session, "from_client", _crash)
+        async with connected(port_of(server), CA.client_context()) as client:
+            client.send(produce_request(9, {"orders": {0: batch(RECORD)}}))
+            await client.rest()
+        page += shown(server, caplog)
+    for expected in ("certificates rejected", "key_password", "session crashed: this is a bug"):
+        assert expected in page
+    secrets = [KEY_PASSWORD, STORE_PASSWORD, RECORD, "another-password-of-a-key", *pem_lines(key, own[1])]
+    assert [secret for secret in secrets if secret in page] == []
+
+
+@pytest.mark.parametrize("source", ["file", "endpoint", "crash"])
+async def test_no_token_and_no_clients_secret_is_shown(
+    source: str, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(dialer, "REJECTED_PAUSE_S", 0.01)
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "secret").write_text(WRONG)
+    given: dict[str, Any] = {"token_file": tmp_path / "token"}
+    with token_endpoint() as endpoint:
+        if source == "endpoint":
+            given = {"token_endpoint": endpoint.url, "client_id": CLIENT_ID, "client_secret_file": tmp_path / "secret"}
+        sasl = {"mechanism": "OAUTHBEARER", **given}
+        brokers = {"security_protocol": "SASL_PLAINTEXT", "sasl": sasl}
+        if source == "crash":
+            monkeypatch.setattr(bearer, "oauthbearer", _crash)
+        async with FakeBroker(1) as broker, serving(secured(broker), brokers=brokers) as server:
+            await until(lambda: "login failed" in caplog.text or "forced by the test" in caplog.text)
+            async with connected(port_of(server)) as client:
+                client.send(HEARTBEAT)
+                await client.rest()
+            await until(lambda: "connection ended" in caplog.text)
+            page = shown(server, caplog)
+    expected = {"file": "Invalid username or password", "endpoint": "responds with 401", "crash": "forced by the test"}
+    assert expected[source] in page
+    assert [secret for secret in (TOKEN, WRONG) if secret in page] == []
