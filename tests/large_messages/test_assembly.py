@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.large_logs import cut
 
-from kafka_sidecar.large_messages.assembly import MIN_MAPPED_BYTES, Assembly, DamagedError
+from kafka_sidecar.large_messages.assembly import MIN_MAPPED_BYTES, Assembly, DamagedError, room
 from kafka_sidecar.large_messages.segment import Segment
 
 ID, OTHER = bytes(range(16)), bytes(16)
@@ -85,3 +85,12 @@ def test_a_value_that_is_not_whole_or_not_the_one_that_was_sent_is_refused() -> 
     damaged.add(third)
     with pytest.raises(DamagedError, match="checksum"):
         damaged.check()
+
+
+@pytest.mark.parametrize("advice", [None, -1], ids=["not known to Python", "not known to the kernel"])
+def test_room_for_a_large_value_needs_no_large_pages(monkeypatch: pytest.MonkeyPatch, advice: int | None) -> None:
+    monkeypatch.setattr("kafka_sidecar.large_messages.assembly.LARGE_PAGES", advice)
+    found = room(MIN_MAPPED_BYTES)
+    assert found == bytes(MIN_MAPPED_BYTES)
+    found[-1:] = b"x"
+    assert found[-2:] == b"\0x"
