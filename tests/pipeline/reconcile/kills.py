@@ -16,7 +16,8 @@ from support.pages import ROOT
 from kafka_sidecar.pipeline.reconcile.events import stored_schema
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.conftest import LONG_AFTER, run, table, write_files
-from pipeline.reconcile.emitted import disturb, emit
+from pipeline.reconcile.emitted import Event, disturb, emit
+from pipeline.reconcile.made import counts, interval, minute
 from pipeline.reconcile.traffic import traffic
 
 Kill = tuple[str, str]  # the write, and whether it is killed during or after it
@@ -44,10 +45,17 @@ def run_and_kill(source: Path, root: Path, now: int, write: str, moment: str) ->
     return done.returncode
 
 
+def late() -> list[Event]:
+    """A sidecar that reports for the first time counts records of a bucket that is final already."""
+    begun = {"epoch": 18, "interval_events": 1}
+    attempts = counts("late-1", 0, 0, "produce_attempt", [], count=7, bucket_start=minute(2), **begun)
+    return [attempts, interval("late-1", 0, 1, epoch=18, is_closing=True)]
+
+
 def check_kills(spark: SparkSession, folder: Path, kills: Sequence[Kill]) -> Tables:
     """Kill runs at these writes, then let one end: all tables are those of a run that was never killed."""
     events = disturb(emit(traffic(seed=4, minutes=20)), seed=4)
-    first, second = events[: len(events) * 2 // 3], events[len(events) * 2 // 3 :]
+    first, second = events[: len(events) * 2 // 3], [*events[len(events) * 2 // 3 :], *late()]
     source, root, whole = folder / "in", folder / "killed", folder / "whole"
     now = max(event["emitted_at"] for event in first) + 1000
     write_files(source, first, 2)
@@ -60,6 +68,6 @@ def check_kills(spark: SparkSession, folder: Path, kills: Sequence[Kill]) -> Tab
     run(spark, source, whole)
     assert contents(spark, root) == contents(spark, whole)
     states = {row["state"] for row in table(spark, root, "reconcile")}
-    assert states >= {"FINAL", "CORRECTED", "UNKNOWN"}
-    assert ids(spark, root) == ids(spark, whole) == sorted({event["audit_id"] for event in events})
+    assert states >= {"FINAL", "CORRECTED", "UNKNOWN"}, states
+    assert ids(spark, root) == ids(spark, whole) == sorted({event["audit_id"] for event in [*first, *second]})
     return Tables(spark, str(root))

@@ -19,7 +19,7 @@ from pipeline.reconcile.traffic import traffic
 @pytest.mark.usefixtures("several_partitions")
 def test_copies_have_the_truth_of_the_original(spark: SparkSession, tmp_path: Path) -> None:
     copies = AT_ONCE + 1
-    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=12), copies)
+    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=20), copies)
     job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER + SPAN)
     job.start(from_files(spark, str(tmp_path / "in"), "parquet", 10), availableNow=True).awaitTermination()
     rows = table(spark, tmp_path / "out", "reconcile")

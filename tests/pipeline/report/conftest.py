@@ -12,7 +12,7 @@ from pipeline.reconcile.conftest import run, write_files
 from pipeline.reconcile.emitted import emit
 from pipeline.reconcile.traffic import Traffic, traffic
 
-MADE = traffic(seed=1, minutes=60)
+MADE = traffic(seed=1, minutes=30)
 
 
 @pytest.fixture(scope="session")
