@@ -7,12 +7,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_sidecar.proxy.sasl.scram import (
     GS2_HEADER,
     HASHES,
-    MIN_ITERATIONS,
     ScramError,
     from_base64,
     parse_fields,
@@ -22,7 +21,7 @@ from kafka_sidecar.proxy.sasl.users import Users, Verifier, create_verifier, kno
 
 PLAIN_PARTS = 3  # authorization id, user, password
 NONCE_CHARS = 200  # at most, of a client
-_DUMMY = create_verifier("SCRAM-SHA-256", "")  # so that an unknown user takes as long as a wrong password
+_DUMMY = create_verifier("SCRAM-SHA-256", "")
 
 
 class RejectedError(Exception):
@@ -50,7 +49,7 @@ def plain(users: Users) -> Verification:
     except ValueError:  # another number of parts, or no text
         raise RejectedError("Authentication failed: Invalid username or password") from None
     own = [(mechanism, users[mechanism, name]) for mechanism in HASHES if (mechanism, name) in users]
-    mechanism, verifier = own[0] if own else ("SCRAM-SHA-256", _DUMMY)
+    mechanism, verifier = own[0] if own else _stand_in(users, name, *HASHES)
     if not knows(verifier, mechanism, password) or not own or authorization not in ("", name):
         raise RejectedError("Authentication failed: Invalid username or password")
     return Accepted(name)
@@ -64,7 +63,7 @@ def scram(mechanism: str, users: Users, nonce: str) -> Verification:
     try:
         name, first_bare, client_nonce = _parse_first(client_first)
         verifier = users.get((mechanism, name), None)
-        known = verifier or Verifier(_DUMMY.salt, b"", b"", MIN_ITERATIONS)
+        known = verifier or _stand_in(users, name, mechanism)[1]
         salt = base64.b64encode(known.salt)
         server_first = b"r=%s%s,s=%s,i=%d" % (client_nonce, nonce.encode(), salt, known.iterations)
         client_final = yield server_first
@@ -78,6 +77,15 @@ def scram(mechanism: str, users: Users, nonce: str) -> Verification:
     if not hmac.compare_digest(_hash(hash_name, client_key), verifier.stored_key):
         raise RejectedError(rejected)
     return Accepted(name, b"v=" + base64.b64encode(hmac.digest(verifier.server_key, signed, hash_name)))
+
+
+def _stand_in(users: Users, name: str, *mechanisms: str) -> tuple[str, Verifier]:
+    """For a user that does not exist: what another one has, with a salt of its own that stays the same in all workers.
+    Neither time nor challenge then says which names exist."""
+    models = ((kind, model) for (kind, _), model in users.items() if kind in mechanisms)
+    mechanism, model = next(models, (mechanisms[0], _DUMMY))
+    salt = hmac.digest(model.server_key, name.encode(), "sha256")[: len(model.salt)]
+    return mechanism, replace(model, salt=salt)
 
 
 def oauthbearer(verify: Callable[[str], str]) -> Verification:

@@ -251,6 +251,7 @@ def test_parts_of_a_batch_are_limited_in_proportion_to_its_bytes(
         (Codec.GZIP, gzip.compress(b"")), (Codec.SNAPPY, snappy_blocks(b"")), (Codec.ZSTD, zstd(b"")),
         (Codec.SNAPPY, b"\0\0\0\1\0"),
     ],
+    ids=["gzip member", "snappy blocks", "zstd frame", "snappy block"],  # gzip writes the time
 )  # fmt: skip
 def test_empty_parts_count(codec: Codec, empty: bytes) -> None:
     start = XERIAL_HEADER if codec is Codec.SNAPPY else b""

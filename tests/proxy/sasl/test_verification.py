@@ -47,6 +47,21 @@ def test_unknown_users_and_wrong_passwords_get_the_same_error(user: str, passwor
         accepted(plain(USERS), conversation.plain(user, password))
 
 
+def test_what_a_client_is_asked_does_not_say_which_users_exist() -> None:
+    users: Users = {("SCRAM-SHA-512", "carol"): create_verifier("SCRAM-SHA-512", "hush", 5000), **USERS}
+
+    def asked(name: str) -> dict[str, str]:
+        steps = verify_scram("SCRAM-SHA-512", users, "def")
+        next(steps)
+        return scram.parse_fields(steps.send(b"n,,n=%s,r=abc" % name.encode()))
+
+    known, bob, dave = asked("carol"), asked("bob"), asked("dave")
+    assert known["i"] == bob["i"] == dave["i"] == "5000"
+    assert len({known["s"], bob["s"], dave["s"]}) == 3
+    assert len(known["s"]) == len(bob["s"])
+    assert asked("bob") == bob
+
+
 def test_the_example_of_the_rfc_is_reproduced() -> None:
     keys = scram.derive_keys("sha256", b"pencil", scram.from_base64("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
     salt = scram.from_base64("W22ZaJ0SNY7soEsUEjb6gQ==")
