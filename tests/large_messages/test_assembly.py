@@ -93,4 +93,4 @@ def test_room_for_a_large_value_needs_no_large_pages(monkeypatch: pytest.MonkeyP
     found = room(MIN_MAPPED_BYTES)
     assert found == bytes(MIN_MAPPED_BYTES)
     found[-1:] = b"x"
-    assert found[-2:] == b"\0x"
+    assert bytes(found[-2:]) == b"\0x"
