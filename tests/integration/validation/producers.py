@@ -36,6 +36,8 @@ with warnings.catch_warnings():
 
 HEADERS: list[tuple[str, str | bytes | None]] = [("h", b"1")]
 KEY = b"k"
+# Their sidecar may crash three times meanwhile, and takes seconds to start while other tests use the machine.
+PATIENCE_S = 4 * LIMIT_S
 
 
 def clients(java_hosts: Mapping[str, ToolHost]) -> Mapping[str, Client]:
@@ -55,7 +57,11 @@ def java(hosts: Mapping[str, ToolHost]) -> Client:
         if kind == "transactional":
             settings["transactional.id"] = topic
         arguments = [f"{key}={value}" for key, value in settings.items()]
-        return printed(hosts[NEWEST].run("RefusedRecords", bootstrap, topic, *arguments, stdin=typed(waves)))
+        return printed(
+            hosts[NEWEST].run(
+                "RefusedRecords", bootstrap, topic, *arguments, stdin=typed(waves), limit_s=int(PATIENCE_S)
+            )
+        )
 
     return run
 
@@ -75,25 +81,25 @@ def librdkafka(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequen
         )
 
     if kind == "transactional":
-        producer.init_transactions(LIMIT_S)
+        producer.init_transactions(PATIENCE_S)
     for wave in waves:
         if kind == "transactional":
             producer.begin_transaction()
         for sent in wave:
             key, headers = (KEY, HEADERS) if sent.is_good else (None, None)
             producer.produce(topic, sent.value, key, headers=headers, partition=0, on_delivery=delivered)
-        assert producer.flush(LIMIT_S) == 0
+        assert producer.flush(PATIENCE_S) == 0
         outcome.ends.append(_ended(producer) if kind == "transactional" else "")
     return outcome
 
 
 def _ended(producer: Producer) -> str:
     try:
-        producer.commit_transaction(LIMIT_S)
+        producer.commit_transaction(PATIENCE_S)
     except KafkaException as failure:
         error = failure.args[0]
         assert error.txn_requires_abort()
-        producer.abort_transaction(LIMIT_S)
+        producer.abort_transaction(PATIENCE_S)
         return str(error.name())
     return ""
 
@@ -122,7 +128,7 @@ def kafka_python(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequ
             ]
             outcome.ends.append(_settled(producer, kind, dict(zip(wave, futures, strict=True)), outcome))
     finally:
-        producer.close(LIMIT_S)
+        producer.close(PATIENCE_S)
     return outcome
 
 
@@ -140,7 +146,7 @@ def _settled(producer: KafkaProducer, kind: Kind, futures: Mapping[Sent, Any], o
     end = ""
     for sent, future in futures.items():
         try:
-            future.get(LIMIT_S)
+            future.get(PATIENCE_S)
             outcome.results[sent.value] = STORED
         except KafkaPythonError as error:
             outcome.results[sent.value] = Result(type(error).__name__, str(error))
@@ -169,7 +175,7 @@ def aiokafka(bootstrap: str, topic: str, codec: str, kind: Kind, waves: Sequence
                 outcome.ends.append(await _sent(producer, topic, kind, wave, outcome))
         return outcome
 
-    return asyncio.run(asyncio.wait_for(run(), 2 * LIMIT_S))
+    return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
 async def _sent(producer: AIOKafkaProducer, topic: str, kind: Kind, wave: Wave, outcome: Outcome) -> str:
