@@ -88,7 +88,8 @@ class TlsListener:
                     lambda: connection.client, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._limit_s,
                     ssl_shutdown_timeout=CLOSE_S,
                 )  # fmt: skip
-            connection.session.principal = subject_of(transport.get_extra_info("peercert"))
+            if (subject := subject_of(transport.get_extra_info("peercert"))) is not None:
+                connection.session.principal = f"User:{subject}"
             self._tls.stats.succeeded(time.perf_counter() - began)
         except EOFError:
             pass

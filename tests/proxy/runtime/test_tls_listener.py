@@ -162,7 +162,7 @@ async def test_a_client_certificate_is_required_and_verified(tmp_path: Path, cap
     async with FakeBroker() as broker, tls_serving(tmp_path, broker, **required) as server:
         async with connected(port_of(server), CA.client_context(own)) as client:
             assert (await client.ask(HEARTBEAT))[8:] == b"node 1"
-            assert [one.session.principal for one in server.connections] == ["CN=app"]
+            assert [one.session.principal for one in server.connections] == ["User:CN=app"]
         for certificate in (None, foreign, expired):
             client = await Client.connect(port_of(server), CA.client_context(certificate))
             with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
