@@ -198,7 +198,7 @@ class Features:
             return None
         from kafka_sidecar.proxy.exchanges.denied_produce import DeniedProduce
 
-        return DeniedProduce(self._authorization.topics)
+        return DeniedProduce(self._authorization.denials)
 
     def _load_interceptors(self, config: Config) -> Callable[[], None]:
         """Load them; what is returned applies them. Raises ConfigError."""

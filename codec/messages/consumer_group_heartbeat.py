@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): the response to a member of a group (KIP-848)."""
+"""ConsumerGroupHeartbeat (68): a member of a group of the new protocol (KIP-848) joins, is alive, or leaves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from kafka_sidecar.codec.schema.fields import array, int16, int32, string, struc
 class TopicPartitions(Struct):
     topic_id: bytes = uuid("0+")
     partitions: tuple[int, ...] = array(int32, "0+")
+
+
+class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+    group_id: str = string("0+")
+    member_id: str = string("0+")
+    member_epoch: int = int32("0+")
+    instance_id: str | None = string("0+", nullable="0+", default=None)
+    rack_id: str | None = string("0+", nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32("0+", default=-1)
+    subscribed_topic_names: tuple[str, ...] | None = array(string, "0+", nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
+    server_assignor: str | None = string("0+", nullable="0+", default=None)
+    topic_partitions: tuple[TopicPartitions, ...] | None = array(TopicPartitions, "0+", nullable="0+", default=None)
 
 
 class Assignment(Struct):

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from kafka_sidecar.codec.message import Message, Struct
-from kafka_sidecar.codec.schema.fields import array, int16, int32, string
+from kafka_sidecar.codec.schema.fields import array, int8, int16, int32, string
+
+
+class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
+    key: str = string("0-3")
+    key_type: int = int8("1+")
+    coordinator_keys: tuple[str, ...] = array(string, "4+")
 
 
 class Coordinator(Struct):

@@ -1,9 +1,25 @@
-"""JoinGroup (11): the response to a member that joins a group."""
+"""JoinGroup (11): a member joins a group (classic protocol)."""
 
 from __future__ import annotations
 
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.schema.fields import array, binary, boolean, int16, int32, string
+
+
+class JoinGroupRequestProtocol(Struct):
+    name: str = string("0+")
+    metadata: bytes = binary("0+")
+
+
+class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
+    group_id: str = string("0+")
+    session_timeout_ms: int = int32("0+")
+    rebalance_timeout_ms: int = int32("1+", default=-1)
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("5+", nullable="5+", default=None)
+    protocol_type: str = string("0+")
+    protocols: tuple[JoinGroupRequestProtocol, ...] = array(JoinGroupRequestProtocol, "0+")
+    reason: str | None = string("8+", nullable="8+", default=None)
 
 
 class JoinGroupResponseMember(Struct):

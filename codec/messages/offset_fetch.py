@@ -3,7 +3,32 @@
 from __future__ import annotations
 
 from kafka_sidecar.codec.message import Message, Struct
-from kafka_sidecar.codec.schema.fields import array, int16, int32, int64, string, uuid
+from kafka_sidecar.codec.schema.fields import array, boolean, int16, int32, int64, string, uuid
+
+
+class OffsetFetchRequestTopic(Struct):
+    name: str = string("0-7")
+    partition_indexes: tuple[int, ...] = array(int32, "0-7")
+
+
+class OffsetFetchRequestTopics(Struct):
+    name: str = string("8-9")
+    topic_id: bytes = uuid("10+")
+    partition_indexes: tuple[int, ...] = array(int32, "8+")
+
+
+class OffsetFetchRequestGroup(Struct):
+    group_id: str = string("8+")
+    member_id: str | None = string("9+", nullable="9+", default=None)
+    member_epoch: int = int32("9+", default=-1)
+    topics: tuple[OffsetFetchRequestTopics, ...] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
+
+
+class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
+    group_id: str = string("0-7")
+    topics: tuple[OffsetFetchRequestTopic, ...] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
+    groups: tuple[OffsetFetchRequestGroup, ...] = array(OffsetFetchRequestGroup, "8+")
+    require_stable: bool = boolean("7+")
 
 
 class OffsetFetchResponsePartition(Struct):

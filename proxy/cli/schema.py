@@ -140,7 +140,7 @@ def _add_li_names(audit: Schema) -> None:
 
 
 def _add_login_rules(definitions: Schema) -> None:
-    """What needs a mechanism; rules of authorization name topics or groups; Kafka's names."""
+    """What needs a mechanism; rules of authorization name a resource; Kafka's names."""
     at_brokers, of_clients = definitions["BrokerSasl"], definitions["ClientSasl"]
     for section, names in ((at_brokers, SASL_NAMES), (of_clients, CLIENT_SASL_NAMES)):
         known = {kafka_name: name for kafka_name, name in names.items() if name in section["properties"]}
@@ -151,12 +151,13 @@ def _add_login_rules(definitions: Schema) -> None:
     at_brokers["allOf"].append({"if": {"anyOf": needs_mechanism}, "then": mechanism})
     mechanisms = {"anyOf": [_given("mechanisms"), _given("sasl.enabled.mechanisms")]}
     of_clients["allOf"].append({"if": _given("users_file"), "then": mechanisms, "else": {"not": mechanisms}})
-    definitions["AclRule"] |= {"type": "object", "anyOf": [_given("topics"), _given("groups")]}
+    resources = ("topics", "groups", "transactional_ids", "cluster")
+    definitions["AclRule"] |= {"type": "object", "anyOf": [_given(name) for name in resources]}
 
 
 def _given(name: str) -> Schema:
     """A setting has a value that is not empty."""
-    return {"required": [name], "properties": {name: {"not": {"enum": [None, "", [], {}]}}}}
+    return {"required": [name], "properties": {name: {"not": {"enum": [None, "", [], {}, False]}}}}
 
 
 def _add_tls_names(section: Schema) -> None:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
+CLUSTER_NAME = "kafka-cluster"  # the one resource of its type, as in Kafka
 
 
 class Operation(StrEnum):
@@ -26,6 +27,8 @@ class Operation(StrEnum):
     DESCRIBE = "describe"
     DESCRIBE_CONFIGS = "describe_configs"
     ALTER_CONFIGS = "alter_configs"
+    CLUSTER_ACTION = "cluster_action"
+    IDEMPOTENT_WRITE = "idempotent_write"
 
 
 class Resource(StrEnum):
@@ -33,6 +36,8 @@ class Resource(StrEnum):
 
     TOPIC = "topic"
     GROUP = "group"
+    TRANSACTIONAL_ID = "transactional_id"
+    CLUSTER = "cluster"
 
 
 # An allow of these allows the operation too.
@@ -51,13 +56,14 @@ class Rule:
     operations: frozenset[Operation]
     resource: Resource
     names: tuple[str, ...]
+    apis: frozenset[int] = frozenset()  # it is only for requests of these; none: for all
 
     def covers(self, resource: Resource, name: str) -> bool:
         return resource is self.resource and _matches(self.names, name)
 
-    def applies(self, principal: str, operation: Operation) -> bool:
+    def applies(self, principal: str, operation: Operation, api: int) -> bool:
         """Whether it decides about this operation of this principal."""
-        if not _matches(self.principals, principal):
+        if not _matches(self.principals, principal) or (self.apis and api not in self.apis):
             return False
         if Operation.ALL in self.operations or operation in self.operations:
             return True
@@ -73,15 +79,29 @@ class Acls:
         self._super_users = frozenset(super_users)
         self._decide = lru_cache(10_000)(self._decided)
 
-    def allows(self, principal: str | None, operation: Operation, resource: Resource, name: str) -> bool:
-        return self._decide(principal or ANONYMOUS, operation, resource, name)
+    def allows(self, principal: str | None, operation: Operation, resource: Resource, name: str, api: int) -> bool:
+        """Whether a principal may do this in a request of an API (its key)."""
+        return self._decide(principal or ANONYMOUS, operation, resource, name, api)
 
-    def _decided(self, principal: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def _decided(self, principal: str, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         if principal in self._super_users:
             return True
         covering = [rule for rule in self._rules if rule.covers(resource, name)]
-        applying = [rule.is_allowed for rule in covering if rule.applies(principal, operation)]
-        return all(applying) if applying else not covering and self._default
+        applying = [rule.is_allowed for rule in covering if rule.applies(principal, operation, api)]
+        if all(applying) if applying else not covering and self._default:
+            return True
+        # KIP-679: who may write to some topic may do so with an idempotent producer.
+        return operation is Operation.IDEMPOTENT_WRITE and not applying and self._allows_some_write(principal, api)
+
+    def _allows_some_write(self, principal: str, api: int) -> bool:
+        """Whether there can be a topic to which the principal may write, as `Authorizer.authorizeByResourceType`."""
+        about = [rule for rule in self._rules if rule.resource is Resource.TOPIC]
+        applying = [rule for rule in about if rule.applies(principal, Operation.WRITE, api)]
+        denied = [name for rule in applying if not rule.is_allowed for name in rule.names]
+        allowed = [name for rule in applying if rule.is_allowed for name in rule.names]
+        if self._default and "*" not in denied:
+            return True
+        return any(not _matches(denied, name) for name in allowed)
 
 
 def _matches(patterns: Collection[str], text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Requests that are not authorized: which operation each API needs, and what answers where a rule does not allow it."""
+"""Requests that are not authorized: which need of which API is checked, by the rules of a configuration."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.exchanges.acls import ANONYMOUS, Acls, Operation, Resource, Rule
-from kafka_sidecar.proxy.exchanges.denied_groups import DeniedGroups
-from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
-from kafka_sidecar.proxy.exchanges.described_topics import guard as guard_metadata
-from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING
+from kafka_sidecar.proxy.exchanges import described_offsets, described_topics
+from kafka_sidecar.proxy.exchanges.acls import ANONYMOUS, CLUSTER_NAME, Acls, Operation, Resource, Rule
+from kafka_sidecar.proxy.exchanges.checked_apis import CheckedApi, Need, on_topic
+from kafka_sidecar.proxy.exchanges.cluster_apis import CLUSTER_APIS
+from kafka_sidecar.proxy.exchanges.denials import Denials
+from kafka_sidecar.proxy.exchanges.group_apis import GROUP_APIS
+from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING, TOPIC_APIS
+from kafka_sidecar.proxy.exchanges.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.relay.exchange import Begin
 
-# The operation on each topic that a request names, as KafkaApis checks it.
-TOPIC_OPERATIONS: Mapping[int, Operation] = {
-    ApiKey.PRODUCE: Operation.WRITE,
-    ApiKey.FETCH: Operation.READ,
-    ApiKey.LIST_OFFSETS: Operation.DESCRIBE,
-    ApiKey.OFFSET_COMMIT: Operation.READ,
-    ApiKey.TXN_OFFSET_COMMIT: Operation.READ,
-    ApiKey.CREATE_TOPICS: Operation.CREATE,
-    ApiKey.DELETE_TOPICS: Operation.DELETE,
-    ApiKey.DELETE_RECORDS: Operation.DELETE,
-    ApiKey.CREATE_PARTITIONS: Operation.ALTER,
-    ApiKey.ALTER_CONFIGS: Operation.ALTER_CONFIGS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Operation.ALTER_CONFIGS,
-    ApiKey.DESCRIBE_CONFIGS: Operation.DESCRIBE_CONFIGS,
-}
+CHECKED_APIS: Mapping[int, CheckedApi] = {**TOPIC_APIS, **GROUP_APIS, **TRANSACTION_APIS, **CLUSTER_APIS}
+# Everybody may use these, as at a broker.
+OPEN_APIS = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY,
+    }
+)  # fmt: skip
+_API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
 class RuleSettings(Protocol):
@@ -44,6 +41,12 @@ class RuleSettings(Protocol):
     def topics(self) -> list[str]: ...
     @property
     def groups(self) -> list[str]: ...
+    @property
+    def transactional_ids(self) -> list[str]: ...
+    @property
+    def cluster(self) -> bool: ...
+    @property
+    def apis(self) -> list[str]: ...
 
 
 def rules_of(settings: Iterable[RuleSettings]) -> list[Rule]:
@@ -51,12 +54,19 @@ def rules_of(settings: Iterable[RuleSettings]) -> list[Rule]:
     return [
         Rule(
             tuple(one.principals), one.permission == "allow", frozenset(map(Operation, one.operations)), resource,
-            tuple(names),
+            tuple(names), frozenset(_API_KEYS[name] for name in one.apis),
         )
         for one in settings
-        for resource, names in ((Resource.TOPIC, one.topics), (Resource.GROUP, one.groups))
+        for resource, names in _resources(one)
         if names
     ]  # fmt: skip
+
+
+def _resources(of: RuleSettings) -> Iterable[tuple[Resource, list[str]]]:
+    yield Resource.TOPIC, of.topics
+    yield Resource.GROUP, of.groups
+    yield Resource.TRANSACTIONAL_ID, of.transactional_ids
+    yield Resource.CLUSTER, [CLUSTER_NAME] if of.cluster else []
 
 
 class Authorization:
@@ -71,30 +81,28 @@ class Authorization:
     ) -> None:
         self._acls = acls
         self._protected = protected
-        apis = CHANGING if acls is None else CHANGING | TOPIC_OPERATIONS.keys()
-        self.topics = DeniedTopics(apis, self._explain, name_of, counts, self._concerns)
-        self._groups = DeniedGroups(self._allows_group, counts)
+        checked = {key: api for key, api in CHECKED_APIS.items() if acls is not None or key in CHANGING}
+        self.denials = Denials(checked, self._explain, name_of, counts, self._concerns)
 
     def guard(self, key: int, version: int, begin: Begin | None) -> Begin | None:
         """What looks into requests of this API and version, where ``begin`` looks into what is allowed."""
-        begin = self.topics.guard(key, version, begin)
+        begin = self.denials.guard(key, version, begin)
         if self._acls is None:
             return begin
-        return guard_metadata(self._allows_description, key, version, self._groups.guard(key, version, begin))
+        begin = described_offsets.guard(self.denials, key, version, begin)
+        return described_topics.guard(self._allows_description, key, version, begin)
 
     def _concerns(self, key: int, name: str) -> bool:
         return self._acls is not None or (name == self._protected and key in CHANGING)
 
-    def _explain(self, key: int, name: str, principal: str | None) -> str | None:
-        if name == self._protected and key in CHANGING:
+    def _explain(self, key: int, need: Need, principal: str | None) -> str | None:
+        operation, resource, name = need
+        assert isinstance(name, str)
+        if name == self._protected and resource is Resource.TOPIC and key in CHANGING:
             return f"{name} stores topic configs and cannot be changed through kafka-sidecar"
-        operation = TOPIC_OPERATIONS.get(key)
-        if self._acls is None or operation is None or self._acls.allows(principal, operation, Resource.TOPIC, name):
+        if self._acls is None or self._acls.allows(principal, operation, resource, name, key):
             return None
         return f"{principal or ANONYMOUS} is not authorized to {operation} {name} ({APIS[ApiKey(key)].name})"
 
-    def _allows_group(self, principal: str | None, group: str) -> bool:
-        return self._acls is None or self._acls.allows(principal, Operation.READ, Resource.GROUP, group)
-
     def _allows_description(self, principal: str | None, topic: str) -> bool:
-        return self._acls is None or self._acls.allows(principal, Operation.DESCRIBE, Resource.TOPIC, topic)
+        return self.denials.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, topic), principal)

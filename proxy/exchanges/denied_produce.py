@@ -1,4 +1,4 @@
-"""The stage of a Produce that lets no records into denied topics. It comes first."""
+"""The stage of a Produce that lets no records into denied topics, or of denied transactions. It comes first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
-from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+from kafka_sidecar.proxy.exchanges.acls import Operation
+from kafka_sidecar.proxy.exchanges.checked_apis import Rejection, on_topic, on_transaction
+from kafka_sidecar.proxy.exchanges.denials import Denials
 from kafka_sidecar.proxy.exchanges.produce import Stage, StageRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -18,7 +20,7 @@ class DeniedProduce(Stage):
 
     is_stable = True
 
-    def __init__(self, rules: DeniedTopics) -> None:
+    def __init__(self, rules: Denials) -> None:
         self._rules = rules
 
     def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
@@ -32,19 +34,23 @@ class DeniedProduce(Stage):
 class DeniedRun(StageRun):
     """One request."""
 
-    __slots__ = ("_client", "_rules")
+    __slots__ = ("_client", "_rules", "_transaction")
 
     wants_response = False
 
-    def __init__(self, rules: DeniedTopics, client: Client) -> None:
+    def __init__(self, rules: Denials, client: Client) -> None:
         self._rules = rules
         self._client = client
+        self._transaction: Rejection | None = None
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
-        return
+        if spans.transactional_id is not None:
+            need = on_transaction(Operation.WRITE, spans.transactional_id)
+            self._transaction = self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
-        denial = self._rules.check(ApiKey.PRODUCE, topic_id if topic is None else topic, self._client.principal)
+        need = on_topic(Operation.WRITE, topic_id if topic is None else topic)
+        denial = self._transaction or self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
         return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
 
     def sent(self) -> None:

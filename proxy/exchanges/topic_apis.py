@@ -1,17 +1,17 @@
-"""The APIs whose requests name topics, and how each answers that a topic may not be named.
+"""The APIs whose requests name topics, the operation that each needs on them as KafkaApis checks it, and how each
+answers that it is not allowed.
 
-They differ in the names of fields; what happens to a request is the same (`denied_topics`).
+They differ in the names of fields; what happens to a request is the same (`denials`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.messages import (
     alter_configs,
     create_partitions,
@@ -19,60 +19,50 @@ from kafka_sidecar.codec.messages import (
     delete_records,
     delete_topics,
     describe_configs,
+    describe_producers,
+    describe_topic_partitions,
     fetch,
     incremental_alter_configs,
     list_offsets,
-    offset_commit,
-    txn_offset_commit,
+    offset_for_leader_epoch,
 )
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.acls import Operation
+from kafka_sidecar.proxy.exchanges.checked_apis import CheckedApi, Need, Rejection, on_cluster, on_group, on_topic
 
-TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
-
-
-@dataclass(frozen=True, slots=True)
-class TopicError:
-    """The error that a client gets for one topic."""
-
-    error_code: int
-    message: str
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsApi:
-    """One API. ``Any``: an element of the request."""
-
-    request: type[Message]
-    response: type[Message]
-    elements: tuple[str, ...]  # the arrays of the request, in its versions
-    results: str  # the array of the response
-    topic_of: Callable[[Any], str | bytes | None]  # name or id; None: the element is no topic
-    reject: Callable[[Any, TopicError], Struct]  # the result of an element
+def named(operation: Operation, of: Any, request: Any) -> Need:
+    return on_topic(operation, of.name)
 
 
-def _name(of: Any) -> str:
-    name: str = of.name
-    return name
+def named_topic(operation: Operation, of: Any, request: Any) -> Need:
+    return on_topic(operation, of.topic)
 
 
-def _resource_name(of: Any) -> str | None:
-    return of.resource_name if of.resource_type == TOPIC_RESOURCE else None
+def _config_resource(operation: Operation, of: Any, request: Any) -> Need:
+    if of.resource_type == TOPIC_RESOURCE:
+        return on_topic(operation, of.resource_name)
+    if of.resource_type == GROUP_RESOURCE:
+        return on_group(operation, of.resource_name)
+    return on_cluster(operation)  # brokers, their loggers, client metrics
 
 
-def _name_or_id(of: str | delete_topics.DeleteTopicState) -> str | bytes:
+def _deleted(of: str | delete_topics.DeleteTopicState, request: Any) -> Need:
     if isinstance(of, str):  # before version 6
-        return of
-    return of.topic_id if of.name is None else of.name
+        return on_topic(Operation.DELETE, of)
+    return on_topic(Operation.DELETE, of.topic_id if of.name is None else of.name)
 
 
-def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: TopicError) -> Struct:
+def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -> Struct:
     name, topic_id = (of, NO_ID) if isinstance(of, str) else (of.name, of.topic_id)
     return delete_topics.DeletableTopicResult(
         name=name, topic_id=topic_id, error_code=why.error_code, error_message=why.message
     )
 
 
-def _reject_records(of: delete_records.DeleteRecordsTopic, why: TopicError) -> Struct:
+def _reject_records(of: delete_records.DeleteRecordsTopic, why: Rejection) -> Struct:
     partitions = (
         delete_records.DeleteRecordsPartitionResult(
             partition_index=one.partition_index, low_watermark=-1, error_code=why.error_code
@@ -82,26 +72,23 @@ def _reject_records(of: delete_records.DeleteRecordsTopic, why: TopicError) -> S
     return delete_records.DeleteRecordsTopicResult(name=of.name, partitions=tuple(partitions))
 
 
-def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: TopicError) -> Struct:
+def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: Rejection) -> Struct:
     return create_partitions.CreatePartitionsTopicResult(
         name=of.name, error_code=why.error_code, error_message=why.message
     )
 
 
-def _reject_creation(of: create_topics.CreatableTopic, why: TopicError) -> Struct:
+def _reject_creation(of: create_topics.CreatableTopic, why: Rejection) -> Struct:
     return create_topics.CreatableTopicResult(
         name=of.name, error_code=why.error_code, error_message=why.message, configs=()
     )
 
 
-def _name_or_topic_id(of: Any) -> str | bytes:
-    """Of a request that names topics before some version, and has their ids from then on."""
-    name: str = of.topic if isinstance(of, fetch.FetchTopic) else of.name
-    topic_id: bytes = of.topic_id
-    return name or topic_id
+def _fetched(of: fetch.FetchTopic, request: Any) -> Need:
+    return on_topic(Operation.READ, of.topic or of.topic_id)
 
 
-def _reject_fetch(of: fetch.FetchTopic, why: TopicError) -> Struct:
+def _reject_fetch(of: fetch.FetchTopic, why: Rejection) -> Struct:
     partitions = (
         fetch.PartitionData(
             partition_index=one.partition, error_code=why.error_code, high_watermark=-1, log_start_offset=-1,
@@ -112,7 +99,7 @@ def _reject_fetch(of: fetch.FetchTopic, why: TopicError) -> Struct:
     return fetch.FetchableTopicResponse(topic=of.topic, topic_id=of.topic_id, partitions=tuple(partitions))
 
 
-def _reject_offsets(of: list_offsets.ListOffsetsTopic, why: TopicError) -> Struct:
+def _reject_offsets(of: list_offsets.ListOffsetsTopic, why: Rejection) -> Struct:
     partitions = (
         list_offsets.ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=why.error_code)
         for one in of.partitions
@@ -120,13 +107,29 @@ def _reject_offsets(of: list_offsets.ListOffsetsTopic, why: TopicError) -> Struc
     return list_offsets.ListOffsetsTopicResponse(name=of.name, partitions=tuple(partitions))
 
 
-def _reject_commit(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: TopicError) -> Struct:
-    """The result of a topic, in the two APIs that commit offsets."""
-    partitions = (partition(partition_index=one.partition_index, error_code=why.error_code) for one in of.partitions)
-    return topic(name=of.name, topic_id=of.topic_id, partitions=tuple(partitions))
+def _reject_epochs(of: offset_for_leader_epoch.OffsetForLeaderTopic, why: Rejection) -> Struct:
+    partitions = (
+        offset_for_leader_epoch.EpochEndOffset(partition=one.partition, error_code=why.error_code)
+        for one in of.partitions
+    )
+    return offset_for_leader_epoch.OffsetForLeaderTopicResult(topic=of.topic, partitions=tuple(partitions))
 
 
-def reject_resource(result: Callable[..., Struct], of: Any, why: TopicError) -> Struct:
+def _reject_producers(of: describe_producers.TopicRequest, why: Rejection) -> Struct:
+    partitions = (
+        describe_producers.PartitionResponse(
+            partition_index=index, error_code=why.error_code, error_message=why.message
+        )
+        for index in of.partition_indexes
+    )
+    return describe_producers.TopicResponse(name=of.name, partitions=tuple(partitions))
+
+
+def _reject_description(of: describe_topic_partitions.TopicRequest, why: Rejection) -> Struct:
+    return describe_topic_partitions.DescribeTopicPartitionsResponseTopic(name=of.name, error_code=why.error_code)
+
+
+def reject_resource(result: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
     """The result of a resource, in an API that sets configs."""
     return result(
         error_code=why.error_code,
@@ -136,100 +139,104 @@ def reject_resource(result: Callable[..., Struct], of: Any, why: TopicError) -> 
     )
 
 
-TOPIC_APIS: Mapping[int, TopicsApi] = {
-    ApiKey.DELETE_TOPICS: TopicsApi(
+TOPIC_APIS: Mapping[int, CheckedApi] = {
+    ApiKey.DELETE_TOPICS: CheckedApi(
         request=delete_topics.DeleteTopicsRequest,
         response=delete_topics.DeleteTopicsResponse,
         elements=("topics", "topic_names"),
         results="responses",
-        topic_of=_name_or_id,
+        need_of=_deleted,
         reject=_reject_deletion,
     ),
-    ApiKey.DELETE_RECORDS: TopicsApi(
+    ApiKey.DELETE_RECORDS: CheckedApi(
         request=delete_records.DeleteRecordsRequest,
         response=delete_records.DeleteRecordsResponse,
         elements=("topics",),
         results="topics",
-        topic_of=_name,
+        need_of=partial(named, Operation.DELETE),
         reject=_reject_records,
     ),
-    ApiKey.CREATE_PARTITIONS: TopicsApi(
+    ApiKey.CREATE_PARTITIONS: CheckedApi(
         request=create_partitions.CreatePartitionsRequest,
         response=create_partitions.CreatePartitionsResponse,
         elements=("topics",),
         results="results",
-        topic_of=_name,
+        need_of=partial(named, Operation.ALTER),
         reject=_reject_partitions,
     ),
-    ApiKey.ALTER_CONFIGS: TopicsApi(
+    ApiKey.ALTER_CONFIGS: CheckedApi(
         request=alter_configs.AlterConfigsRequest,
         response=alter_configs.AlterConfigsResponse,
         elements=("resources",),
         results="responses",
-        topic_of=_resource_name,
+        need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
         reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
     ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: TopicsApi(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: CheckedApi(
         request=incremental_alter_configs.IncrementalAlterConfigsRequest,
         response=incremental_alter_configs.IncrementalAlterConfigsResponse,
         elements=("resources",),
         results="responses",
-        topic_of=_resource_name,
+        need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
         reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
     ),
-    ApiKey.CREATE_TOPICS: TopicsApi(
+    ApiKey.CREATE_TOPICS: CheckedApi(
         request=create_topics.CreateTopicsRequest,
         response=create_topics.CreateTopicsResponse,
+        unless=on_cluster(Operation.CREATE),
         elements=("topics",),
         results="topics",
-        topic_of=_name,
+        need_of=partial(named, Operation.CREATE),
         reject=_reject_creation,
     ),
-    ApiKey.DESCRIBE_CONFIGS: TopicsApi(
+    ApiKey.DESCRIBE_CONFIGS: CheckedApi(
         request=describe_configs.DescribeConfigsRequest,
         response=describe_configs.DescribeConfigsResponse,
         elements=("resources",),
         results="results",
-        topic_of=_resource_name,
+        need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
         reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
     ),
-    ApiKey.FETCH: TopicsApi(
+    ApiKey.FETCH: CheckedApi(
         request=fetch.FetchRequest,
         response=fetch.FetchResponse,
         elements=("topics",),
         results="responses",
-        topic_of=_name_or_topic_id,
+        need_of=_fetched,
         reject=_reject_fetch,
     ),
-    ApiKey.LIST_OFFSETS: TopicsApi(
+    ApiKey.LIST_OFFSETS: CheckedApi(
         request=list_offsets.ListOffsetsRequest,
         response=list_offsets.ListOffsetsResponse,
         elements=("topics",),
         results="topics",
-        topic_of=_name,
+        need_of=partial(named, Operation.DESCRIBE),
         reject=_reject_offsets,
     ),
-    ApiKey.OFFSET_COMMIT: TopicsApi(
-        request=offset_commit.OffsetCommitRequest,
-        response=offset_commit.OffsetCommitResponse,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: CheckedApi(
+        request=offset_for_leader_epoch.OffsetForLeaderEpochRequest,
+        response=offset_for_leader_epoch.OffsetForLeaderEpochResponse,
         elements=("topics",),
         results="topics",
-        topic_of=_name_or_topic_id,
-        reject=partial(
-            _reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
-        ),
+        need_of=partial(named_topic, Operation.DESCRIBE),
+        reject=_reject_epochs,
     ),
-    ApiKey.TXN_OFFSET_COMMIT: TopicsApi(
-        request=txn_offset_commit.TxnOffsetCommitRequest,
-        response=txn_offset_commit.TxnOffsetCommitResponse,
+    ApiKey.DESCRIBE_PRODUCERS: CheckedApi(
+        request=describe_producers.DescribeProducersRequest,
+        response=describe_producers.DescribeProducersResponse,
         elements=("topics",),
         results="topics",
-        topic_of=_name_or_topic_id,
-        reject=partial(
-            _reject_commit,
-            txn_offset_commit.TxnOffsetCommitResponseTopic,
-            txn_offset_commit.TxnOffsetCommitResponsePartition,
-        ),
+        need_of=partial(named, Operation.READ),
+        reject=_reject_producers,
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckedApi(
+        request=describe_topic_partitions.DescribeTopicPartitionsRequest,
+        response=describe_topic_partitions.DescribeTopicPartitionsResponse,
+        elements=("topics",),
+        results="topics",
+        need_of=partial(named, Operation.DESCRIBE),
+        reject=_reject_description,
+        shown_with=lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id),
     ),
 }
 # Those whose requests change the topics that they name, or their contents.

@@ -30,9 +30,17 @@ CAPS: dict[int, tuple[int, int]] = {
     ApiKey.SHARE_ACKNOWLEDGE: (1, APIS[ApiKey.SHARE_ACKNOWLEDGE].max_version),
 }
 
-# Spoken between brokers and controllers only; their answers carry addresses.
+# Spoken between brokers and controllers only; answers of some carry addresses.
 HIDDEN = frozenset(
     {
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,

@@ -17,7 +17,8 @@ from kafka_sidecar.codec.envelope import decode_request, decode_response, encode
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE, TopicError
+from kafka_sidecar.proxy.exchanges.checked_apis import Rejection
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Respond, Steps
 from kafka_sidecar.proxy.topic_configs.apis import ConfigsApi, Identity
 from kafka_sidecar.proxy.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
@@ -35,7 +36,7 @@ class AlterConfigsExchange(Exchange):
         self._keeper = keeper
         self._resources: list[Any] = []  # of the request
         self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
-        self._rejections: dict[Identity, TopicError] = {}  # of resources that the broker does not get
+        self._rejections: dict[Identity, Rejection] = {}  # of resources that the broker does not get
         self._validate_only = False
 
     def request(self, frame: bytes) -> Steps[Outcome]:
@@ -82,11 +83,11 @@ class AlterConfigsExchange(Exchange):
         mine = [config for config in resource.configs if api.is_own(own, config)]
         if is_named_once and (mine or (api.replaces and self._is_affected(topic))):
             values = api.new_values(own, mine)
-            if isinstance(values, TopicError):
+            if isinstance(values, Rejection):
                 self._rejections[identity] = values
             elif (trouble := self._keeper.trouble) is not None:
                 why = f"Nothing was changed: {trouble}"
-                self._rejections[identity] = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+                self._rejections[identity] = Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)
             else:
                 self._changes[identity] = Change(topic, values, api.replaces)
         if not mine:

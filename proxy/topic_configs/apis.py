@@ -14,7 +14,8 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
-from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE, TopicError, reject_resource
+from kafka_sidecar.proxy.exchanges.checked_apis import Rejection
+from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE, reject_resource
 from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs, invalid
 
 Identity = tuple[int, str]  # type and name of a resource
@@ -44,9 +45,9 @@ class ConfigsApi:
     results: str  # the array of the response
     identify: Callable[[Any], Identity]  # a resource or a result
     is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
-    new_values: Callable[[OwnConfigs, list[Any]], NewValues | TopicError]  # what such configs of a resource set
+    new_values: Callable[[OwnConfigs, list[Any]], NewValues | Rejection]  # what such configs of a resource set
     replaces: bool  # whether configs that are not named go back to their defaults
-    reject: Callable[[Any, TopicError], Struct]  # the result of a resource
+    reject: Callable[[Any, Rejection], Struct]  # the result of a resource
 
 
 def _identify_topic(of: Any) -> Identity:
@@ -66,25 +67,25 @@ def _has_operation(own: OwnConfigs, config: Any) -> bool:
     return config.name in own and config.config_operation in OPERATIONS
 
 
-def _first_rejection(own: OwnConfigs, values: NewValues) -> TopicError | None:
+def _first_rejection(own: OwnConfigs, values: NewValues) -> Rejection | None:
     checked = (own[name].reject(value) for name, value in values.items() if value is not None)
     return next((rejection for rejection in checked if rejection is not None), None)
 
 
-def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
+def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
     values = {config.name: config.value for config in configs}
     if nulls := [name for name, value in values.items() if value is None]:
         return invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
     return _first_rejection(own, values) or values
 
 
-def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
+def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
     values = {config.name: config.value for config in configs}
     rejection = _reject_duplicates_and_nulls(configs, (name for name, value in values.items() if value is None))
     return rejection or _first_rejection(own, values) or values
 
 
-def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | TopicError:
+def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
     deleted = {config.name for config in configs if config.config_operation == Operation.DELETE}
     values = {config.name: None if config.name in deleted else config.value for config in configs}
     nulls = (name for name, value in values.items() if value is None and name not in deleted)
@@ -97,15 +98,15 @@ def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | T
     return _first_rejection(own, values) or values
 
 
-def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> TopicError | None:
+def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Rejection | None:
     if len({config.name for config in configs}) < len(configs):
-        return TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if listed := list(nulls):
-        return TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
+        return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
     return None
 
 
-def _reject_topic(topic: create_topics.CreatableTopic, why: TopicError) -> Struct:
+def _reject_topic(topic: create_topics.CreatableTopic, why: Rejection) -> Struct:
     return create_topics.CreatableTopicResult(name=topic.name, error_code=why.error_code, error_message=why.message)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.proxy.exchanges.topic_apis import TopicError
+from kafka_sidecar.proxy.exchanges.checked_apis import Rejection
 
 RECORD_VALIDATION_POLICY = "record.validation.policy"
 MAX_VALUE_BYTES = 32767  # as in Kafka: what a string holds in versions that are not flexible
@@ -24,7 +24,7 @@ class OwnConfig:
     documentation: str
     check: Check
 
-    def reject(self, value: str) -> TopicError | None:
+    def reject(self, value: str) -> Rejection | None:
         """Why this value cannot be set; None where it is valid."""
         try:
             self.check(value)
@@ -32,15 +32,15 @@ class OwnConfig:
             return invalid(f"Invalid value for configuration {self.name}: {error}"[:MAX_MESSAGE_CHARACTERS])
         except Exception as error:  # noqa: BLE001 - a policy's own bug must cost its author one response only
             why = f"{self.name} cannot be set: the policy failed to check it: {error!r}"
-            return TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, why[:MAX_MESSAGE_CHARACTERS])
+            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why[:MAX_MESSAGE_CHARACTERS])
         return None
 
 
 OwnConfigs = Mapping[str, OwnConfig]  # by name
 
 
-def invalid(message: str) -> TopicError:
-    return TopicError(ErrorCode.INVALID_CONFIG, message)
+def invalid(message: str) -> Rejection:
+    return Rejection(ErrorCode.INVALID_CONFIG, message)
 
 
 def own_configs(check_policy: Check) -> OwnConfigs:

@@ -1,4 +1,4 @@
-"""Every query of the dashboard, run by a real Prometheus that scrapes two busy sidecars: `make dashboards-check`.
+"""Every query of the dashboard, run by a real Prometheus that scrapes three busy sidecars: `make dashboards-check`.
 
 Exits with 1 if a query has no result, or if Prometheus cannot evaluate a rule. The results are written to
 build/dashboards/results.json, from which `picture.py` draws docs/images/dashboard.png.
@@ -20,6 +20,7 @@ from harness.prometheus import Prometheus
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.scenarios.target import create_topic
+from monitoring import secured
 from monitoring.traffic import STORE, clients
 from rich.console import Console
 from rich.table import Table
@@ -63,19 +64,21 @@ def run(folder: Path) -> tuple[dict[str, Any], list[str]]:
     file = folder / "sidecar.yaml"
     file.write_text(CONFIG)
     (folder / "gateway.yaml").write_text("{workers: 2, nodes: {ports: 8}}\n")
-    with Cluster.start(NEWEST) as cluster:
-        for topic in ("orders", "trial", "failing", "lingering", "slow", "unchecked"):
+    with Cluster.start(NEWEST, 1, secured.broker_properties(folder)) as cluster:
+        for topic in ("orders", "trial", "failing", "lingering", "slow", "unchecked", *secured.TOPICS):
             create_topic(cluster.direct, topic, 30 if topic == "orders" else 1)
-        brokers = f"127.0.0.1:1,{cluster.bootstrap}"  # at the first address nothing listens
+        secured.prepare(cluster)
+        brokers = f"127.0.0.1:1,{cluster.direct}"  # at the first address nothing listens
         with (
             Sidecar.start(brokers, folder / "sidecar.log", ["--config", str(file)]) as first,
+            Sidecar.start(cluster.direct, folder / "gateway.log", ["--config", str(folder / "gateway.yaml")]) as second,
             Sidecar.start(
-                cluster.bootstrap, folder / "gateway.log", ["--config", str(folder / "gateway.yaml")]
-            ) as second,
+                cluster.bootstrap, folder / "secured.log", ["--config", str(secured.configuration(folder))]
+            ) as third,
             Prometheus(
-                [one.admin.removeprefix("http://") for one in (first, second)], RULES, folder / "prometheus"
+                [one.admin.removeprefix("http://") for one in (first, second, third)], RULES, folder / "prometheus"
             ) as server,
-            clients(first.bootstrap, second.bootstrap),
+            clients(first.bootstrap, second.bootstrap, third.bootstrap, folder),
         ):
             started = time.time()
             time.sleep(SECONDS / 2)

@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from hostile import wire
 from hostile.attacks import one_topic
+from monitoring import secured
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
 
@@ -99,8 +101,9 @@ def set_topic_config(bootstrap: str) -> None:
 
 
 @contextmanager
-def clients(first: str, second: str) -> Any:
-    """All of them, until the block ends; the first sidecar has the configuration, the second one two workers."""
+def clients(first: str, second: str, third: str, folder: Path) -> Any:
+    """All of them, until the block ends; the first sidecar has the configuration, the second one two workers, the third
+    one TLS; ``folder`` has the certificates of the third."""
     ended = threading.Event()
     host, _, port = first.partition(":")
     jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
@@ -114,6 +117,9 @@ def clients(first: str, second: str) -> Any:
         (consume, (second, "search", ended)),
         (misbehave, ((host, int(port)), ended)),
         (set_topic_config, (first,)),
+        (secured.send_large, (third, folder, ended)),
+        (secured.read_large, (third, folder, ended)),
+        (secured.fail_to_log_in, (third, folder, ended)),
         *[(produce_large, (first, ended))] * 6,
     ]
     threads = [threading.Thread(target=job, args=arguments, daemon=True) for job, arguments in jobs]

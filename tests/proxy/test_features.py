@@ -41,8 +41,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitExchange
+from kafka_sidecar.proxy.exchanges.denials import DenyExchange
 from kafka_sidecar.proxy.exchanges.denied_produce import DeniedRun
-from kafka_sidecar.proxy.exchanges.denied_topics import DenyExchange
 from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, read_start
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.exchanges.sasl import SaslExchange

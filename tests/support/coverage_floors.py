@@ -32,7 +32,6 @@ FLOORS = {
     "large_messages/reading.py": 93,
     "large_messages/segment_index.py": 94,
     "proxy/cli/scram_user.py": 92,
-    "proxy/exchanges/denied_groups.py": 93,
     "proxy/large_messages/assemble_stage.py": 93,
     "proxy/large_messages/from_config.py": 78,
     "proxy/large_messages/large_messages.py": 84,

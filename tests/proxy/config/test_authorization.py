@@ -19,9 +19,10 @@ def test_without_rules_everything_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        ({}, "topics and groups are missing: name some"),
+        ({}, "topics, groups, transactional_ids and cluster are missing: name one"),
         ({"topics": ["a"], "operations": []}, "at least 1"),
         ({"topics": ["a"], "operations": ["peek"]}, "'read'"),
+        ({"topics": ["a"], "apis": ["Delete"]}, "unknown API Delete: use the names of Kafka's protocol"),
         ({"topics": ["a"], "permission": "maybe"}, "'allow' or 'deny'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.acls import Acls, Operation, Resource, Rule
 
 ALICE, BOB = "User:alice", "User:bob"
@@ -36,21 +37,21 @@ def rule(
     ],
 )
 def test_what_alice_may_do_with_orders(rules: list[Rule], operation: Operation, is_allowed: bool) -> None:
-    assert Acls(rules, allowed_by_default=False).allows(ALICE, operation, TOPIC, "orders") is is_allowed
+    assert Acls(rules, allowed_by_default=False).allows(ALICE, operation, TOPIC, "orders", ApiKey.FETCH) is is_allowed
 
 
 def test_the_default_is_for_what_no_rule_names() -> None:
     acls = Acls([rule(Operation.READ, who=BOB)], allowed_by_default=True)
-    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "others")
-    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders")
+    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "others", ApiKey.FETCH)
+    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders", ApiKey.FETCH)
 
 
 def test_super_users_may_do_everything() -> None:
     acls = Acls([rule(Operation.ALL, allow=False)], allowed_by_default=False, super_users=[ALICE])
-    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "orders")
+    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "orders", ApiKey.FETCH)
 
 
 def test_a_client_without_a_login_is_kafkas_anonymous() -> None:
     acls = Acls([rule(Operation.READ, who="User:ANONYMOUS")], allowed_by_default=False)
-    assert acls.allows(None, Operation.READ, TOPIC, "orders")
-    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders")
+    assert acls.allows(None, Operation.READ, TOPIC, "orders", ApiKey.FETCH)
+    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders", ApiKey.FETCH)

@@ -21,8 +21,9 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.exchanges.checked_apis import Need
+from kafka_sidecar.proxy.exchanges.denials import Denials
 from kafka_sidecar.proxy.exchanges.denied_produce import DeniedProduce
-from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.relay.exchange import Last, Pass, Respond, TopicNames
 
@@ -41,11 +42,11 @@ def names() -> dict[bytes, str]:
 def exchanges(names: dict[bytes, str]) -> ProduceExchanges:
     COUNTS.clear()
 
-    def explain(key: int, topic: str, principal: str | None) -> str | None:
+    def explain(key: int, need: Need, principal: str | None) -> str | None:
         assert key == ApiKey.PRODUCE
-        return WHY if topic == DENIED else None
+        return WHY if need.name == DENIED else None
 
-    rules = DeniedTopics({ApiKey.PRODUCE}, explain, names.get, COUNTS, lambda key, topic: topic == DENIED)
+    rules = Denials({}, explain, names.get, COUNTS, lambda key, topic: topic == DENIED)
     return ProduceExchanges([DeniedProduce(rules)], names.get)
 
 

@@ -79,7 +79,9 @@ def test_every_api_of_kafka_is_in_the_table_or_omitted_for_a_reason() -> None:
     assert omitted == {
         "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "Vote", "BeginQuorumEpoch",
         "EndQuorumEpoch", "FetchSnapshot", "Envelope", "BrokerRegistration", "BrokerHeartbeat",
-        "ControllerRegistration", "UpdateRaftVoter",
+        "ControllerRegistration", "UpdateRaftVoter", "AllocateProducerIds", "AlterPartition", "AssignReplicasToDirs",
+        "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
+        "ReadShareGroupStateSummary",
     }  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from support.driven import Driven
 from support.topic_configs import CORRELATION_ID, read_request, read_response
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.exchanges.denied_topics import DeniedTopics
+from kafka_sidecar.proxy.exchanges.acls import Resource
+from kafka_sidecar.proxy.exchanges.checked_apis import Need
+from kafka_sidecar.proxy.exchanges.denials import Denials
 from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
@@ -85,11 +87,17 @@ class Rules:
     names: dict[bytes, str] = field(default_factory=lambda: {DENIED_ID: DENIED, ORDERS_ID: "orders"})
     counts: Counter[str] = field(default_factory=Counter)
 
-    def denied(self) -> DeniedTopics:
-        def explain(key: int, topic: str, principal: str | None) -> str | None:
-            return WHY if topic == DENIED else None
+    def denied(self) -> Denials:
+        def explain(key: int, need: Need, principal: str | None) -> str | None:
+            return WHY if need.name == DENIED and need.resource is Resource.TOPIC else None
 
-        return DeniedTopics(CHANGING, explain, self.names.get, self.counts, lambda key, topic: topic == DENIED)
+        return Denials(
+            {key: TOPIC_APIS[key] for key in CHANGED},
+            explain,
+            self.names.get,
+            self.counts,
+            lambda key, topic: topic == DENIED,
+        )
 
     def exchange(self, key: int, version: int, inner: Begin | None = None) -> Driven:
         begin = self.denied().guard(key, version, inner)

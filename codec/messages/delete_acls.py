@@ -1,0 +1,43 @@
+"""DeleteAcls (31): ACLs to be deleted, by filters."""
+
+from __future__ import annotations
+
+from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.schema.fields import array, int8, int16, int32, string
+
+
+class DeleteAclsFilter(Struct):
+    resource_type_filter: int = int8("0+")
+    resource_name_filter: str | None = string("0+", nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string("0+", nullable="0+")
+    host_filter: str | None = string("0+", nullable="0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+    filters: tuple[DeleteAclsFilter, ...] = array(DeleteAclsFilter, "0+")
+
+
+class DeleteAclsMatchingAcl(Struct):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    pattern_type: int = int8("1+", default=3)
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsFilterResult(Struct):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    matching_acls: tuple[DeleteAclsMatchingAcl, ...] = array(DeleteAclsMatchingAcl, "0+")
+
+
+class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
+    throttle_time_ms: int = int32("0+")
+    filter_results: tuple[DeleteAclsFilterResult, ...] = array(DeleteAclsFilterResult, "0+")

@@ -1,0 +1,318 @@
+"""The APIs whose requests name groups, the operations that each needs as KafkaApis checks them, and how each answers
+that they are not allowed. OffsetFetch has its own exchange (`described_offsets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.messages import (
+    alter_share_group_offsets,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    delete_share_group_offsets,
+    describe_groups,
+    describe_share_group_offsets,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
+    streams_group_topology_description_update,
+    sync_group,
+)
+from kafka_sidecar.proxy.exchanges.acls import Operation
+from kafka_sidecar.proxy.exchanges.checked_apis import (
+    CheckedApi,
+    Need,
+    Rejection,
+    on_cluster,
+    on_group,
+    on_topic,
+    on_transaction,
+)
+from kafka_sidecar.proxy.exchanges.topic_apis import named
+
+GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
+
+
+def group_of(operation: Operation, request: Any) -> tuple[Need, ...]:
+    return (on_group(operation, request.group_id or ""),)
+
+
+def _group_and_subscription(request: Any) -> Iterable[Need]:
+    """Of a member that names the topics to which it subscribes."""
+    topics = (on_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ())
+    return (*group_of(Operation.READ, request), *topics)
+
+
+def _group_and_topology(request: streams_group_heartbeat.StreamsGroupHeartbeatRequest) -> Iterable[Need]:
+    parts = request.topology.subtopologies if request.topology is not None else ()
+    names = {name for part in parts for name in (*part.source_topics, *part.repartition_sink_topics)}
+    names |= {topic.name for part in parts for topic in (*part.state_changelog_topics, *part.repartition_source_topics)}
+    topics = (on_topic(Operation.DESCRIBE, name) for name in sorted(names))
+    return (*group_of(Operation.READ, request), *topics)
+
+
+def _described(operation: Operation, group: str, request: Any) -> Need:
+    return on_group(operation, group)
+
+
+def _reject_group(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
+    return result(group_id=group, error_code=why.error_code)
+
+
+def _reject_group_with_message(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
+    return result(group_id=group, error_code=why.error_code, error_message=why.message)
+
+
+def _coordinated(key: str, request: find_coordinator.FindCoordinatorRequest) -> Need:
+    if request.key_type == GROUP_TYPE:
+        return on_group(Operation.DESCRIBE, key)
+    if request.key_type == TRANSACTION_TYPE:
+        return on_transaction(Operation.DESCRIBE, key)
+    return on_cluster(Operation.CLUSTER_ACTION)  # of a share partition
+
+
+def _one_coordinated(request: find_coordinator.FindCoordinatorRequest) -> Iterable[Need]:
+    """Before version 4 a request has one key."""
+    return (_coordinated(request.key, request),) if request.key else ()
+
+
+def _no_coordinator(request: Any, why: Rejection) -> Message:
+    return find_coordinator.FindCoordinatorResponse(
+        error_code=why.error_code, error_message=why.message, node_id=-1, port=-1
+    )
+
+
+def _reject_key(key: str, why: Rejection) -> Struct:
+    return find_coordinator.Coordinator(
+        key=key, node_id=-1, port=-1, error_code=why.error_code, error_message=why.message
+    )
+
+
+def committed(of: Any, request: Any) -> Need:
+    """Of a topic, in the APIs that commit offsets: by name, or by id from some version on."""
+    return on_topic(Operation.READ, of.name or of.topic_id)
+
+
+def reject_commit(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
+    """The result of a topic, in these APIs."""
+    partitions = (partition(partition_index=one.partition_index, error_code=why.error_code) for one in of.partitions)
+    return topic(name=of.name, topic_id=of.topic_id, partitions=tuple(partitions))
+
+
+def _reject_deletion(of: offset_delete.OffsetDeleteRequestTopic, why: Rejection) -> Struct:
+    partitions = (
+        offset_delete.OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=why.error_code)
+        for one in of.partitions
+    )
+    return offset_delete.OffsetDeleteResponseTopic(name=of.name, partitions=tuple(partitions))
+
+
+def _shared(of: Any, request: Any) -> Need:
+    return on_topic(Operation.READ, of.topic_id)
+
+
+def _reject_shared(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
+    partitions = (
+        partition(partition_index=one.partition_index, error_code=why.error_code, error_message=why.message)
+        for one in of.partitions
+    )
+    return topic(topic_id=of.topic_id, partitions=tuple(partitions))
+
+
+def _topic_name(of: Any, request: Any) -> Need:
+    return on_topic(Operation.READ, of.topic_name)
+
+
+def _reject_alteration(of: alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic, why: Rejection) -> Struct:
+    partitions = (
+        alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
+            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
+        )
+        for one in of.partitions
+    )
+    return alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
+        topic_name=of.topic_name, partitions=tuple(partitions)
+    )
+
+
+def _reject_share_deletion(
+    of: delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic, why: Rejection
+) -> Struct:
+    return delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
+        topic_name=of.topic_name, error_code=why.error_code, error_message=why.message
+    )
+
+
+def _members(request: type[Message], response: type[Message]) -> CheckedApi:
+    """An API of members, which names one group."""
+    return CheckedApi(request=request, response=response, needs=partial(group_of, Operation.READ))
+
+
+def _descriptions(request: type[Message], response: type[Message], result: type[Struct]) -> CheckedApi:
+    """An API that describes the groups which it names."""
+    return CheckedApi(
+        request=request,
+        response=response,
+        elements=("group_ids",),
+        results="groups",
+        need_of=partial(_described, Operation.DESCRIBE),
+        reject=partial(_reject_group_with_message, result),
+    )
+
+
+GROUP_APIS: Mapping[int, CheckedApi] = {
+    ApiKey.JOIN_GROUP: _members(join_group.JoinGroupRequest, join_group.JoinGroupResponse),
+    ApiKey.SYNC_GROUP: _members(sync_group.SyncGroupRequest, sync_group.SyncGroupResponse),
+    ApiKey.HEARTBEAT: _members(heartbeat.HeartbeatRequest, heartbeat.HeartbeatResponse),
+    ApiKey.LEAVE_GROUP: _members(leave_group.LeaveGroupRequest, leave_group.LeaveGroupResponse),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _members(
+        streams_group_topology_description_update.StreamsGroupTopologyDescriptionUpdateRequest,
+        streams_group_topology_description_update.StreamsGroupTopologyDescriptionUpdateResponse,
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: CheckedApi(
+        request=consumer_group_heartbeat.ConsumerGroupHeartbeatRequest,
+        response=consumer_group_heartbeat.ConsumerGroupHeartbeatResponse,
+        needs=_group_and_subscription,
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: CheckedApi(
+        request=share_group_heartbeat.ShareGroupHeartbeatRequest,
+        response=share_group_heartbeat.ShareGroupHeartbeatResponse,
+        needs=_group_and_subscription,
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: CheckedApi(
+        request=streams_group_heartbeat.StreamsGroupHeartbeatRequest,
+        response=streams_group_heartbeat.StreamsGroupHeartbeatResponse,
+        needs=_group_and_topology,
+    ),
+    ApiKey.FIND_COORDINATOR: CheckedApi(
+        request=find_coordinator.FindCoordinatorRequest,
+        response=find_coordinator.FindCoordinatorResponse,
+        needs=_one_coordinated,
+        refuse=_no_coordinator,
+        elements=("coordinator_keys",),
+        results="coordinators",
+        need_of=_coordinated,
+        reject=_reject_key,
+    ),
+    ApiKey.DESCRIBE_GROUPS: CheckedApi(
+        request=describe_groups.DescribeGroupsRequest,
+        response=describe_groups.DescribeGroupsResponse,
+        elements=("groups",),
+        results="groups",
+        need_of=partial(_described, Operation.DESCRIBE),
+        reject=partial(_reject_group, describe_groups.DescribedGroup),
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _descriptions(
+        consumer_group_describe.ConsumerGroupDescribeRequest,
+        consumer_group_describe.ConsumerGroupDescribeResponse,
+        consumer_group_describe.DescribedGroup,
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: _descriptions(
+        share_group_describe.ShareGroupDescribeRequest,
+        share_group_describe.ShareGroupDescribeResponse,
+        share_group_describe.DescribedGroup,
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _descriptions(
+        streams_group_describe.StreamsGroupDescribeRequest,
+        streams_group_describe.StreamsGroupDescribeResponse,
+        streams_group_describe.DescribedGroup,
+    ),
+    ApiKey.LIST_GROUPS: CheckedApi(
+        response=list_groups.ListGroupsResponse,
+        unless=on_cluster(Operation.DESCRIBE),
+        results="groups",
+        shown_with=lambda group: on_group(Operation.DESCRIBE, group.group_id),
+    ),
+    ApiKey.DELETE_GROUPS: CheckedApi(
+        request=delete_groups.DeleteGroupsRequest,
+        response=delete_groups.DeleteGroupsResponse,
+        elements=("groups_names",),
+        results="results",
+        need_of=partial(_described, Operation.DELETE),
+        reject=partial(_reject_group, delete_groups.DeletableGroupResult),
+    ),
+    ApiKey.OFFSET_COMMIT: CheckedApi(
+        request=offset_commit.OffsetCommitRequest,
+        response=offset_commit.OffsetCommitResponse,
+        needs=partial(group_of, Operation.READ),
+        elements=("topics",),
+        results="topics",
+        need_of=committed,
+        reject=partial(
+            reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+        ),
+    ),
+    ApiKey.OFFSET_DELETE: CheckedApi(
+        request=offset_delete.OffsetDeleteRequest,
+        response=offset_delete.OffsetDeleteResponse,
+        needs=partial(group_of, Operation.DELETE),
+        elements=("topics",),
+        results="topics",
+        need_of=partial(named, Operation.READ),
+        reject=_reject_deletion,
+    ),
+    ApiKey.SHARE_FETCH: CheckedApi(
+        request=share_fetch.ShareFetchRequest,
+        response=share_fetch.ShareFetchResponse,
+        needs=partial(group_of, Operation.READ),
+        elements=("topics",),
+        results="responses",
+        need_of=_shared,
+        reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: CheckedApi(
+        request=share_acknowledge.ShareAcknowledgeRequest,
+        response=share_acknowledge.ShareAcknowledgeResponse,
+        needs=partial(group_of, Operation.READ),
+        elements=("topics",),
+        results="responses",
+        need_of=_shared,
+        reject=partial(
+            _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
+        ),
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: CheckedApi(
+        request=describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
+        response=describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
+        elements=("groups",),
+        results="groups",
+        need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
+        reject=lambda group, why: _reject_group_with_message(
+            describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
+        ),
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: CheckedApi(
+        request=alter_share_group_offsets.AlterShareGroupOffsetsRequest,
+        response=alter_share_group_offsets.AlterShareGroupOffsetsResponse,
+        needs=partial(group_of, Operation.READ),
+        elements=("topics",),
+        results="responses",
+        need_of=_topic_name,
+        reject=_reject_alteration,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: CheckedApi(
+        request=delete_share_group_offsets.DeleteShareGroupOffsetsRequest,
+        response=delete_share_group_offsets.DeleteShareGroupOffsetsResponse,
+        needs=partial(group_of, Operation.DELETE),
+        elements=("topics",),
+        results="responses",
+        need_of=_topic_name,
+        reject=_reject_share_deletion,
+    ),
+}

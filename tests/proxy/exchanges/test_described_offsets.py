@@ -1,0 +1,63 @@
+"""Committed offsets are shown of groups and topics that may be described. Read by kio."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from support import oracle
+from support.authorization import GROUP_DENIED, IDS, TOPIC_DENIED, Site, pairs
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.exchange import Respond
+
+OFFSETS = pairs(ApiKey.OFFSET_FETCH)
+
+
+def fetched(version: int, group: str, *topics: str) -> tuple[int, dict[str, int]]:
+    """Error code of the group, and of each topic, of a broker that knows both topics."""
+    named = [{"name": one, "topic_id": uuid.UUID(bytes=IDS[one]), "partition_indexes": [3]} for one in topics] or None
+    fields: dict[str, Any] = {"group_id": group, "topics": named, "groups": [{"group_id": group, "topics": named}]}
+    exchange = Site().exchange(ApiKey.OFFSET_FETCH, version)
+    step = exchange.request(oracle.request_frame(oracle.request(ApiKey.OFFSET_FETCH, version, **fields), 5))
+    if isinstance(step, bytes):
+        assert group == "open"
+        known = [
+            {"name": one, "topic_id": uuid.UUID(bytes=IDS[one]), "partitions": [{"partition_index": 3}]}
+            for one in IDS
+            if IDS[one] in step or one.encode() in step[20:] or not topics
+        ]
+        fields = {"topics": known, "groups": [{"group_id": "open", "topics": known}]}
+        frame = oracle.response_frame(oracle.response(ApiKey.OFFSET_FETCH, version, **fields), 5)
+        answered = exchange.response(frame) if exchange.wants_response else frame
+    else:
+        assert isinstance(step, Respond)
+        answered = step.frame
+    assert isinstance(answered, bytes)
+    _, response = oracle.read_response(ApiKey.OFFSET_FETCH, version, answered)
+    (found,) = response.groups if version >= 8 else (response,)
+    names = {uuid.UUID(bytes=topic_id): name for name, topic_id in IDS.items()}
+    codes = {getattr(t, "name", None) or names[t.topic_id]: int(t.partitions[0].error_code) for t in found.topics}
+    return int(getattr(found, "error_code", 0)), codes
+
+
+@pytest.mark.parametrize(("key", "version"), OFFSETS)
+def test_committed_offsets_of_what_may_not_be_described_are_not_shown(key: ApiKey, version: int) -> None:
+    assert fetched(version, "open", "open") == (0, {"open": 0})
+    assert fetched(version, "open", "open", "closed") == (0, {"open": 0, "closed": TOPIC_DENIED})
+    if version >= 2:
+        assert fetched(version, "open") == (0, {"open": 0})  # of all topics
+        assert fetched(version, "closed", "open") == (GROUP_DENIED, {})
+
+
+def test_of_several_groups_whose_offsets_are_asked_for_the_denied_one_gets_an_error() -> None:
+    groups = [{"group_id": name, "topics": None} for name in ("open", "closed")]
+    exchange = Site().exchange(ApiKey.OFFSET_FETCH, 9)
+    forwarded = exchange.request(oracle.request_frame(oracle.request(ApiKey.OFFSET_FETCH, 9, groups=groups), 5))
+    assert forwarded == oracle.request_frame(oracle.request(ApiKey.OFFSET_FETCH, 9, groups=groups[:1]), 5)
+    frame = oracle.response_frame(oracle.response(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "open"}]), 5)
+    answered = exchange.response(frame)
+    assert isinstance(answered, bytes)
+    found = oracle.read_response(ApiKey.OFFSET_FETCH, 9, answered)[1].groups
+    assert [(group.group_id, int(group.error_code)) for group in found] == [("open", 0), ("closed", GROUP_DENIED)]

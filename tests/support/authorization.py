@@ -1,0 +1,47 @@
+"""What alice may do, and her requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.config.authorization import AclRule
+from kafka_sidecar.proxy.exchanges.acls import Acls
+from kafka_sidecar.proxy.exchanges.authorization import Authorization, rules_of
+from support.client import FakeClient, exchange_of
+from support.driven import Driven
+
+TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED = 29, 30, 31, 53
+IDS = {"open": b"o" * 16, "closed": b"c" * 16}
+RULES = [AclRule(principals=["User:alice"], topics=["open"], groups=["open"], transactional_ids=["open"])]
+
+
+def pairs(*keys: ApiKey) -> list[tuple[ApiKey, int]]:
+    newest = {  # that kio knows
+        ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE_GROUPS: 2, ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
+        ApiKey.STREAMS_GROUP_DESCRIBE: 0,
+    }  # fmt: skip
+    return [
+        (key, version)
+        for key in keys
+        for version in range(APIS[key].min_version, newest.get(key, APIS[key].max_version) + 1)
+    ]
+
+
+class Site:
+    """What alice may do."""
+
+    def __init__(self, principal: str | None = "User:alice") -> None:
+        self.counts: Counter[str] = Counter()
+        names = {topic_id: name for name, topic_id in IDS.items()}
+        acls = Acls(rules_of(RULES), allowed_by_default=False)
+        self.rules = Authorization(acls, None, names.get, self.counts)
+        self.client = FakeClient()
+        self.client.principal = principal
+
+    def exchange(self, key: int, version: int) -> Driven:
+        begin = self.rules.guard(key, version, None)
+        assert begin is not None
+        found = exchange_of(begin(b"", 0, 0, self.client))
+        assert found is not None
+        return Driven(found)
