@@ -4,6 +4,7 @@ sidecar that logs in as a super user."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ from harness import sasl
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic
+from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
 from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
 
@@ -122,7 +123,8 @@ def _sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Setti
                 create_topic(cluster.direct, name, 1)
         admin = AdminClient({"bootstrap.servers": cluster.direct})  # which its futures do not keep
         for name in GROUPS:  # which then exist
-            commit({"bootstrap.servers": cluster.direct, "logger": SILENT}, name)
+            direct = {"bootstrap.servers": cluster.direct, "logger": SILENT}
+            eventually(partial(outcome, commit, direct, name), lambda found: found == "allowed", f"{name} exists")
         for future in admin.create_acls(acls()).values():
             future.result(LIMIT_S)
         with Sidecar.start(cluster.bootstrap, work / "sidecar.log", ["--config", str(settings)]) as sidecar:

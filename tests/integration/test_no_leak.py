@@ -10,22 +10,13 @@ from pathlib import Path
 import pytest
 from harness.cluster import SIDECAR_HOST, Cluster, Node
 from harness.sidecar import Sidecar
+from harness.tls import CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.partitions import move
 from integration.runs import Arena
 from integration.scenarios.target import LIMIT_S, admin_client, create_topic, eventually
-from integration.secured import (
-    CLIENTS_CA,
-    Security,
-    aiokafka,
-    from_clients,
-    java_tools,
-    librdkafka,
-    sidecar,
-    ssl_listener,
-    to_brokers,
-)
+from integration.secured import Security, aiokafka, java_tools, librdkafka, sidecar
 
 pytestmark = pytest.mark.integration
 three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")

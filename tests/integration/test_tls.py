@@ -14,23 +14,11 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.certificates import Issued
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
+from harness.tls import BROKERS_CA, CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.scenarios.target import create_topic, eventually
-from integration.secured import (
-    BROKERS_CA,
-    CLIENTS_CA,
-    Exchange,
-    Security,
-    aiokafka,
-    from_clients,
-    java_tools,
-    kafka_python,
-    librdkafka,
-    sidecar,
-    ssl_listener,
-    to_brokers,
-)
+from integration.secured import Exchange, Security, aiokafka, java_tools, kafka_python, librdkafka, sidecar
 
 pytestmark = pytest.mark.integration
 VALUES = [f"value {number}" for number in range(20)]

@@ -13,7 +13,7 @@ import yaml
 from confluent_kafka import Consumer, KafkaException, Producer
 from harness import sasl
 from harness.cluster import Cluster
-from integration.secured import BROKERS_CA, from_clients, ssl_listener
+from harness.tls import BROKERS_CA, from_clients, ssl_listener
 
 from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
 
@@ -88,6 +88,13 @@ def read_large(bootstrap: str, folder: Path, ended: threading.Event) -> None:
                 with suppress(KafkaException):
                     consumer.commit(asynchronous=False)
         consumer.close()
+
+
+def lose_objects(folder: Path, ended: threading.Event) -> None:
+    """Delete stored objects, so that their messages cannot be delivered."""
+    while not ended.wait(2):
+        for stored in (one for one in (folder / "objects").rglob("*") if one.is_file()):
+            stored.unlink(missing_ok=True)
 
 
 def fail_to_log_in(bootstrap: str, folder: Path, ended: threading.Event) -> None:

@@ -120,6 +120,7 @@ def clients(first: str, second: str, third: str, folder: Path) -> Any:
         (secured.send_large, (third, folder, ended)),
         (secured.read_large, (third, folder, ended)),
         (secured.fail_to_log_in, (third, folder, ended)),
+        (secured.lose_objects, (folder, ended)),
         *[(produce_large, (first, ended))] * 6,
     ]
     threads = [threading.Thread(target=job, args=arguments, daemon=True) for job, arguments in jobs]
