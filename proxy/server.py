@@ -45,6 +45,7 @@ from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
 from kafka_sidecar.proxy.sasl.gates import open_gates
 from kafka_sidecar.proxy.sasl.logins import open_logins
+from kafka_sidecar.proxy.sasl.reauthentication import FreshKeys
 from kafka_sidecar.proxy.sasl.rejected_logins import reject_logins
 from kafka_sidecar.proxy.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.broker_access import BrokerAccess
@@ -118,6 +119,7 @@ class Server:
         performer.add(TopicNames, self._learn_names)
         performer.add(TopicIds, self._find_ids)
         performer.add(LoginTokens, lambda need: need.credentials.tokens())
+        performer.add(FreshKeys, lambda need: need.gate.refresh_keys())
         return performer
 
     def _open_routes(self) -> Routes:

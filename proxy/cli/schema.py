@@ -18,8 +18,10 @@ from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.audit import LI_NAMES
+from kafka_sidecar.proxy.config.client_sasl import FOR_TOKENS
 from kafka_sidecar.proxy.config.client_sasl import KAFKA_NAMES as CLIENT_SASL_NAMES
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sasl import BY_PASSWORD
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
@@ -149,10 +151,38 @@ def _add_login_rules(definitions: Schema) -> None:
     mechanism = {"anyOf": [_given("mechanism"), _given("sasl.mechanism")]}
     needs_mechanism = [_given(name) for name in at_brokers["properties"] if not name.endswith("mechanism")]
     at_brokers["allOf"].append({"if": {"anyOf": needs_mechanism}, "then": mechanism})
-    mechanisms = {"anyOf": [_given("mechanisms"), _given("sasl.enabled.mechanisms")]}
-    of_clients["allOf"].append({"if": _given("users_file"), "then": mechanisms, "else": {"not": mechanisms}})
+    of_clients["allOf"] += _client_logins()
     resources = ("topics", "groups", "transactional_ids", "cluster")
     definitions["AclRule"] |= {"type": "object", "anyOf": [_given(name) for name in resources]}
+
+
+def _client_logins() -> list[Schema]:
+    """Mechanisms by password need users, those by token need keys, and neither may be there without."""
+    by_password, by_token = _mentions(*BY_PASSWORD), _mentions("OAUTHBEARER")
+    keys = {"oneOf": [_given("jwks_file"), _given_client("jwks_endpoint")]}
+    for_tokens = {"anyOf": [_given_client(name) for name in FOR_TOKENS]}
+    return [
+        {"if": _given("users_file"), "then": by_password, "else": {"not": by_password}},
+        {"if": by_token, "then": keys, "else": {"not": for_tokens}},
+    ]
+
+
+def _mentions(*mechanisms: str) -> Schema:
+    """The list of mechanisms, or Kafka's text with commas, has one of these."""
+    has = {
+        "anyOf": [
+            {"type": "string", "pattern": "|".join(mechanisms)},
+            {"type": "array", "contains": {"enum": [*mechanisms]}},
+        ]
+    }
+    names = ("mechanisms", "sasl.enabled.mechanisms")
+    return {"anyOf": [{"required": [name], "properties": {name: has}} for name in names]}
+
+
+def _given_client(name: str) -> Schema:
+    """A setting of clients' logins has a value, under its own name or Kafka's."""
+    names = [name, *(kafka_name for kafka_name, own in CLIENT_SASL_NAMES.items() if own == name)]
+    return {"anyOf": [_given(one) for one in names]}
 
 
 def _given(name: str) -> Schema:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.sasl import BY_PASSWORD
 from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.tls import File, split_names
+from kafka_sidecar.proxy.config.tls import File, Names, split_names
 from kafka_sidecar.proxy.config.types import duration_field
 
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 _MECHANISM = f"({'|'.join(get_args(Mechanism))})"
 _MECHANISMS: dict[str, Any] = {
     "anyOf": [
@@ -26,7 +26,12 @@ Mechanisms = Annotated[list[Mechanism], BeforeValidator(split_names), WithJsonSc
 # Kafka's names, accepted in the section.
 KAFKA_NAMES: Mapping[str, str] = {
     "sasl.enabled.mechanisms": "mechanisms",
+    "sasl.oauthbearer.jwks.endpoint.url": "jwks_endpoint",
+    "sasl.oauthbearer.expected.audience": "expected_audience",
+    "sasl.oauthbearer.expected.issuer": "expected_issuer",
+    "sasl.oauthbearer.sub.claim.name": "name_claim",
 }
+FOR_TOKENS = ("jwks_file", "jwks_endpoint", "expected_audience", "expected_issuer")
 
 
 class ClientSasl(Section):
@@ -36,6 +41,20 @@ class ClientSasl(Section):
     """The SASL mechanisms that clients may use; one of them they must. Kafka: `sasl.enabled.mechanisms`."""
     users_file: File | None = None
     """File of the users of `PLAIN` and `SCRAM-SHA-*`, with lines of `kafka-sidecar scram-user`."""
+    jwks_file: File | None = None
+    """File with the keys of `OAUTHBEARER` tokens, a JWK set (RFC 7517), read again when it changes."""
+    jwks_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#@]+([/?#]|$)")
+    """Where these keys are requested instead. Kafka: `sasl.oauthbearer.jwks.endpoint.url`."""
+    jwks_refresh: Duration = duration_field("1h", gt=0)
+    """How often they are requested. Kafka: `sasl.oauthbearer.jwks.endpoint.refresh.ms`."""
+    expected_audience: Names = []  # noqa: RUF012
+    """Tokens have to be for one of these (`aud`). Kafka: `sasl.oauthbearer.expected.audience`. Default: any."""
+    expected_issuer: str | None = Field(default=None, min_length=1)
+    """Tokens have to be from this issuer (`iss`). Kafka: `sasl.oauthbearer.expected.issuer`. Default: any."""
+    name_claim: str = Field(default="sub", min_length=1)
+    """The claim of a token that names the client. Kafka: `sasl.oauthbearer.sub.claim.name`."""
+    clock_skew: Duration = duration_field("30s")
+    """How far clocks may differ. Kafka: `sasl.oauthbearer.clock.skew.seconds`."""
     timeout: Duration = duration_field("10s", gt=0)
     """Time limit of a login, from the connection on."""
 
@@ -56,4 +75,9 @@ class ClientSasl(Section):
             raise ValueError(f"users_file is missing: {by_password[0]} needs it")
         if self.users_file is not None and not by_password:
             raise ValueError("users_file is set, but mechanisms has neither PLAIN nor SCRAM-SHA-*: add one")
+        if "OAUTHBEARER" in self.mechanisms:
+            if (self.jwks_file is None) == (self.jwks_endpoint is None):
+                raise ValueError("OAUTHBEARER needs jwks_file or jwks_endpoint, one of them")
+        elif given := [name for name in FOR_TOKENS if getattr(self, name)]:
+            raise ValueError(f"{given[0]} is set, but mechanisms has no OAUTHBEARER: add it")
         return self

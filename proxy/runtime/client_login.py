@@ -7,13 +7,16 @@ from collections import Counter
 from typing import Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Closing
+from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.side import Side
+from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.sasl.gate import Gate
+from kafka_sidecar.proxy.sasl.reauthentication import ReauthenticationRoutes
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
 VERIFIED_PER_TURN = 1  # passwords in one turn of the event loop: each takes 2 ms, at 4096 iterations
-SUCCESS, FAILURE = "success", "failure"
+SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
 
 
 class Connected(Protocol):
@@ -21,6 +24,9 @@ class Connected(Protocol):
 
     @property
     def client(self) -> Side: ...
+
+    @property
+    def session(self) -> Session: ...
 
     def end(self, closing: Closing) -> None: ...
 
@@ -55,10 +61,17 @@ class ClientLogin:
         self._write(out)
         if gate.awaits_turn and not self._waits:
             self._waits = True
-            self._verifications.do(self._verify)
+            if gate.needs_keys:
+                spawn(self._refresh_keys(), "ask for the keys of tokens")
+            else:
+                self._verifications.do(self._verify)
         elif gate.is_open:
             self._limit.cancel()
             self._counts[SUCCESS] += 1
+            if gate.lifetime_s is not None:
+                session = self._connection.session
+                session.routes = ReauthenticationRoutes(session.routes, gate, self._reauthenticated)
+                self._limit = self._begin_lifetime(gate.lifetime_s)
             if gate.rest:
                 self._connection.client.data_received(gate.rest)
 
@@ -68,6 +81,32 @@ class ClientLogin:
         transport = self._connection.client.transport
         if transport is not None and not transport.is_closing() and self._gate.closing is None:
             self._go_on(self._gate.take_turn())
+
+    async def _refresh_keys(self) -> None:
+        await self._gate.refresh_keys()
+        self._verifications.do(self._verify)
+
+    def _begin_lifetime(self, lifetime_s: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(lifetime_s, self._expired)
+
+    def _reauthenticated(self) -> None:
+        """The client has had an answer to a SASL request after its login."""
+        gate = self._gate
+        if gate.closing is not None:
+            self._reject(b"", gate.closing)
+        elif gate.lifetime_s is not None and gate.has_ended_login:
+            self._limit.cancel()
+            self._counts[RENEWED] += 1
+            self._limit = self._begin_lifetime(gate.lifetime_s)
+
+    def _expired(self) -> None:
+        self._connection.end(
+            Closing("not_authenticated", "the client's token has expired, and it did not log in again")
+        )
+
+    def stop(self) -> None:
+        """The connection has ended."""
+        self._limit.cancel()
 
     @property
     def is_pending(self) -> bool:

@@ -82,6 +82,8 @@ class ClientSide(Side):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
+        if self._connection.login is not None:
+            self._connection.login.stop()
         self._connection.session.client_ended()
         self._connection.lost("client_closed", CLIENT_CLOSED.detail, error)
 

@@ -6,12 +6,17 @@
 
 No broker is connected meanwhile, nothing is forwarded, and no more than one frame is kept.
 A token waits until `take_turn` is called: to verify a password takes milliseconds.
+A client whose token expires gets the lifetime of its login, and logs in again on the same connection (KIP-368):
+`answer_again`.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, encode_response
@@ -22,8 +27,9 @@ from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Client, Closing, RouteError
 from kafka_sidecar.proxy.relay.introduction import introduce
-from kafka_sidecar.proxy.sasl.verification import RejectedError, Verification
+from kafka_sidecar.proxy.sasl.verification import Accepted, RejectedError, Verification
 
+OAUTHBEARER = "OAUTHBEARER"
 MAX_FRAME_BYTES = 16 << 10
 MIN_FRAME_BYTES = 8
 MAX_FRAMES = 20  # a login has four
@@ -32,22 +38,42 @@ MAX_FRAMES = 20  # a login has four
 ApiVersionsOf = Callable[[int, int], bytes]
 
 
+class TokenKeys(Protocol):
+    """What verifies tokens, with keys that may have to be asked for."""
+
+    def needs_keys(self, response: bytes) -> bool:
+        """Whether a client's response has a token for which the keys have to be asked for again."""
+        ...
+
+    async def refresh(self) -> None: ...
+
+
 class Gate:
     """One client's login."""
 
     def __init__(
-        self, client: Client, mechanisms: Mapping[str, Callable[[], Verification]], api_versions: ApiVersionsOf
+        self,
+        client: Client,
+        mechanisms: Mapping[str, Callable[[], Verification]],
+        api_versions: ApiVersionsOf,
+        tokens: TokenKeys | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
+        self._tokens = tokens
+        self._now = now  # seconds since 1970
         self._mechanisms = mechanisms
         self._api_versions = api_versions
         self._carry = b""
         self._frames = 0
         self._verification: Verification | None = None
-        self._due: Callable[[], bytes] | None = None  # verifies a token
+        self._due: Callable[[], bytes] | None = None  # verifies `token`
+        self.token = b""  # the client's last one
         self.mechanism: str | None = None
         self.is_open = False  # the client is authenticated; its `principal` is set
+        self.lifetime_s: float | None = None  # of its last login; None: it does not end
         self.rest = b""  # then: what it has sent after its login
+        self.has_ended_login = False  # the last SASL request was the last of a login
         self.is_rejected = False  # it does not get in, and has its answer
         self.closing: Closing | None = None
 
@@ -65,6 +91,35 @@ class Gate:
         """Verify the token that waits; returns as `feed`."""
         due, self._due = self._due, None
         return self._advance(due)
+
+    @staticmethod
+    def read_token(frame: bytes) -> bytes:
+        """That of a SaslAuthenticate request. Raises CodecError."""
+        return decode_request(SaslAuthenticateRequest, frame)[1].message.auth_bytes
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether `refresh_keys` has to be awaited before `take_turn`."""
+        return self.mechanism == OAUTHBEARER and self._tokens is not None and self._tokens.needs_keys(self.token)
+
+    async def refresh_keys(self) -> None:
+        """Ask for the keys of tokens again."""
+        if self._tokens is not None:
+            await self._tokens.refresh()
+
+    def answer_again(self, frame: bytes) -> bytes:
+        """The response to a SASL request of a client that is authenticated. Look at `is_rejected` then.
+
+        Raises RouteError, CodecError.
+        """
+        if int.from_bytes(frame[4:6], "big") == ApiKey.SASL_HANDSHAKE:
+            self._verification = None
+        self.has_ended_login = False
+        out = self._answer(frame)
+        if self._due is not None:
+            due, self._due = self._due, None
+            out = due()
+        return out
 
     def _advance(self, due: Callable[[], bytes] | None = None) -> bytes:
         out = b""
@@ -114,7 +169,8 @@ class Gate:
         if key == ApiKey.SASL_HANDSHAKE and self._verification is None:
             return self._shake_hands(frame, version, correlation_id)
         if key == ApiKey.SASL_AUTHENTICATE and self._verification is not None:
-            self._due = partial(self._authenticate, frame, version, correlation_id)
+            self.token = self.read_token(frame)
+            self._due = partial(self._authenticate, version, correlation_id)
             return b""
         name = APIS[ApiKey(key)].name if key in APIS else f"api key {key}"
         raise RouteError(
@@ -126,8 +182,9 @@ class Gate:
         if version < 1:
             raise RouteError("unsupported_version", "SaslHandshake version 0 is not supported, only 1")
         introduce(self._client, frame)
-        self.mechanism = decode_request(SaslHandshakeRequest, frame)[1].message.mechanism
-        begin = self._mechanisms.get(self.mechanism)
+        wanted = decode_request(SaslHandshakeRequest, frame)[1].message.mechanism
+        begin = self._mechanisms.get(wanted) if not self.is_open or wanted == self.mechanism else None
+        self.mechanism = wanted
         error = ErrorCode.NONE
         if begin is None:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -140,15 +197,9 @@ class Gate:
         response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._mechanisms))
         return encode_response(response, version, correlation_id)
 
-    def _authenticate(self, frame: bytes, version: int, correlation_id: int) -> bytes:
-        assert self._verification is not None
-        token = decode_request(SaslAuthenticateRequest, frame)[1].message.auth_bytes
+    def _authenticate(self, version: int, correlation_id: int) -> bytes:
         try:
-            response = SaslAuthenticateResponse(auth_bytes=self._verification.send(token))
-        except StopIteration as accepted:
-            self._client.principal = f"User:{accepted.value.name}"
-            self.is_open = True
-            response = SaslAuthenticateResponse(auth_bytes=accepted.value.token)
+            response = self._take(self.token)
         except RejectedError as error:
             self.is_rejected = True
             self.closing = Closing("client_authentication_failed", f"{self.mechanism}: {error}")
@@ -156,3 +207,24 @@ class Gate:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
             )
         return encode_response(response, version, correlation_id)
+
+    def _take(self, token: bytes) -> SaslAuthenticateResponse:
+        """Raises RejectedError."""
+        assert self._verification is not None
+        try:
+            return SaslAuthenticateResponse(auth_bytes=self._verification.send(token))
+        except StopIteration as done:
+            return self._accept(done.value)
+
+    def _accept(self, accepted: Accepted) -> SaslAuthenticateResponse:
+        """Raises RejectedError: who logs in again stays who it is, as at a broker."""
+        principal = f"User:{accepted.name}"
+        if self.is_open and principal != self._client.principal:
+            raise RejectedError("Authentication failed: the client was another user before")
+        self._client.principal = principal
+        self.is_open = self.has_ended_login = True
+        lifetime_ms = 0
+        if accepted.expires_at is not None:
+            self.lifetime_s = max(accepted.expires_at - self._now(), 0.001)
+            lifetime_ms = math.ceil(self.lifetime_s * 1000)
+        return SaslAuthenticateResponse(auth_bytes=accepted.token, session_lifetime_ms=lifetime_ms)

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafka_sidecar.proxy.config.client_sasl import ClientSasl
 from kafka_sidecar.proxy.config.loading import Config
@@ -15,7 +16,10 @@ from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.sasl.gate import ApiVersionsOf, Gate
 from kafka_sidecar.proxy.sasl.users import Users, UsersError, read_users
-from kafka_sidecar.proxy.sasl.verification import Verification, plain, scram
+from kafka_sidecar.proxy.sasl.verification import Verification, oauthbearer, plain, scram
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.sasl.jwt_tokens import TokenVerifier
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +34,19 @@ class Gates:
         self._file: Path | None = sasl.users_file
         self._seen = state_of(sasl.users_file) if sasl.users_file is not None else None
         self._users: Users = read_users(sasl.users_file) if sasl.users_file is not None else {}
+        self._tokens = _open_tokens(sasl) if "OAUTHBEARER" in sasl.mechanisms else None
         self._mechanisms: Mapping[str, Callable[[], Verification]] = {
             name: partial(self._verification, name) for name in sasl.mechanisms
         }
 
     def begin(self, client: Client) -> Gate:
         """That of a client that has connected."""
-        return Gate(client, self._mechanisms, self._api_versions)
+        return Gate(client, self._mechanisms, self._api_versions, self._tokens)
 
     def _verification(self, mechanism: str) -> Verification:
+        if mechanism == "OAUTHBEARER":
+            assert self._tokens is not None
+            return oauthbearer(self._tokens.verify)
         users = self._current_users()
         return plain(users) if mechanism == "PLAIN" else scram(mechanism, users, secrets.token_hex(16))
 
@@ -55,6 +63,22 @@ class Gates:
         return self._users
 
 
+def _open_tokens(sasl: ClientSasl) -> TokenVerifier:
+    """Raises KeysError, ConfigError."""
+    try:
+        from kafka_sidecar.proxy.sasl.jwks import EndpointKeys, FileKeys
+        from kafka_sidecar.proxy.sasl.jwt_tokens import TokenRules, TokenVerifier
+    except ImportError:
+        raise ConfigError(
+            "clients.sasl.mechanisms: OAUTHBEARER needs the extra jwt: pip install 'kafka-sidecar[jwt]'"
+        ) from None
+    rules = TokenRules(tuple(sasl.expected_audience), sasl.expected_issuer, sasl.name_claim, sasl.clock_skew)
+    if sasl.jwks_file is not None:
+        return TokenVerifier(FileKeys(sasl.jwks_file), rules)
+    assert sasl.jwks_endpoint is not None
+    return TokenVerifier(EndpointKeys(sasl.jwks_endpoint, sasl.jwks_refresh), rules)
+
+
 def open_gates(config: Config, api_versions: ApiVersionsOf) -> Gates | None:
     """None where clients do not log in to the sidecar. Raises ConfigError."""
     sasl = config.clients.sasl
@@ -64,3 +88,5 @@ def open_gates(config: Config, api_versions: ApiVersionsOf) -> Gates | None:
         return Gates(sasl, api_versions)
     except UsersError as error:
         raise ConfigError(f"clients.sasl.users_file: {error}") from error
+    except ValueError as error:  # KeysError
+        raise ConfigError(f"clients.sasl.jwks_file: {error}") from error

@@ -34,6 +34,7 @@ class Accepted:
 
     name: str
     token: bytes = b""  # the last one for the client
+    expires_at: float | None = None  # seconds since 1970; None: never
 
 
 # Begun by `next`; is sent the client's tokens, yields those for the client.
@@ -88,18 +89,23 @@ def _stand_in(users: Users, name: str, *mechanisms: str) -> tuple[str, Verifier]
     return mechanism, replace(model, salt=salt)
 
 
-def oauthbearer(verify: Callable[[str], str]) -> Verification:
-    """OAUTHBEARER (RFC 7628). ``verify`` returns who a token is for, and raises RejectedError."""
-    token = yield b""
-    pairs = dict(part.partition(b"=")[::2] for part in token.split(b"\1")[1:-2])
+def bearer_token(response: bytes) -> str:
+    """The token in a client's first response (RFC 7628, section 3.1). Raises RejectedError."""
+    pairs = dict(part.partition(b"=")[::2] for part in response.split(b"\1")[1:-2])
     kind, _, value = pairs.get(b"auth", b"").partition(b" ")
+    if kind.lower() != b"bearer" or not value.isascii():
+        raise RejectedError("no bearer token")
+    return value.decode()
+
+
+def oauthbearer(verify: Callable[[str], Accepted]) -> Verification:
+    """OAUTHBEARER (RFC 7628). ``verify`` says whom a token lets in, and raises RejectedError."""
+    response = yield b""
     try:
-        if kind.lower() != b"bearer":
-            raise RejectedError("no bearer token")
-        return Accepted(verify(value.decode("ascii")))
-    except (RejectedError, UnicodeDecodeError):
+        return verify(bearer_token(response))
+    except RejectedError as error:
         yield json.dumps({"status": "invalid_token"}).encode()
-        raise RejectedError("Authentication failed: the token is not accepted") from None
+        raise RejectedError(f"Authentication failed: the token is not accepted ({error})") from None
 
 
 def _parse_first(token: bytes) -> tuple[str, bytes, bytes]:

@@ -17,25 +17,57 @@ from integration.scenarios import aiokafka_client, kafka_python
 from integration.scenarios.java_tools import Tools
 from integration.scenarios.target import LIMIT_S, SILENT, Target
 
+from kafka_sidecar.proxy.sasl.tokens import expiry_of
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 Settings = dict[str, Any]
 # Sends the values to a new topic of this name and reads them back: (target, topic, values, mechanism, user, password).
-# Without a mechanism it does not log in.
+# Without a mechanism it does not log in. With OAUTHBEARER the password is a signed token, or the user signs none.
 RoundTrip = Callable[[Target, str, list[bytes], str | None, str, str], list[bytes]]
 
 
 def java(
     target: Target, topic: str, values: list[bytes], mechanism: str | None, user: str, password: str
 ) -> list[bytes]:
-    lines = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism} if mechanism else {}
+    lines: dict[str, str | None] = {}
+    if mechanism:
+        lines = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
+    tools = Tools(target, next(iter(target.java.values())))
+    if mechanism == "OAUTHBEARER" and is_signed(password):
+        return _java_with_token(target, topic, values, password)
     if mechanism == "OAUTHBEARER":
         lines["sasl.jaas.config"] = f'{MODULES[mechanism]} unsecuredLoginStringClaim_sub="{user}";'
     elif mechanism is not None:
         lines["sasl.jaas.config"] = f'{MODULES[mechanism]} username="{user}" password="{password}";'
-    tools = Tools(target, next(iter(target.java.values())))
+    return _java_with(tools, lines, topic, values)
+
+
+def is_signed(password: str) -> bool:
+    return password.count(".") == 2
+
+
+def _java_with_token(target: Target, topic: str, values: list[bytes], signed: str) -> list[bytes]:
+    """Kafka's own handler reads the token from a file, if a property of its JVM allows that URL."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jwt") as file:
+        file.write(signed)
+        file.flush()
+        host = next(iter(target.java.values()))
+        host.run("SetProperty", "org.apache.kafka.sasl.oauthbearer.allowed.urls", f"file://{file.name}")
+        handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        lines = {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": handler,
+            "sasl.jaas.config": f"{MODULES['OAUTHBEARER']};",
+            "sasl.oauthbearer.token.endpoint.url": f"file://{file.name}",
+            "sasl.oauthbearer.jwt.retriever.class": f"{handler.rpartition('.')[0]}.FileJwtRetriever",
+        }  # fmt: skip
+        return _java_with(Tools(target, host), lines, topic, values)
+
+
+def _java_with(tools: Tools, lines: Mapping[str, str | None], topic: str, values: list[bytes]) -> list[bytes]:
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
         file.write("".join(f"{key}={value}\n" for key, value in lines.items()))
         file.flush()
@@ -55,7 +87,9 @@ def librdkafka(
     settings: Settings = {"bootstrap.servers": target.bootstrap, "logger": SILENT}
     if mechanism is not None:
         settings |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
-    if mechanism == "OAUTHBEARER":
+    if mechanism == "OAUTHBEARER" and is_signed(password):
+        settings["oauth_cb"] = lambda _: (password, expiry_of(password))
+    elif mechanism == "OAUTHBEARER":
         settings |= {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": f"principal={user}"}
     elif mechanism is not None:
         settings |= {"sasl.username": user, "sasl.password": password}
@@ -82,11 +116,11 @@ def librdkafka(
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types
-    def __init__(self, user: str) -> None:
-        self._user = user
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     async def token(self) -> str:
-        return token(self._user)
+        return self._text
 
 
 def aiokafka(
@@ -97,7 +131,7 @@ def aiokafka(
         if mechanism is not None:
             settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
         if mechanism == "OAUTHBEARER":
-            settings["sasl_oauth_token_provider"] = _Tokens(user)
+            settings["sasl_oauth_token_provider"] = _Tokens(password if is_signed(password) else token(user))
         elif mechanism is not None:
             settings |= {"sasl_plain_username": user, "sasl_plain_password": password}
         async with aiokafka_client.producer(target, **settings) as producer:
@@ -110,11 +144,11 @@ def aiokafka(
 
 
 class _KafkaPythonTokens(KafkaPythonTokenProvider):  # type: ignore[misc] # kafka-python has no types
-    def __init__(self, user: str) -> None:
-        self._user = user
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def token(self) -> str:
-        return token(self._user)
+        return self._text
 
 
 def kafkapython(
@@ -124,7 +158,7 @@ def kafkapython(
     if mechanism is not None:
         settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
-        settings["sasl_oauth_token_provider"] = _KafkaPythonTokens(user)
+        settings["sasl_oauth_token_provider"] = _KafkaPythonTokens(password if is_signed(password) else token(user))
     elif mechanism is not None:
         settings |= {"sasl_plain_username": user, "sasl_plain_password": password}
     with kafka_python.producer(target, **settings) as producer:

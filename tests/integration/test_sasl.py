@@ -19,6 +19,7 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.sasl_clients import CLIENTS, target_of
 from integration.scenarios.target import SILENT, create_topic, eventually
+from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.proxy.sasl.scram import HASHES
 from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
@@ -99,6 +100,16 @@ def _gateway(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     users = f"clients: {{sasl: {{mechanisms: [{', '.join(BY_PASSWORD)}], users_file: {work / 'users'}}}}}\n"
     with site.start(work, users + site.login("SCRAM-SHA-256")) as sidecar:
         yield sidecar
+
+
+@pytest.fixture(scope="module", name="by_token")
+def _by_token(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Signer, Sidecar]]:
+    """A sidecar whose clients log in with tokens of an authorization server."""
+    work, signer = tmp_path_factory.mktemp("by-token"), Signer("k1")
+    (work / "keys").write_text(key_set(signer))
+    tokens = f"mechanisms: [OAUTHBEARER], jwks_file: {work / 'keys'}, expected_audience: kafka, expected_issuer: idp"
+    with site.start(work, f"clients: {{sasl: {{{tokens}}}}}\n{site.login('SCRAM-SHA-256')}") as sidecar:
+        yield signer, sidecar
 
 
 def metric(sidecar: Sidecar, line: str) -> float:
@@ -182,6 +193,22 @@ def test_a_client_logs_in_to_the_sidecar_itself(site: Site, gateway: Sidecar, cl
         with pytest.raises(Exception, match=r"(?i)authenticat|_ALL_BROKERS_DOWN|unable to bootstrap"):
             CLIENTS[client](target, topic, VALUES, mechanism, "alice", PASSWORD)
     assert "pw-of-alice" not in gateway.log.read_text()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_logs_in_to_the_sidecar_with_a_token(
+    site: Site, by_token: tuple[Signer, Sidecar], client: str
+) -> None:
+    signer, sidecar = by_token
+    topic = site.topic(f"token-{client}")
+    target = target_of(sidecar.bootstrap, site.tools)
+    signed = signer.token("alice", 600, aud="kafka", iss="idp")
+    assert CLIENTS[client](target, topic, VALUES, "OAUTHBEARER", "alice", signed) == VALUES
+    if client in REJECTED:
+        stranger = Signer(signer.key_id).token("alice", 600, aud="kafka", iss="idp")
+        with pytest.raises(Exception, match=r"(?i)authenticat|_ALL_BROKERS_DOWN|unable to bootstrap"):
+            CLIENTS[client](target, topic, VALUES, "OAUTHBEARER", "alice", stranger)
+    assert signed not in sidecar.log.read_text()
 
 
 @pytest.mark.parametrize("mechanism", BY_PASSWORD)

@@ -19,6 +19,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.is_open, self.is_rejected, self.rest, self.token = False, False, b"", b""
+        self.needs_keys, self.lifetime_s = False, None
         self.closing: Closing | None = None
 
     @property

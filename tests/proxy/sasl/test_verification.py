@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_sidecar.proxy.sasl import conversation, scram
 from kafka_sidecar.proxy.sasl.conversation import Tokens
 from kafka_sidecar.proxy.sasl.users import Users, Verifier, create_verifier
-from kafka_sidecar.proxy.sasl.verification import RejectedError, Verification, oauthbearer, plain
+from kafka_sidecar.proxy.sasl.verification import Accepted, RejectedError, Verification, oauthbearer, plain
 from kafka_sidecar.proxy.sasl.verification import scram as verify_scram
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -87,11 +87,14 @@ def test_no_user_logs_in_for_another_user() -> None:
 
 
 def test_a_token_is_for_whom_it_is_verified() -> None:
-    assert accepted(oauthbearer({"t1": "alice"}.__getitem__), conversation.oauthbearer("t1", {"a": "b"})) == "alice"
+    assert (
+        accepted(oauthbearer({"t1": Accepted("alice")}.__getitem__), conversation.oauthbearer("t1", {"a": "b"}))
+        == "alice"
+    )
 
 
 def test_a_token_that_is_not_accepted_is_answered_as_brokers_do() -> None:
-    def verify(token: str) -> str:
+    def verify(token: str) -> Accepted:
         raise RejectedError("expired")
 
     steps = oauthbearer(verify)
@@ -122,5 +125,5 @@ def _is_rejected(steps: Verification, tokens: list[bytes]) -> bool:
     return False
 
 
-def _reject(token: str) -> str:
+def _reject(token: str) -> Accepted:
     raise RejectedError("no")
