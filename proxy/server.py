@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features import Features
 from kafka_sidecar.proxy.nodes import state_file
@@ -278,8 +279,10 @@ class Server:
             return made
 
         if (tls := self.tls.clients) is not None:
-            limit_s = self.config.clients.tls.handshake_timeout
-            self._listeners[listener] = TlsListener(bound, connection, tls, self._handshakes, limit_s)
+            own = self.config.clients.tls
+            self._listeners[listener] = TlsListener(
+                bound, connection, tls, self._handshakes, own.handshake_timeout, parse_rules(own.principal_rules)
+            )
             return
         self._listeners[listener] = await asyncio.get_running_loop().create_server(
             lambda: connection().client, sock=bound, backlog=BACKLOG

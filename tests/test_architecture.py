@@ -37,6 +37,7 @@ TESTED_IN = {
     "codec/schema/versions.py": "tests/codec/schema/test_notation.py",
     "codec/schema/writers.py": "tests/codec/test_round_trips.py",
     "codec/wire.py": "tests/codec/test_hostile_bytes.py",
+    "proxy/security/der.py": "tests/proxy/security/test_subjects.py",
     "proxy/sasl/reauthentication.py": "tests/proxy/sasl/test_gates.py",
     "proxy/exchanges/checked_apis.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/exchanges/cluster_apis.py": "tests/proxy/exchanges/test_authorization.py",

@@ -11,6 +11,7 @@ from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.proxy.config.document import Document, read_document
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX, Location, Mistake, Origins, variable_of
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
+from kafka_sidecar.proxy.config.tls import CLIENT_NAMES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
 from kafka_sidecar.proxy.config.tls import STORE_TYPES
 
@@ -19,7 +20,7 @@ KAFKA_NAMES: Mapping[str, Location] = {
     "bootstrap.servers": ("bootstrap_servers",),
     "security.protocol": ("brokers", "security_protocol"),
     **{name: ("brokers", "sasl", setting) for name, setting in SASL_NAMES.items()},
-    **{name: ("brokers", "tls", setting) for name, setting in TLS_NAMES.items() if name != "ssl.client.auth"},
+    **{name: ("brokers", "tls", setting) for name, setting in TLS_NAMES.items() if name not in CLIENT_NAMES},
     **{name: ("brokers", "tls", name) for name in STORE_TYPES},
     "interceptor.classes": ("interceptors",),  # KIP-42
     "record.validation.policy.class.name": ("validation", "class_name"),  # KIP-940

@@ -13,6 +13,7 @@ from pydantic.json_schema import WithJsonSchema
 from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
+from kafka_sidecar.proxy.config.principal_rules import PATTERN, parse_rules
 from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.types import duration_field
 
@@ -27,9 +28,11 @@ KAFKA_NAMES: Mapping[str, str] = {
     "ssl.key.password": "key_password",
     "ssl.keystore.location": "certificate",
     "ssl.keystore.password": "key_password",
+    "ssl.principal.mapping.rules": "principal_rules",
     "ssl.truststore.location": "ca",
     "ssl.truststore.password": "ca_password",
 }
+CLIENT_NAMES = ("ssl.client.auth", "ssl.principal.mapping.rules")  # of listeners alone
 STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")  # the files say themselves which type they are
 STORES = "([Pp][Ee][Mm]|[Pp][Kk][Cc][Ss]12)"
 VERSIONS: tuple[Version, ...] = ("TLSv1.2", "TLSv1.3")
@@ -38,6 +41,11 @@ CONVERT = (
     "convert the store: keytool -importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12, "
     "and name the new file"
 )
+
+
+def _check_rules(value: str) -> str:
+    parse_rules(value)
+    return value
 
 
 def _reject_empty(value: object) -> object:
@@ -160,6 +168,10 @@ class ClientTls(Tls):
 
     client_certificates: Literal["none", "requested", "required"] = "none"
     """Whether clients present a certificate. Kafka: `ssl.client.auth`."""
+    principal_rules: Annotated[
+        str, AfterValidator(_check_rules), WithJsonSchema({"type": "string", "pattern": PATTERN})
+    ] = "DEFAULT"
+    """From the subject of a certificate to a user's name. Kafka: `ssl.principal.mapping.rules`. Default: `DEFAULT`."""
     handshake_timeout: Duration = duration_field("10s", gt=0)
     """Time limit of a handshake, from the connection on."""
 

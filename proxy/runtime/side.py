@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import cast
 
 LINGER_S = 10.0  # how long what is already written may take to reach a peer once its connection is being closed
@@ -16,11 +17,14 @@ class Side(asyncio.Protocol):
         self._window = window
         self._reasons: set[str] = set()
         self.transport: asyncio.Transport | None = None
+        self.secured: Callable[[asyncio.BaseTransport], None] | None = None  # is called once TLS is established
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(self._window)
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self.secured is not None:
+            self.secured(transport)
 
     @property
     def reasons(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from kafka_sidecar.proxy.config.principal_rules import DEFAULT, PrincipalRule, principal_of
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.runtime.client_hello import HEADER, NotTlsError, bytes_needed
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
@@ -37,7 +38,13 @@ class TlsListener:
     """Accepts connections at one socket until it is closed."""
 
     def __init__(
-        self, bound: socket.socket, connection: Callable[[], Connection], tls: LiveTls, starts: Paced, limit_s: float
+        self,
+        bound: socket.socket,
+        connection: Callable[[], Connection],
+        tls: LiveTls,
+        starts: Paced,
+        limit_s: float,
+        rules: tuple[PrincipalRule, ...] = DEFAULT,
     ) -> None:
         self.sockets = (bound,)
         self._bound = bound
@@ -45,6 +52,7 @@ class TlsListener:
         self._tls = tls
         self._starts = starts  # of handshakes, over all listeners
         self._limit_s = limit_s  # of a handshake, from the connection on
+        self._rules = rules  # from the subject of a certificate to a principal
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(bound, self._accept)
 
@@ -77,6 +85,20 @@ class TlsListener:
         if self._bound.fileno() >= 0:
             self._loop.add_reader(self._bound, self._accept)
 
+    def _name(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
+        """Set the principal, before the first request: the subject of the client's certificate, by the rules."""
+        try:
+            subject = subject_of(transport.get_extra_info("ssl_object").getpeercert(True))
+        except ValueError as error:
+            connection.end(Closing("tls_handshake_failed", f"the client's certificate: {error}"))
+            return
+        if subject is None:
+            return
+        connection.session.principal = principal = principal_of(subject, self._rules)
+        if principal is None:
+            detail = f"no rule of clients.tls.principal_rules is for {subject}: add one, or DEFAULT"
+            connection.end(Closing("tls_handshake_failed", detail))
+
     async def _serve(self, accepted: socket.socket, connection: Connection) -> None:
         """From the connection to the end of its handshake; after that it is served as any other."""
         began, closing, line = time.perf_counter(), CLIENT_CLOSED, accepted.dup()
@@ -84,12 +106,11 @@ class TlsListener:
             async with asyncio.timeout(self._limit_s):
                 await self._hello(accepted)
                 await self._turn()
-                transport, _ = await self._loop.connect_accepted_socket(
+                connection.client.secured = partial(self._name, connection)
+                await self._loop.connect_accepted_socket(
                     lambda: connection.client, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._limit_s,
                     ssl_shutdown_timeout=CLOSE_S,
                 )  # fmt: skip
-            if (subject := subject_of(transport.get_extra_info("peercert"))) is not None:
-                connection.session.principal = f"User:{subject}"
             self._tls.stats.succeeded(time.perf_counter() - began)
         except EOFError:
             pass

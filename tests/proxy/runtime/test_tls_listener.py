@@ -278,7 +278,7 @@ def certificate_at(port: int) -> Any:
         socket.create_connection(("127.0.0.1", port)) as plain,
         context.wrap_socket(plain, server_hostname="kafka.example.com") as secured,
     ):
-        return secured.getpeercert()
+        return secured.getpeercert(True)
 
 
 @both_loops
