@@ -96,7 +96,7 @@ def test_the_sections_that_a_reload_applies_are_listed(name: str, line: str) -> 
 def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
     about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
-    kept: Any = SimpleNamespace(entries=(), trouble=None, lost=None, unreadable=0)
+    kept: Any = SimpleNamespace(entries=(), trouble=None, lost=None, unreadable=0, own=(), changes={})
     auditing = SimpleNamespace(discarded=0, intervals=0, events=0, bytes=0)
     sending = SimpleNamespace(sent=0, failures=0, in_flight=0, too_large=0)
     counting = SimpleNamespace(stats=SimpleNamespace(uncounted={}, unnamed=0))

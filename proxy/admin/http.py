@@ -12,6 +12,7 @@ from typing import cast
 
 import h11
 
+from kafka_sidecar.proxy.admin.access import AdminToken
 from kafka_sidecar.proxy.admin.page import Page, Pages, json_page
 from kafka_sidecar.proxy.runtime.tasks import spawn
 
@@ -19,14 +20,16 @@ MAX_REQUEST_BYTES = 16 << 10
 METHODS = (b"GET", b"HEAD", b"PUT")
 MAX_CONNECTIONS = 64
 TIME_LIMIT_S = 60.0  # for a request, from the start of the connection or the last response, and for its response
+UNAUTHORIZED = json_page(401, {"error": "the request needs the token of admin.token_file: Authorization: Bearer TOKEN"})
 END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
 
 
 class AdminServer:
     """Makes the protocols of the admin port's connections; counts them."""
 
-    def __init__(self, admin: Pages) -> None:
+    def __init__(self, admin: Pages, token: AdminToken | None = None) -> None:
         self.admin = admin
+        self.token = token
         self.open = 0
 
     def protocol(self) -> AdminProtocol:
@@ -106,6 +109,10 @@ class AdminProtocol(asyncio.Protocol):
             self._send(request, json_page(405, {"error": "GET and HEAD only; PUT not from web pages"}))
             return
         target = request.target.decode("ascii")
+        token = self._server.token
+        if token is not None and not token.allows(target, headers.get(b"authorization")):
+            self._send(request, UNAUTHORIZED)
+            return
         if request.method == b"PUT":
             target = f"PUT {target}"
         page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
@@ -121,6 +128,8 @@ class AdminProtocol(asyncio.Protocol):
         if self._transport is None:
             return
         headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
+        if page is UNAUTHORIZED:
+            headers.append(("www-authenticate", "Bearer"))
         out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""
         out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""
         out += self._http.send(h11.EndOfMessage()) or b""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
+from kafka_sidecar.proxy.admin.access import AdminToken, TokenError
 from kafka_sidecar.proxy.admin.http import AdminServer
 from kafka_sidecar.proxy.admin.page import Pages
 from kafka_sidecar.proxy.config.loading import Config
@@ -20,6 +22,7 @@ DEFAULT_ADMIN = "127.0.0.1:9190"
 async def serve_admin(pages: Pages, config: Config) -> tuple[asyncio.Server, str]:
     """Serve pages at the configured address, which is returned too. Raises ConfigError."""
     configured = config.admin.listen
+    token = _token(config.admin.token_file)
     host, port = host_port(configured or DEFAULT_ADMIN)
     try:
         bound = bind_socket(host, port)
@@ -31,4 +34,12 @@ async def serve_admin(pages: Pages, config: Config) -> tuple[asyncio.Server, str
         bound = bind_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
     address = f"{host}:{bound.getsockname()[1]}"
-    return await asyncio.get_running_loop().create_server(AdminServer(pages).protocol, sock=bound), address
+    return await asyncio.get_running_loop().create_server(AdminServer(pages, token).protocol, sock=bound), address
+
+
+def _token(path: Path | None) -> AdminToken | None:
+    """Raises ConfigError."""
+    try:
+        return AdminToken(path) if path is not None else None
+    except TokenError as error:
+        raise ConfigError(f"admin.token_file: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 DEFAULT_ADMIN = "127.0.0.1:9190"
-VARIABLE = "KAFKA_SIDECAR__ADMIN__LISTEN"
+VARIABLE, TOKEN_VARIABLE = "KAFKA_SIDECAR__ADMIN__LISTEN", "KAFKA_SIDECAR__ADMIN__TOKEN_FILE"
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
 AdminUrl = Annotated[
@@ -35,7 +36,7 @@ def ask(admin: str | None, path: str, method: str = "GET", body: object = None) 
 
     url = _base(admin) + path
     data = json.dumps(body).encode() if body is not None else None
-    request = Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
+    request = Request(url, data, {"Content-Type": "application/json", **_token()}, method=method)  # noqa: S310
     try:
         with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S) as page:
             return json.loads(page.read())
@@ -46,6 +47,16 @@ def ask(admin: str | None, path: str, method: str = "GET", body: object = None) 
         _fail(f"{url}: no sidecar answers there: {reason}; name its admin port with --admin")
     except ValueError:
         _fail(f"{url}: the response is not JSON; is it the admin port of a kafka-sidecar?")
+
+
+def _token() -> dict[str, str]:
+    """The header with the token of the file that the environment names, if it does."""
+    if not (path := os.environ.get(TOKEN_VARIABLE)):
+        return {}
+    try:
+        return {"Authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"}
+    except (OSError, ValueError) as error:
+        exit_with_error(f"${TOKEN_VARIABLE}: {path} cannot be read: {error}")
 
 
 def _text_of(error: HTTPError) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
+from kafka_sidecar.proxy.config.admin import Admin
 from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.authorization import Authorization
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
@@ -18,7 +19,6 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, 
 from kafka_sidecar.proxy.config.otlp import Otlp
 from kafka_sidecar.proxy.config.pipeline import Pipeline
 from kafka_sidecar.proxy.config.sections import (
-    Admin,
     Cluster,
     Connections,
     Interception,

@@ -42,7 +42,7 @@ class Reload:
         report: Callable[[Sequence[str] | None], None],
     ) -> None:
         self._path = path
-        self._running = running
+        self._running = self._applied = running
         self._load = load  # raises ConfigError
         self._apply = apply  # raises ConfigError
         self._report = report  # after each reload: the sections that need a restart; None if the file was rejected
@@ -73,7 +73,9 @@ class Reload:
         """The sections that have changed and need a restart; None if the file is rejected."""
         try:
             config = self._load()
+            changed = sorted(name for name in RELOADED if getattr(config, name) != getattr(self._applied, name))
             self._apply(config)
+            self._applied = config
         except ConfigError as error:
             log.error("configuration rejected, the previous one stays applied", extra={"detail": str(error)})
             return None
@@ -87,7 +89,9 @@ class Reload:
         )
         if pending:
             log.warning("changed settings need a restart", extra={"settings": pending})
-        log.info("configuration applied", extra={"config": str(self._path), "topics": len(config.topics)})
+        log.info(
+            "configuration applied", extra={"config": str(self._path), "topics": len(config.topics), "changed": changed}
+        )
         return pending
 
 

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_val
 
 from kafka_sidecar.plugins.remedies import StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.types import BindableAddress, ClassPath, Level, Replicas, TopicName, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, Level, Replicas, TopicName, duration_field
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
@@ -83,13 +83,6 @@ class Cluster(Section):
     """Interval of the sidecar's own metadata requests."""
     forget_after: Duration = duration_field("2m")
     """For how long the listener of a broker stays open after the broker has left the cluster."""
-
-
-class Admin(Section):
-    listen: BindableAddress | None = None
-    """Address of metrics, probes and pages for operators. Default: 127.0.0.1:9190, or a free port if it is in use."""
-    allowed_hosts: list[str] = Field(default_factory=list)
-    """Further names by which they may be requested, with `*` and `?`."""
 
 
 class Log(Section):

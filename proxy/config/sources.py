@@ -11,9 +11,8 @@ from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.proxy.config.document import Document, read_document
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX, Location, Mistake, Origins, variable_of
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
-from kafka_sidecar.proxy.config.tls import CLIENT_NAMES
+from kafka_sidecar.proxy.config.tls import CLIENT_NAMES, STORE_TYPES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
-from kafka_sidecar.proxy.config.tls import STORE_TYPES
 
 # Kafka's own names of settings, accepted in the file.
 KAFKA_NAMES: Mapping[str, Location] = {

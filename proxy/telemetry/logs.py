@@ -22,6 +22,9 @@ KEYS = frozenset(
         "cause",  # reason for the end of a connection: a label value of kafka_sidecar_disconnects_total
         "client",  # host:port of the client
         "client_id",
+        "before",  # of a topic config
+        "after",
+        "changed",  # sections of the configuration
         "client_software",  # name and version, from ApiVersions (KIP-511)
         "config",  # path of the configuration file
         "connections",  # that are open

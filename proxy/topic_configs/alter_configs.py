@@ -19,7 +19,7 @@ from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.checked_apis import Rejection
 from kafka_sidecar.proxy.exchanges.topic_apis import TOPIC_RESOURCE
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Respond, Steps
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Steps
 from kafka_sidecar.proxy.topic_configs.apis import ConfigsApi, Identity
 from kafka_sidecar.proxy.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
 from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper, StoreConfigs
@@ -28,10 +28,11 @@ from kafka_sidecar.proxy.topic_configs.keeper import Change, Keeper, StoreConfig
 class AlterConfigsExchange(Exchange):
     """One request that sets topic configs, and its response."""
 
-    __slots__ = ("_api", "_changes", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
+    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
 
-    def __init__(self, api: ConfigsApi, version: int, keeper: Keeper) -> None:
+    def __init__(self, api: ConfigsApi, version: int, client: Client, keeper: Keeper) -> None:
         self._api = api
+        self._client = client
         self._version = version
         self._keeper = keeper
         self._resources: list[Any] = []  # of the request
@@ -69,7 +70,11 @@ class AlterConfigsExchange(Exchange):
         }
         failures: Mapping[str, str] = {}
         if agreed and not self._validate_only:
+            before = {change.topic: self._keeper.entries.configs(change.topic) for change in agreed.values()}
             failures = yield StoreConfigs(tuple(agreed.values()))
+            for change in (change for change in agreed.values() if change.topic not in failures):
+                known = before[change.topic] if self._api.key != ApiKey.CREATE_TOPICS else {}
+                self._keeper.changed(self._client, change.topic, known, change.apply(known))
         for identity, change in agreed.items():
             results[identity] = [self._complete(result, change, failures) for result in results[identity]]
         return body.with_message(replace_fields(body.message, **{api.results: tuple(self._in_order(results))}))

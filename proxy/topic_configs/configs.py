@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.relay.exchange import Begin, Exchange
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.topic_configs.alter_configs import AlterConfigsExchange
@@ -29,6 +30,7 @@ from kafka_sidecar.proxy.topic_configs.describe_configs import DescribeConfigsEx
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
 from kafka_sidecar.proxy.topic_configs.store import Store, StoreError, TopicIds
+from kafka_sidecar.proxy.topic_configs.trail import note_changes
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class TopicConfigs:
     ) -> None:
         self.own = own_configs(check)
         self.entries = Entries()
+        self.changes: Counter[str] = Counter()  # of clients, by config
         self.unreadable = 0  # records that are no entries, or newer than this program
         self._store = store
         self._topic_ids = topic_ids
@@ -55,9 +58,9 @@ class TopicConfigs:
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._exchanges: dict[int, Callable[[int], Exchange]] = {
-            ApiKey.DESCRIBE_CONFIGS: partial(DescribeConfigsExchange, keeper=self),
-            ApiKey.DELETE_TOPICS: partial(DeleteTopicsExchange, keeper=self),
+        self._exchanges: dict[int, Callable[[int, Client], Exchange]] = {
+            ApiKey.DESCRIBE_CONFIGS: lambda version, client: DescribeConfigsExchange(version, keeper=self),
+            ApiKey.DELETE_TOPICS: lambda version, client: DeleteTopicsExchange(version, keeper=self),
             **{key: partial(AlterConfigsExchange, api, keeper=self) for key, api in CONFIGS_APIS.items()},
         }
 
@@ -123,7 +126,10 @@ class TopicConfigs:
         make = self._exchanges.get(key)
         if make is None or version < APIS[key].min_version:
             return None
-        return lambda data, at, size, client: make(version)
+        return lambda data, at, size, client: make(version, client)
+
+    def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        self.changes.update(note_changes(client, topic, before, after))
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""

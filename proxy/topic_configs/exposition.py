@@ -24,6 +24,12 @@ def collect(configs: TopicConfigs) -> Iterator[Metric]:
     trouble.add_metric(["unreadable"], int(configs.trouble is not None and configs.lost is None))
     trouble.add_metric(["lost"], int(configs.lost is not None))
     yield trouble
+    changes = CounterMetricFamily(
+        PREFIX + "topic_config_changes", "Changes of clients that were stored", labels=["config"]
+    )
+    for name in configs.own:
+        changes.add_metric([name], configs.changes[name])
+    yield changes
     yield CounterMetricFamily(
         PREFIX + "topic_configs_unreadable_records",
         "Records of the topic that are no topic configs",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafka_sidecar.proxy.relay.exchange import Need
+from kafka_sidecar.proxy.relay.exchange import Client, Need
 from kafka_sidecar.proxy.topic_configs.definitions import OwnConfigs
 from kafka_sidecar.proxy.topic_configs.entries import Entries, Entry
 
@@ -51,6 +51,10 @@ class Keeper(Protocol):
 
     @property
     def entries(self) -> Entries: ...
+
+    def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """A client's change is stored: the topic's own configs before and after it."""
+        ...
 
     @property
     def trouble(self) -> str | None:

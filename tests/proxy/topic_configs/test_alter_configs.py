@@ -105,6 +105,23 @@ async def test_a_policy_is_stored_and_the_other_configs_go_to_the_broker(cluster
         assert result.needs == [StoreConfigs((Change("orders", {POLICY: "headers"}),))]
 
 
+async def test_each_stored_change_leaves_a_line_that_says_who_and_what(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster.sidecar() as configs:
+        with caplog.at_level("INFO"):
+            for policy in ("headers", "headers", "json"):
+                request = {"resources": [resource(config(POLICY, policy))]}
+                await send(configs, INCREMENTAL, 1, request, alter_response("orders"))
+            await send(configs, INCREMENTAL, 1, request | {"validate_only": True}, alter_response("orders"))
+        lines = [vars(one) for one in caplog.records if one.message == "topic config changed"]
+        assert [(one["topic"], one["config"], one["before"], one["after"]) for one in lines] == [
+            ("orders", POLICY, None, "headers"), ("orders", POLICY, "headers", "json"),
+        ]  # fmt: skip
+        assert {one["principal"] for one in lines} == {"User:ANONYMOUS"}
+        assert configs.changes == {POLICY: 2}
+
+
 @INCREMENTAL_VERSIONS
 async def test_a_request_that_only_sets_a_policy_goes_to_the_broker_with_nothing_to_change(
     cluster: Cluster, version: int

@@ -9,6 +9,9 @@ from kafka_sidecar.proxy.topic_configs.exposition import collect
 from kafka_sidecar.proxy.topic_configs.keeper import Change
 
 
+CHANGES = f"kafka_sidecar_topic_config_changes_total {POLICY}"
+
+
 def read(configs: TopicConfigs) -> dict[str, float]:
     """Name without prefix, and the reason -> value."""
     return {
@@ -20,7 +23,7 @@ def read(configs: TopicConfigs) -> dict[str, float]:
 
 async def test_entries_and_troubles_are_counted(cluster: Cluster) -> None:
     async with cluster.sidecar() as configs:
-        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records_total": 0}
+        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records_total": 0, CHANGES: 0}
         assert read(configs) == nothing
         await configs.store([Change("orders", {POLICY: "headers"}), Change("payments", {POLICY: "size"})])
         cluster.log.append(b"no id", b"{}")

@@ -188,6 +188,7 @@ CONFIGURATION = Section("Configuration", (
     lines("Topic configs", "short",
         (total("topic_configs_entries", "instance"), "topics, {{instance}}"),
         (total("topic_configs_trouble", "reason, instance"), "{{reason}}, {{instance}}"),
+        (total("topic_config_changes_total", "config, instance"), "changes of {{config}}, {{instance}}"),
         (total("topic_configs_unreadable_records_total", "instance"), "unreadable records, {{instance}}")),
     Panel("Versions", "short", (Query(f"sum by (version, build, python) ({chosen('build_info')})"),),
         kind="table", width=24, about="A build other than `compiled` needs ten to thirty times the CPU."),
