@@ -11,6 +11,7 @@ import typer
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
+from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.explain import explain
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
@@ -31,6 +32,7 @@ app.command()(explain)
 app.command("topics")(show_topics)
 app.command("log-level")(change_log_level)
 app.command("scram-user")(print_scram_user)
+app.command("clean-objects")(clean_objects)
 
 
 def _print_version(is_wanted: bool) -> None:

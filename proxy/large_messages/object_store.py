@@ -13,6 +13,23 @@ MISSING_LIBRARY = "large_messages.object_store needs obstore: pip install 'kafka
 PANIC = "PanicException"  # of obstore for some invalid options: no Exception, and not to be imported
 
 
+def open_store(url: str, options: Mapping[str, str]) -> Any:
+    """The store of obstore for a URL. Raises ValueError as `ObjectStore`."""
+    try:
+        from obstore.store import LocalStore, from_url
+    except ImportError as error:
+        raise ValueError(MISSING_LIBRARY) from error
+    try:
+        if url.startswith("file://"):
+            return LocalStore(url.removeprefix("file://"), mkdir=True)
+        is_plain = any(value.startswith("http://") for value in options.values())
+        return from_url(url, config=dict(options), client_options={"allow_http": is_plain})  # type: ignore[call-overload]
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
+        raise ValueError(f"large_messages.object_store: {str(error).splitlines()[0]}") from error
+
+
 class ObjectStore:
     """Reads and writes objects, each within a time limit. Those who read the same object share one read."""
 
@@ -21,20 +38,7 @@ class ObjectStore:
         Raises:
             ValueError: there is no such store, or an option is unknown; or the library is not installed.
         """
-        try:
-            from obstore.store import LocalStore, from_url
-        except ImportError as error:
-            raise ValueError(MISSING_LIBRARY) from error
-        try:
-            if url.startswith("file://"):
-                self._store: Any = LocalStore(url.removeprefix("file://"), mkdir=True)
-            else:
-                is_plain = any(value.startswith("http://") for value in options.values())
-                self._store = from_url(url, config=dict(options), client_options={"allow_http": is_plain})  # type: ignore[call-overload]
-        except BaseException as error:
-            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
-                raise
-            raise ValueError(f"large_messages.object_store: {str(error).splitlines()[0]}") from error
+        self._store = open_store(url, options)
         self._timeout_s = timeout_s
         self._reads: dict[GetObject, asyncio.Task[bytes | None]] = {}
 

@@ -8,7 +8,6 @@ from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.topic_configs.exposition import collect
 from kafka_sidecar.proxy.topic_configs.keeper import Change
 
-
 CHANGES = f"kafka_sidecar_topic_config_changes_total {POLICY}"
 
 

@@ -1,0 +1,38 @@
+"""``kafka-sidecar clean-objects``: what it refuses before it looks at anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_sidecar.proxy.cli.main import app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--older-than", "59m"], "--older-than: 59m is too short"),
+        (["--older-than", "soon"], "--older-than: "),
+        ([], "large_messages.object_store is missing: name the store to clean"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    config = tmp_path / "sidecar.yaml"
+    config.write_text("bootstrap_servers: 127.0.0.1:1\n")
+    done = CliRunner().invoke(app, ["clean-objects", "--config", str(config), *arguments])
+    assert done.exit_code == 2
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_store_without_objects_is_clean(tmp_path: Path) -> None:
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(
+        "bootstrap_servers: 127.0.0.1:1\n"
+        f"large_messages: {{object_store: 'file://{tmp_path / 'objects'}', topics: [{{name: a, store: object}}]}}\n"
+    )
+    done = CliRunner().invoke(app, ["clean-objects", "--config", str(config)])
+    assert done.exit_code == 0
+    assert done.stdout.split() == ["topic", "objects", "referenced", "young", "unreferenced", "bytes", "deleted"]
