@@ -33,7 +33,6 @@ FLOORS = {
     "large_messages/segment_index.py": 94,
     "proxy/cli/scram_user.py": 92,
     "proxy/large_messages/assemble_stage.py": 93,
-    "proxy/large_messages/from_config.py": 78,
     "proxy/large_messages/large_messages.py": 84,
     "proxy/large_messages/object_stage.py": 87,
     "proxy/large_messages/reads.py": 93,

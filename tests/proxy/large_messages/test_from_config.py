@@ -117,6 +117,18 @@ def test_a_mistake_is_one_line_with_the_remedy(tmp_path: Path, entry: str, probl
     assert problem in line
 
 
+def test_what_is_wrong_with_the_serializers_of_all_entries_is_found_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(
+        "bootstrap_servers: a:1\nlarge_messages:\n  topics:\n  - {name: a, segment.serializer: x}\n  - {name: b}\n"
+        "  - {name: c, enabled: false, segment.serializer: x}\n  - {name: d, segment.deserializer.class: 'os:path'}\n"
+    )
+    found = list(of_features(load(path, {}, {})))
+    assert [one.location for one in found] == [("large_messages", "topics", 0), ("large_messages", "topics", 3)]
+    assert found[0].text.startswith("unknown segment serializer 'x': set its type to module:Class")
+    assert "is not a subclass of" in found[1].text
+
+
 def config_of(path: Path) -> None:
     LargeMessages(lambda topic_id: None, lambda name: NO_ID).load(load(path, {}, {}, of_features))()
 
