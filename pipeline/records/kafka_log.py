@@ -189,14 +189,17 @@ class PartitionReader:
                 fetch = FetchRequest(
                     MAX_WAIT_MS, MIN_BYTES, FETCH_BYTES, 0, [(part.topic, [(part.partition, offset, FETCH_BYTES)])]
                 )
-                ((_, ((_, code, _, _, log_start, *_, data),)),) = (await client.send(leader, fetch)).topics
+                ((_, ((_, code, high_watermark, _, log_start, *_, data),)),) = (await client.send(leader, fetch)).topics
             except FAILURES as error:
                 why = _describe(error)
                 continue
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 return await self._log_start(log_start), None
             if code == ErrorCode.NONE:
-                return log_start, data
+                if data or high_watermark >= part.end:
+                    return log_start, data
+                why = f"its high watermark is {high_watermark} and was {part.end}"  # of a new leader, for a moment
+                continue
             kind = for_code(code)
             why = kind.__name__
             if not kind.retriable and not kind.invalid_metadata:

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.pipeline.brokers import UnreachableError
+from kafka_sidecar.pipeline.records import kafka_log
 from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, find_ranges
 from kafka_sidecar.pipeline.records.slices import Slice
 from kafka_sidecar.pipeline.records.source import read_slice
@@ -165,3 +166,34 @@ def test_slices_before_the_range_are_read_from_the_broker(cluster: Cluster) -> N
     large = Config(bootstrap_servers=[cluster.direct], **LARGE)
     found = [list(read_slice(large, Slice("large", 0, first, 14))) for first in (0, 5, 8, 12)]
     assert [[(row[4], row[1]) for row in rows] for rows in found] == [SHOWN, SHOWN[1:], SHOWN[2:], SHOWN[4:]]
+
+
+class NewLeader:
+    """A client whose leader learns its high watermark after some requests; nothing is left before it."""
+
+    def __init__(self, high_watermarks: list[int]) -> None:
+        self.high_watermarks = high_watermarks
+        self.cluster = self
+
+    def leader_for_partition(self, partition: object) -> int:
+        return 1
+
+    async def force_metadata_update(self) -> None: ...
+
+    async def send(self, leader: int, request: object) -> Any:
+        partition = (0, 0, self.high_watermarks.pop(0), -1, 3, None, b"")
+        return type("Response", (), {"topics": [("orders", [partition])]})
+
+
+@pytest.mark.parametrize(("high_watermarks", "is_read"), [([5, 9, 10], True), ([5] * 8, False)])
+async def test_a_log_is_not_at_its_end_before_its_leader_has_the_high_watermark(
+    monkeypatch: pytest.MonkeyPatch, high_watermarks: list[int], is_read: bool
+) -> None:
+    monkeypatch.setattr(kafka_log, "RETRY_S", 0)
+    reader, client = kafka_log.PartitionReader({}, Slice("orders", 0, 0, 10)), NewLeader(high_watermarks)
+    if is_read:
+        assert await reader._fetch(client, 5) == (3, b"")
+    else:
+        with pytest.raises(LogError, match="orders, partition 0: its high watermark is 5 and was 10"):
+            await reader._fetch(client, 5)
+    assert client.high_watermarks == []
