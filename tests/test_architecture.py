@@ -83,7 +83,6 @@ TESTED_IN = {
     "proxy/auditing/stats.py": "tests/proxy/auditing/test_produce.py",
     "proxy/auditing/taps.py": "tests/proxy/auditing/test_produce.py",
     "proxy/large_messages/object_listing.py": "tests/proxy/cli/test_clean_objects.py",
-    "proxy/large_messages/topic_references.py": "tests/integration/large_messages/test_clean_objects.py",
     "proxy/topic_configs/trail.py": "tests/proxy/topic_configs/test_alter_configs.py",
     "proxy/config/admin.py": "tests/proxy/config/test_loading.py",
     "proxy/config/audit.py": "tests/proxy/auditing/test_from_config.py",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.large_messages.object_reference import KEY, ObjectReference
+from kafka_sidecar.large_messages.object_reference import KEY, VERSION, ObjectReference
 from kafka_sidecar.proxy.large_messages.clean_up import IncompleteError
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client
@@ -65,16 +65,22 @@ class TopicReferences:
                 progressed_at = time.monotonic()
             elif time.monotonic() - progressed_at > STALLED_S:
                 raise IncompleteError(f"no record has come for {STALLED_S:g} s, and the end is not reached")
-            found |= {key for some in records.values() for one in some for key in _keys(topic, one.headers)}
+            found |= {key for some in records.values() for one in some for key in keys_in(topic, one.headers)}
             left = sum([max(ends[one] - await consumer.position(one), 0) for one in partitions])
             self._progress(topic, in_all - left, in_all)
         return found
 
 
-def _keys(topic: str, headers: Any) -> list[str]:
+def keys_in(topic: str, headers: Iterable[tuple[str, bytes | None]]) -> list[str]:
+    """The objects to which the headers of one record refer.
+
+    Raises IncompleteError where a newer sidecar has written one: its object must not look unused.
+    """
     found = []
     for name, value in headers:
         if name.encode() == KEY:
+            if value and value[0] > VERSION:
+                raise IncompleteError(f"a header _lmo has version {value[0]}: use the newest sidecar's clean-objects")
             try:
                 found.append(ObjectReference.decode(value, topic).key)
             except CodecError:
