@@ -25,10 +25,15 @@ API_VERSIONS, METADATA, FIND_COORDINATOR = 18, 3, 10
 UNSUPPORTED_VERSION = b"\0\x23"  # error code 35
 # What is removed from the ApiVersions of these brokers: api key -> offered versions, remaining versions.
 Cuts = dict[int, tuple[tuple[int, int], tuple[int, int] | None]]
+# The state of share groups is for brokers alone.
+KAFKAS: Cuts = {
+    17: ((0, 1), (1, 1)), 83: ((0, 0), None), 84: ((0, 0), None), 85: ((0, 1), None), 86: ((0, 0), None),
+    87: ((0, 1), None),
+}  # fmt: skip
 CUT: dict[str, Cuts] = {
     "mock": {12: ((0, 5), (0, 4))},  # Kafka has no Heartbeat version 5
-    "librdkafka": {17: ((0, 1), (1, 1))},
-    "java": {17: ((0, 1), (1, 1))},
+    "librdkafka": KAFKAS,
+    "java": KAFKAS,
 }
 
 
