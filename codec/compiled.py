@@ -27,6 +27,7 @@ MODULES = (
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
+    "kafka_sidecar.codec.large_bytes",
     "kafka_sidecar.codec.produce_counts",
     "kafka_sidecar.codec.records.batch",
     "kafka_sidecar.codec.records.batch_header",

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from kafka_sidecar.codec.apis import request_header_version, response_header_version
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
+from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, Message, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.wire import CLIENT_ID_AT, LENGTH, LENGTH_SIZE, write_uvarint
@@ -191,6 +192,16 @@ def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
     Raises:
         ValueError: the edits are not in order, or overlap.
     """
+    parts = spliced(frame, edits)
+    return frame if len(parts) == 1 else join(parts)
+
+
+def spliced(frame: bytes, edits: Iterable[Edit]) -> list[Buffer]:
+    """As `splice`, in parts that are not joined: the frame alone if there are no edits.
+
+    Raises:
+        ValueError: the edits are not in order, or overlap.
+    """
     data = frame if len(frame) < MIN_VIEW_BYTES else memoryview(frame)
     parts: list[Buffer] = [b""]
     at, size = _LENGTH_SIZE, len(frame) - _LENGTH_SIZE
@@ -201,10 +212,10 @@ def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
         size += len(new) - (end - start)
         at = end
     if len(parts) == 1:
-        return frame
+        return [frame]
     parts[0] = LENGTH.pack(size)
     parts.append(data[at:])
-    return b"".join(parts)
+    return parts
 
 
 def replace_span(frame: bytes, start: int, end: int, new: bytes) -> bytes:

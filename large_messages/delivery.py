@@ -13,6 +13,8 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import join
+from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.messages.share_fetch import AcquiredRecords
 from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Record, Records, batches, build_commit_marker
@@ -69,7 +71,7 @@ class Delivery:
     is_changed: bool = False
     has_shown: bool = False
     cut_at: int | None = None  # the first offset that the client does not get now
-    _out: list[bytes | memoryview] = field(default_factory=list)
+    _out: list[Buffer] = field(default_factory=list)
     _size: int = 0  # bytes of these
     _pending: int = 0  # bytes of the batch that is written again, which will be added
     _error_code: int | None = None
@@ -90,14 +92,19 @@ class Delivery:
                 return
             self.next_offset = offsets_of(batch)[1] + 1
 
-    def records(self, with_marker: bool) -> bytes | memoryview | None:
+    def records(self, with_marker: bool) -> Buffer | None:
         """What the client gets; None: what came."""
+        pieces = self.pieces(with_marker)
+        return join(pieces) if pieces is not None else None
+
+    def pieces(self, with_marker: bool) -> tuple[Buffer, ...] | None:
+        """As `records`, in pieces that follow each other."""
         if not self.is_changed:
             return None
-        out, hidden = self._out, self.hidden
+        hidden = self.hidden
         if with_marker and hidden is not None and self._like is not None:
-            out = [*out, build_commit_marker(self._like, hidden[0], hidden[1] - 1)]
-        return out[0] if len(out) == 1 else b"".join(out)
+            return (*self._out, build_commit_marker(self._like, hidden[0], hidden[1] - 1))
+        return tuple(self._out)
 
     @property
     def hidden(self) -> tuple[int, int] | None:
@@ -273,8 +280,10 @@ class Delivery:
         last = self._last_part
         if last is None:
             return UNKNOWN_BYTES
-        left = last.segment.count - 1 - last.segment.number
-        return left * (len(last.segment.payload) + SLICE_OVERHEAD_BYTES) + UNKNOWN_BYTES
+        segment = last.segment
+        left = segment.count - 1 - segment.number
+        payload = min(left * len(segment.payload), max(segment.size - (segment.number + 1) * len(segment.payload), 0))
+        return payload + left * SLICE_OVERHEAD_BYTES + UNKNOWN_BYTES
 
     def _has_room(self, size: int) -> bool:
         """Whether a message of this size may be added, and not be first in a later response instead."""

@@ -15,11 +15,13 @@ from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import Edit, array_count, response_body_at, splice
+from kafka_sidecar.codec.envelope import Edit, array_count, response_body_at, splice, spliced
 from kafka_sidecar.codec.fetch_head import NO_SESSION
 from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
-from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.large_bytes import join
+from kafka_sidecar.codec.message import Buffer, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
+from kafka_sidecar.codec.pieces import Pieces, in_pieces
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchSpans, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.proxy.exchanges import old_fetch
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
@@ -47,6 +49,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Work,
 )
 
+NO_TAGS_BYTES = 1  # after the topics, in a flexible version: no tagged field with brokers' addresses (KIP-951)
 FIRST_WITH_LOG_START = first_version(PartitionData, "log_start_offset")
 _INT16, _INT64 = Struct(">h"), Struct(">q")
 
@@ -55,8 +58,8 @@ class FetchedPartition:
     """One partition of a response, as it passes the stages."""
 
     __slots__ = (
-        "_frame", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "new", "span",
-        "topic",
+        "_frame", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "pieces",
+        "span", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
@@ -64,7 +67,7 @@ class FetchedPartition:
         self.topic = topic
         self.key = key
         self.span = span
-        self.new: bytes | memoryview | None = None  # the records that the client gets; None: those that came
+        self.pieces: tuple[Buffer, ...] | None = None  # the records that the client gets; None: those that came
         # In place of the broker's:
         self.error_code: int | None = None
         self.high_watermark: int | None = None
@@ -78,10 +81,21 @@ class FetchedPartition:
         return self.span.index
 
     @property
-    def records(self) -> memoryview | bytes:
+    def new(self) -> Buffer | None:
+        """The records that the client gets, as one object; None: those that came."""
+        if self.pieces is not None and len(self.pieces) != 1:
+            self.pieces = (join(self.pieces),)
+        return self.pieces[0] if self.pieces is not None else None
+
+    @new.setter
+    def new(self, records: Buffer | None) -> None:
+        self.pieces = (records,) if records is not None else None
+
+    @property
+    def records(self) -> Buffer:
         """The records as the stages before have left them."""
-        if self.new is not None:
-            return self.new
+        if (new := self.new) is not None:
+            return new
         return memoryview(self._frame)[self.span.records_start : self.span.records_end]
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
@@ -98,7 +112,7 @@ class FetchedPartition:
 
     @property
     def is_changed(self) -> bool:
-        ours = self.new, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
+        ours = self.pieces, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
         return any(one is not None for one in ours)
 
     def edits(self) -> list[Edit]:
@@ -115,9 +129,10 @@ class FetchedPartition:
         is_flexible = self._version >= FIRST_FLEXIBLE
         if self.aborted is not None:
             edits.append((span.aborted_at, span.aborted_end, write_aborted(self.aborted, is_flexible)))
-        if self.new is not None:  # in two edits, which saves a copy of the records
-            length = array_count(len(self.new), is_flexible)
-            edits += [(span.records_at, span.records_start, length), (span.records_start, span.records_end, self.new)]
+        if self.pieces is not None:
+            length = array_count(sum(map(len, self.pieces)), is_flexible)
+            edits += [(span.records_at, span.records_start, length), (span.records_start, span.records_end, b"")]
+            edits += [(span.records_end, span.records_end, piece) for piece in self.pieces]
         return edits
 
 
@@ -244,7 +259,8 @@ class FetchExchange(Exchange):
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._runs = runs
-        self._restored: list[Edit] | bytes | None = None  # edits of the broker's frame, or all of it after them
+        # Edits of the broker's frame, or all of it after them.
+        self._restored: list[Edit] | bytes | Pieces | None = None
         self._limits = limits
         self._name_of = name_of
         self._version = version
@@ -257,7 +273,7 @@ class FetchExchange(Exchange):
             frame = yield from run.open(frame, start)
         return Forward(frame, wants_response=True)
 
-    def response(self, frame: bytes) -> Steps[bytes]:
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
         version = self._version
         body_at = response_body_at(ApiKey.FETCH, version, frame)
         spans = scan_fetch(frame, body_at, version, self._limits.max_partitions)
@@ -281,15 +297,16 @@ class FetchExchange(Exchange):
             if run.restores:
                 self._restored = _edits(looked_into)
         edits = _edits(looked_into)
-        new = splice(frame, edits)
+        may_name_brokers = len(frame) > spans.end + NO_TAGS_BYTES
+        new = splice(frame, edits) if may_name_brokers else in_pieces(spliced(frame, edits))
         if edits == self._restored:
             self._restored = new
         self._close()
         return new
 
-    def unhidden(self, frame: bytes) -> bytes:
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
         restored = self._restored
-        if restored is None or isinstance(restored, bytes):
+        if restored is None or isinstance(restored, bytes | Pieces):
             return frame if restored is None else restored
         return splice(frame, restored)
 

@@ -176,13 +176,13 @@ class AssembleRun(StageRun):
 
     def _settle(self, partition: FetchedPartition, delivery: Delivery) -> None:
         held = self._held
-        new = delivery.records(with_marker=held is None)
+        new = delivery.pieces(with_marker=held is None)
         if new is not None:
-            partition.new = new
+            partition.pieces = new
         if delivery.error_code is not None:
             partition.error_code = delivery.error_code
         if held is not None:
-            if new is not None and not len(new) and delivery.hidden is not None:
+            if new is not None and not new and delivery.hidden is not None:
                 held.hide(partition, delivery.hidden[1])
             held.check(partition)
 

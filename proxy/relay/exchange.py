@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.proxy.relay.memory_budget import Account
 
 T_co = TypeVar("T_co", covariant=True)
@@ -160,11 +161,14 @@ class Exchange(Protocol):
         """What becomes of the client's frame. Called once. Raises CodecError; RouteError ends the connection."""
         ...
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        """What the client gets in place of the broker's frame. Called once. Raises CodecError."""
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
+        """What the client gets in place of the broker's frame. Called once. Raises CodecError.
+
+        In pieces only if nothing in it has a broker's address: these are replaced in whole frames.
+        """
         ...
 
-    def unhidden(self, frame: bytes) -> bytes:
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
         """The broker's response with all that producers have sent in its place: large messages whole, their slices
         not there, but nothing hidden from this client. Called after `response`, with the same frame.
         """

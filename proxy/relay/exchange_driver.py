@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import Buffer
+from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Last, Need, Outcome, Respond, Steps, Work
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S, LoopBudget
-from kafka_sidecar.proxy.relay.routes import Route
+from kafka_sidecar.proxy.relay.routes import Rewrite, Route
 
 
 class Decides(Protocol):
@@ -41,7 +43,9 @@ class Decides(Protocol):
 class Driver:
     """What both directions have in common."""
 
-    __slots__ = ("_budget", "_clock", "_exchange", "_frames", "_route", "_session", "_since", "_size", "_steps", "need")
+    __slots__ = (
+        "_budget", "_clock", "_exchange", "_frames", "_left", "_route", "_session", "_since", "_size", "_steps", "need",
+    )  # fmt: skip
 
     def __init__(self, frames: Frames, session: Decides, clock: Callable[[], float], budget: LoopBudget) -> None:
         self._frames = frames
@@ -53,6 +57,7 @@ class Driver:
         self._route: Route | None = None
         self._size = 0  # bytes of the frame that came
         self._since = 0.0
+        self._left: tuple[Buffer, ...] = ()
         self.need: Need | None = None
 
     @property
@@ -66,7 +71,16 @@ class Driver:
         if self._steps is None:  # it was paused between two frames
             return self._frames.release(b"")
         decided = self._run(result, error)
-        return b"" if self.need is not None else self._frames.release(decided)
+        if self.need is not None:
+            return b""
+        if isinstance(decided, Pieces):
+            self._left, decided = decided.parts, b""
+        return self._frames.release(decided)
+
+    def take_left(self) -> tuple[Buffer, ...]:
+        """A frame in pieces that `resume` has let go: it goes on before the bytes that `resume` has returned."""
+        left, self._left = self._left, ()
+        return left
 
     def pauses(self, began: float) -> bool:
         """Whether others must have a turn before the next frame of what has been read at ``began`` (seconds).
@@ -86,7 +100,7 @@ class Driver:
         exchange, self._exchange = self._exchange, None
         return exchange.lost(why) if exchange is not None else None
 
-    def _run(self, result: Any = None, error: BaseException | None = None) -> bytes:
+    def _run(self, result: Any = None, error: BaseException | None = None) -> bytes | Pieces:
         """Run the steps until they decide, or need what takes time."""
         assert self._steps is not None
         send, budget, clock = self._steps.send, self._budget, self._clock
@@ -106,7 +120,7 @@ class Driver:
         self._session.paused(self)
         return b""
 
-    def _decided(self, decision: Any) -> bytes:
+    def _decided(self, decision: Any) -> bytes | Pieces:
         raise NotImplementedError
 
 
@@ -124,7 +138,7 @@ class RequestDriver(Driver):
         assert self._exchange is not None
         self._size = len(frame)
         self._steps = self._exchange.request(frame)
-        return self._run()
+        return whole(self._run())
 
     def _decided(self, decision: Outcome) -> bytes:
         route, exchange = self._route, self._exchange
@@ -159,16 +173,22 @@ class ResponseDriver(Driver):
         assert self._exchange is not None
         self._size = len(frame)
         self._steps = self._exchange.response(frame)
-        return self._run()
+        return whole(self._run())  # between others that leave as one object
 
-    def _decided(self, decision: bytes) -> bytes:
+    def _decided(self, decision: bytes | Pieces) -> bytes | Pieces:
         route = self._route
         assert route is not None
         self._exchange = None
-        if not isinstance(decision, bytes):
+        if not isinstance(decision, bytes | Pieces):
             raise CodecError("a response cannot be answered or ended")
-        rewrite = route.rewrite
-        if rewrite is not None and (rewrite.wanted is None or rewrite.wanted(decision, 0, len(decision))):
-            decision = rewrite.apply(decision)
+        if isinstance(decision, bytes):
+            decision = _rewritten(decision, route.rewrite)
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision
+
+
+def _rewritten(frame: bytes, rewrite: Rewrite | None) -> bytes:
+    """The response with the sidecar's addresses in place of the brokers'."""
+    if rewrite is None or (rewrite.wanted is not None and not rewrite.wanted(frame, 0, len(frame))):
+        return frame
+    return rewrite.apply(frame)

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.proxy.relay.memory_budget import Account
 
 LENGTH = Struct(">i")
@@ -59,7 +60,7 @@ class Collected:
             self._parts.append(piece)
             if not last:
                 return b""
-            piece, self._parts = b"".join(self._parts), []
+            piece, self._parts = join(self._parts), []
             return self._rewrite(piece)
         new = self._rewrite(piece)
         return None if new is piece else new
@@ -106,7 +107,7 @@ class Frames:
     @property
     def carry(self) -> bytes:
         """What has come and is not looked at yet: the start of a frame, or all that follows one that is held."""
-        return b"".join((self._carry, *self._held))
+        return join((self._carry, *self._held))
 
     @property
     def is_held(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Last, Outcome, Respond, Steps, Work
 from kafka_sidecar.proxy.relay.watch import Watch
 
@@ -37,11 +38,12 @@ class WatchedExchange(Exchange):
         self._wants_response = outcome.wants_response
         return Forward(outcome.frame, wants_response=True)
 
-    def response(self, frame: bytes) -> Steps[bytes]:
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
         new = (yield from self._exchange.response(frame)) if self._wants_response else frame
         unhidden = self._exchange.unhidden(frame) if new is not frame else frame
         if new is not unhidden:
-            self._watch.received(unhidden)
+            self._watch.received(whole(unhidden))
+        new = whole(new)
         self._show(new)
         return new
 

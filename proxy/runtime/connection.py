@@ -317,6 +317,8 @@ class Connection:
         session = self.session
         out = session.resume(driver, result, error)
         to = self.to_broker if session.is_request_driver(driver) else self.to_client
+        if to is not None and (left := driver.take_left()):
+            to.writelines(left)
         if out and to is not None:
             to.write(out)
         if session.due and self.to_client is not None:

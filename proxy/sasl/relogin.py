@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -107,7 +108,7 @@ class ReloginExchange(Exchange):
         yield from self._relogin.steps()
         return (yield from self._inner.request(frame)) if self._inner is not None else Forward(frame)
 
-    def response(self, frame: bytes) -> Steps[bytes]:
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
         assert self._inner is not None
         return (yield from self._inner.response(frame))
 

@@ -101,7 +101,7 @@ class Dialogue:
         if self.session.is_request_driver(driver):
             self.to_broker += out
         else:
-            self.to_client += out
+            self.to_client += b"".join(driver.take_left()) + out
         self.to_client += self.session.to_client()
 
     @property

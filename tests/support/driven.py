@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Last, Need, Respond, Steps, Turn
 
 # Bytes: the frame that goes on, to the broker or to the client.
@@ -62,5 +63,5 @@ class Driven:
             if isinstance(done.value, Forward):
                 self.wants_response = done.value.wants_response
                 return done.value.frame
-            return done.value  # type: ignore[no-any-return]
+            return whole(done.value) if isinstance(done.value, Pieces) else done.value
         return need

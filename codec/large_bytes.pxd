@@ -1,0 +1,29 @@
+cimport cython
+
+cdef extern from "Python.h":
+    memoryview PyMemoryView_FromMemory(char*, Py_ssize_t, int)
+    const int PyBUF_WRITE
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #ifdef __linux__
+    #include <sys/mman.h>
+    #endif
+
+    /* A hint: where the kernel has no such pages, or they are switched off, all is as before. */
+    static CYTHON_INLINE void want_large_pages(char *start, Py_ssize_t size) {
+    #ifdef MADV_HUGEPAGE
+        uintptr_t page = 4096, from = (uintptr_t)start & ~(page - 1), to = ((uintptr_t)start + size + page - 1) & ~(page - 1);
+        (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+    #else
+        (void)start; (void)size;
+    #endif
+    }
+    """
+    void want_large_pages(char*, Py_ssize_t) noexcept
+
+cdef Py_ssize_t _MIN_LARGE_BYTES
+
+@cython.locals(size=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, out=bytes, view=memoryview)
+cpdef bytes join(parts)

@@ -1,0 +1,26 @@
+"""Megabytes are joined like a few bytes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, join
+
+
+@pytest.mark.parametrize("size", [0, 1, MIN_LARGE_BYTES - 1, MIN_LARGE_BYTES, MIN_LARGE_BYTES + 4097])
+def test_the_parts_follow_each_other(size: int) -> None:
+    value = os.urandom(size)
+    view = memoryview(value)
+    parts = [view[at : at + 300_000] for at in range(0, size, 300_000)]
+
+    joined = join([b"", *parts])
+
+    assert joined == value
+    assert type(joined) is bytes
+
+
+def test_what_is_not_bytes_is_refused() -> None:
+    with pytest.raises(TypeError):
+        join([bytes(MIN_LARGE_BYTES), "text"])  # type: ignore[list-item]
