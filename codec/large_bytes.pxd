@@ -14,7 +14,8 @@ cdef extern from *:
     /* A hint: where the kernel has no such pages, or they are switched off, all is as before. */
     static CYTHON_INLINE void want_large_pages(char *start, Py_ssize_t size) {
     #ifdef MADV_HUGEPAGE
-        uintptr_t page = 4096, from = (uintptr_t)start & ~(page - 1), to = ((uintptr_t)start + size + page - 1) & ~(page - 1);
+        const uintptr_t page = 4096;
+        uintptr_t from = (uintptr_t)start & ~(page - 1), to = ((uintptr_t)start + size + page - 1) & ~(page - 1);
         (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
     #else
         (void)start; (void)size;
@@ -25,5 +26,18 @@ cdef extern from *:
 
 cdef Py_ssize_t _MIN_LARGE_BYTES
 
-@cython.locals(size=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, out=bytes, view=memoryview)
+
+@cython.final
+cdef class Gathered:
+    cdef Py_ssize_t _at
+    cdef bytes _out
+    cdef object _view
+
+    @cython.locals(end=Py_ssize_t)
+    cpdef add(self, part)
+
+    cpdef bytes whole(self)
+
+
+@cython.locals(size=Py_ssize_t, out=Gathered)
 cpdef bytes join(parts)

@@ -1,9 +1,9 @@
-"""Joins megabytes into one object, on large pages.
+"""Makes one object of megabytes that arrive in parts, on large pages.
 
 Memory for a new object of megabytes is mapped page by page as it is written. With pages of 4 KB that takes longer than
 the copy itself, so Linux is asked for pages of 2 MB.
 
-This file runs as it is and compiled (large_bytes.pxd holds the C types); in Python it is `bytes.join`.
+This file runs as it is, with one copy more, and compiled (large_bytes.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -24,22 +24,50 @@ MIN_LARGE_BYTES = 4 << 20  # smaller objects come from memory that is mapped alr
 _MIN_LARGE_BYTES = MIN_LARGE_BYTES  # for C
 
 
+class Gathered:
+    """A large object, written as its parts arrive: none of them is kept, and memory is taken as it is written."""
+
+    __slots__ = ("_at", "_out", "_view")
+
+    _at: int
+    _out: bytes
+    _view: memoryview
+
+    def __init__(self, size: int) -> None:
+        """``size``: bytes of all parts together."""
+        self._at = 0
+        if cython.compiled:
+            self._out = PyBytes_FromStringAndSize(cython.NULL, size)
+            start = cython.cast(cython.p_char, self._out)
+            want_large_pages(start, size)  # type: ignore[name-defined] # noqa: F821 - declared in large_bytes.pxd
+            self._view = PyMemoryView_FromMemory(start, size, PyBUF_WRITE)  # type: ignore[name-defined] # noqa: F821 - as above
+        else:
+            self._view = memoryview(bytearray(size))
+
+    def add(self, part: Buffer) -> None:
+        """The part that comes next. Raises ValueError: it is longer than what is missing."""
+        end = self._at + len(part)
+        self._view[self._at : end] = part
+        self._at = end
+
+    def whole(self) -> bytes:
+        """All parts, which must have come; called once."""
+        if self._at != len(self._view):
+            raise ValueError(f"{self._at} bytes have come of {len(self._view)}")
+        if not cython.compiled:
+            return bytes(self._view)
+        self._view.release()
+        return self._out
+
+
 def join(parts: Sequence[Buffer]) -> bytes:
     """The bytes of all parts, in their order."""
-    if not cython.compiled:
-        return b"".join(parts)
     size = 0
     for part in parts:
         size += len(part)
-    if size < _MIN_LARGE_BYTES:
+    if size < _MIN_LARGE_BYTES or not cython.compiled:
         return b"".join(parts)
-    out = PyBytes_FromStringAndSize(cython.NULL, size)
-    start = cython.cast(cython.p_char, out)
-    want_large_pages(start, size)  # type: ignore[name-defined] # noqa: F821 - declared in large_bytes.pxd
-    view = PyMemoryView_FromMemory(start, size, PyBUF_WRITE)  # type: ignore[name-defined] # noqa: F821 - as above
-    at = 0
+    out = Gathered(size)
     for part in parts:
-        end = at + len(part)
-        view[at:end] = part
-        at = end
-    return out  # type: ignore[no-any-return]
+        out.add(part)
+    return out.whole()

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import mmap
-from contextlib import suppress
-
 from crc32c import crc32c
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.large_messages.segment import Segment
-
-MIN_MAPPED_BYTES = 1 << 20
-# Private pages: Python's own default is a shared mapping, which costs more for each page.
-MAPPING = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
-LARGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux: a fault for 2 MB, not for each 4 KB
 
 
 class DamagedError(CodecError):
     """The segments are not those of one message."""
 
 
-def room(size: int) -> memoryview:
-    """So many zero bytes. If they are many, only pages that are written take memory; a page may have 2 MB."""
-    if size < MIN_MAPPED_BYTES:
-        return memoryview(bytearray(size))
-    pages = mmap.mmap(-1, size, **MAPPING)
-    if LARGE_PAGES is not None:
-        with suppress(OSError):  # the kernel has none
-            pages.madvise(LARGE_PAGES)
-    return memoryview(pages)
-
-
 class Assembly:
-    """Segments in any order become one value. Each is copied once, as soon as those before it are there.
+    """Segments in any order become one value. Payloads stay where they are: copying takes longer than sending them.
 
-    The memory is allocated at once, with room for what stands before and after the value in a batch; the caller has
-    compared the size that the segment announces with its limit. Pages that are not written take none.
+    The caller has compared the size that the segment announces with its limit.
     """
 
-    __slots__ = ("_at", "_crc", "_end", "_next", "_waiting", "buffer", "missing", "segment", "start")
+    __slots__ = ("_after", "_before", "_crc", "_payloads", "bytes_left", "missing", "segment")
+
+    bytes_left: int  # of the value, that are not there yet
+    missing: set[int]  # numbers of segments
+    _payloads: dict[int, Buffer]  # by number
 
     def __init__(self, segment: Segment, crc: int | None = None, before: bytes = b"", after: bytes = b"") -> None:
         """
@@ -50,30 +35,30 @@ class Assembly:
         """
         self.segment = segment
         self._crc = crc
-        self.start = len(before)
-        self._end = self.start + segment.size
-        self.buffer = room(self._end + len(after))
-        self.buffer[: self.start] = before
-        self.buffer[self._end :] = after
+        self._before = before
+        self._after = after
         self.restart(segment)
+
+    def __len__(self) -> int:
+        """Bytes, once it is whole."""
+        return len(self._before) + self.segment.size + len(self._after)
 
     def restart(self, segment: Segment) -> None:
         """Forget all that has been added, but this segment."""
-        self._at = self.start
         self.missing = set(range(segment.count))
-        self._waiting: dict[int, bytes | memoryview] = {}  # until those before them are there
-        self._next = 0
+        self.bytes_left = segment.size
+        self._payloads = {}
         self.add(segment)
 
     @property
-    def bytes_left(self) -> int:
-        """Of the value, that are not there yet."""
-        return self._end - self._at - sum(map(len, self._waiting.values()))
+    def value(self) -> list[Buffer]:
+        """The value, in pieces that follow each other. It is whole once `check` has passed."""
+        return [self._payloads[number] for number in sorted(self._payloads)]
 
     @property
-    def value(self) -> memoryview:
-        """The value. It is whole once `check` has passed."""
-        return self.buffer[self.start : self._end]
+    def pieces(self) -> list[Buffer]:
+        """The value, with what stands before and after it."""
+        return [self._before, *self.value, self._after]
 
     def add(self, segment: Segment) -> None:
         """Put a segment in its place. One that is there already is ignored.
@@ -89,12 +74,8 @@ class Assembly:
         if len(segment.payload) > self.bytes_left:
             raise DamagedError(f"the segments of a message have more than the {own.size} bytes that it announces")
         self.missing.discard(segment.number)
-        self._waiting[segment.number] = segment.payload
-        while (payload := self._waiting.pop(self._next, None)) is not None:
-            end = self._at + len(payload)
-            self.buffer[self._at : end] = payload
-            self._at = end
-            self._next += 1
+        self._payloads[segment.number] = segment.payload
+        self.bytes_left -= len(segment.payload)
 
     def check(self) -> None:
         """Check the value, now that all segments are there. Reads all of it.
@@ -102,7 +83,14 @@ class Assembly:
         Raises:
             DamagedError: it is smaller than it announces, or its checksum is wrong.
         """
-        if self.missing or self._at != self._end:
-            raise DamagedError(f"the segments of a message lack {self._end - self._at} bytes of {self.segment.size}")
-        if self._crc is not None and crc32c(self.value) != self._crc:
+        if self.missing or self.bytes_left:
+            raise DamagedError(f"the segments of a message lack {self.bytes_left} bytes of {self.segment.size}")
+        if self._crc is not None and checksum(self.value) != self._crc:
             raise DamagedError("the checksum of an assembled message is wrong")
+
+
+def checksum(pieces: list[Buffer], before: int = 0) -> int:
+    """CRC-32C of all pieces, after bytes whose checksum is ``before``."""
+    for piece in pieces:
+        before = crc32c(piece, before)
+    return before

@@ -70,12 +70,13 @@ class Delivery:
     acquired: Sequence[AcquiredRecords] | None = None  # by a member of a share group (KIP-932), which shows no others
     is_changed: bool = False
     has_shown: bool = False
+    has_grown: bool = False  # whether a message was assembled
+    has_others: bool = False  # whether records are visible that are no large messages
     cut_at: int | None = None  # the first offset that the client does not get now
     _out: list[Buffer] = field(default_factory=list)
     _size: int = 0  # bytes of these
     _pending: int = 0  # bytes of the batch that is written again, which will be added
     _error_code: int | None = None
-    _has_grown: bool = False  # whether a message was assembled
     _hidden_from: int | None = None  # the first offset of the hidden ones that are last
     _like: Batch | None = None  # the last batch that is hidden
     _last_part: Part | None = None  # that was seen
@@ -163,12 +164,14 @@ class Delivery:
         if is_shown and not self._fits(len(batch.data)):
             self._cut(offsets_of(batch)[0])
             return
-        self._add(batch.data, is_shown)
+        self.has_others |= is_shown
+        self._add([batch.data], is_shown)
 
-    def _add(self, data: bytes | memoryview, is_shown: bool) -> None:
-        self._out.append(data)
-        self._size += len(data)
-        self.room.left -= len(data)
+    def _add(self, pieces: list[Buffer], is_shown: bool) -> None:
+        size = sum(map(len, pieces))
+        self._out += pieces
+        self._size += size
+        self.room.left -= size
         self._hidden_from = None
         if is_shown:
             self.has_shown = self.room.has_shown = True
@@ -184,7 +187,7 @@ class Delivery:
         """Whether so many bytes may be added: in a response that has been made larger than the broker's."""
         if not self.room.has_shown:
             return True
-        return not self._has_grown or (size <= self.room.left and self._size + size <= self.max_bytes)
+        return not self.has_grown or (size <= self.room.left and self._size + size <= self.max_bytes)
 
     def _cut(self, offset: int) -> None:
         """The response ends before this offset."""
@@ -215,6 +218,7 @@ class Delivery:
             part = parts.get(record.index)
             if part is None:
                 plain.append(record)
+                self.has_others = True
                 self._pending += record.edges()[-1] - record.edges()[0]
                 continue
             whole = yield from self._message(records, record, part)
@@ -224,8 +228,8 @@ class Delivery:
                 if plain:
                     made.append(copy_records(base, records, plain))
                     plain = []
-                made.append(SubBatch(part.offset, whole.buffer, 1))
-                self._pending += len(whole.buffer)
+                made.append(SubBatch(part.offset, whole.pieces, 1))
+                self._pending += len(whole)
         if plain:
             made.append(copy_records(base, records, plain))
         return made
@@ -270,7 +274,7 @@ class Delivery:
         if missing is not None:
             self._drop(part, missing.reason)
             return None
-        self._has_grown = True
+        self.has_grown = True
         log.report.assembled(segment.message_id, _start(part, locations), part.offset, segment.size)
         return assembly
 
@@ -284,6 +288,19 @@ class Delivery:
         left = segment.count - 1 - segment.number
         payload = min(left * len(segment.payload), max(segment.size - (segment.number + 1) * len(segment.payload), 0))
         return payload + left * SLICE_OVERHEAD_BYTES + UNKNOWN_BYTES
+
+    @property
+    def has_large_alone(self) -> bool:
+        """Whether large messages, and nothing else, are visible."""
+        return self.has_grown and not self.has_others
+
+    @property
+    def bytes_to_next(self) -> int:
+        """The same up to the end of the message that comes after the response: about as much as for this one."""
+        last = self._last_part
+        if last is None or last.segment.number + 1 < last.segment.count:
+            return self.bytes_to_carrier
+        return last.segment.size + last.segment.count * SLICE_OVERHEAD_BYTES + UNKNOWN_BYTES
 
     def _has_room(self, size: int) -> bool:
         """Whether a message of this size may be added, and not be first in a later response instead."""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 MAX_INLINE_BYTES = 1 << 20  # to be looked into while others wait
-READ_BYTES = 8 << 20  # of one read: a longer one would hold up the connection's other responses
+READ_BYTES = 16 << 20  # of one read: a longer one would hold up the connection's other responses
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from kafka_sidecar.codec.large_bytes import join
+from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.records import (
     BATCH_HEADER_SIZE,
     Batch,
@@ -26,76 +28,72 @@ from kafka_sidecar.codec.records import (
 from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT, CRC_AT, HEADER, LENGTH_FROM
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference
-from kafka_sidecar.large_messages.assembly import Assembly
+from kafka_sidecar.large_messages.assembly import Assembly, checksum
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.segment import ID_SIZE
 
 NO_SEQUENCE, MAX_SEQUENCE = -1, 2**31 - 1
 NULL_KEY = encode_varint(-1)
 _UINT32 = Struct(">I")
-_ROOM = bytes(BATCH_HEADER_SIZE)
 
 
 class SubBatch:
     """Records of one batch, from the offset ``first`` on; `seal` makes a batch of them."""
 
-    __slots__ = ("_count", "_room", "first")
+    __slots__ = ("_count", "_records", "first")
 
-    def __init__(self, first: int, room: memoryview, count: int) -> None:
+    def __init__(self, first: int, records: list[Buffer], count: int) -> None:
         """
         Args:
             first: the first record's offset, to which the offset deltas are relative.
-            room: BATCH_HEADER_SIZE bytes for the header, then the records.
+            records: in pieces that follow each other.
             count: of the records.
         """
         self.first = first
-        self._room = room
+        self._records = records
         self._count = count
 
     def __len__(self) -> int:
         """Bytes, without compression."""
-        return len(self._room)
+        return BATCH_HEADER_SIZE + sum(map(len, self._records))
 
-    def seal(self, batch: Batch, last: int) -> bytes | memoryview:
+    def seal(self, batch: Batch, last: int) -> list[Buffer]:
         """The batch, which ends at the offset ``last``; the header's other fields are those of the broker's batch.
 
-        Called once: where nothing is compressed the records stay where they are.
+        In pieces that follow each other: where nothing is compressed the records stay where they are.
         """
         old = batch.header
         sequence = old.base_sequence
         if sequence != NO_SEQUENCE:
             sequence = (sequence + self.first - old.base_offset) & MAX_SEQUENCE
-        records: bytes | memoryview = self._room[BATCH_HEADER_SIZE:]
+        records = self._records
         if old.codec:
-            records = compress(old.codec, bytes(records), batch.data[BATCH_HEADER_SIZE:])
+            records = [compress(old.codec, join(records), batch.data[BATCH_HEADER_SIZE:])]
         header = bytearray(
             HEADER.pack(
-                self.first, BATCH_HEADER_SIZE - LENGTH_FROM + len(records), old.leader_epoch, old.magic, 0,
+                self.first, BATCH_HEADER_SIZE - LENGTH_FROM + sum(map(len, records)), old.leader_epoch, old.magic, 0,
                 old.attributes, last - self.first, old.base_timestamp, old.max_timestamp, old.producer_id,
                 old.producer_epoch, sequence, self._count,
             )
         )  # fmt: skip
-        _UINT32.pack_into(header, CRC_AT, crc32c(records, crc32c(header[ATTRIBUTES_AT:])))
-        if old.codec:
-            return b"".join((header, records))
-        self._room[:BATCH_HEADER_SIZE] = header
-        return self._room
+        _UINT32.pack_into(header, CRC_AT, checksum(records, crc32c(header[ATTRIBUTES_AT:])))
+        return [bytes(header), *records]
 
 
 def copy_records(base_offset: int, records: Records, some: Sequence[Record]) -> SubBatch:
     """A sub-batch of records that are no parts of large messages."""
     data, first = records.payload, some[0].offset_delta
-    room = bytearray(_ROOM)
+    written = bytearray()
     for record in some:
         _, start, keys_at, _, _, end = record.edges()
         body = b"".join((data[start : start + 1], encode_varint(record.timestamp_delta),
                          encode_varint(record.offset_delta - first), data[keys_at:end]))  # fmt: skip
-        room += encode_varint(len(body)) + body
-    return SubBatch(base_offset + first, memoryview(room), len(some))
+        written += encode_varint(len(body)) + body
+    return SubBatch(base_offset + first, [bytes(written)], len(some))
 
 
 def begin_assembly(records: Records, record: Record, part: Part, headers: Sequence[Header]) -> Assembly:
-    """The record with room for the whole value, in a batch of its own. `SubBatch` takes the assembly's buffer."""
+    """The record that will have the whole value, in a batch of its own. `SubBatch` takes the assembly's pieces."""
     data, segment = records.payload, part.segment
     _, start, keys_at, values_at, _, _ = record.edges()
     key = data[keys_at:values_at]
@@ -107,7 +105,7 @@ def begin_assembly(records: Records, record: Record, part: Part, headers: Sequen
     length = encode_varint(len(begins) + segment.size + len(ends))
     says = part.reference or part.pointers
     crc = says.crc if says is not None else None
-    return Assembly(segment, crc, b"".join((_ROOM, length, begins)), ends)
+    return Assembly(segment, crc, length + begins, ends)
 
 
 def delivered_headers(record: Record, part: Part, is_shown: bool) -> tuple[Header, ...]:

@@ -24,7 +24,7 @@ class Unfinished:
         """Keep an assembly until `take` asks for it."""
         self.take(place)
         self._assemblies[place] = assembly
-        self.bytes += len(assembly.buffer)
+        self.bytes += len(assembly)
         while self.bytes > self._limit and len(self._assemblies) > 1:
             self.take(next(iter(self._assemblies)))
 
@@ -32,5 +32,5 @@ class Unfinished:
         """The assembly of the message at a place, which is forgotten here."""
         found = self._assemblies.pop(place, None)
         if found is not None:
-            self.bytes -= len(found.buffer)
+            self.bytes -= len(found)
         return found

@@ -17,6 +17,7 @@ from typing import Any
 from kafka_sidecar.codec.apis import APIS, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response, open_request
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Need, Rejection
 from kafka_sidecar.proxy.relay.exchange import (
@@ -129,10 +130,11 @@ class DenyExchange(Exchange):
                     frame = body.with_message(replace_fields(body.message, **kept))
         return (yield from self._forward(frame))
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        if self._inner is not None and self._inner_wants_response:
-            frame = yield from self._inner.response(frame)
-        return self._change_results(frame)
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
+        if self._inner is None or not self._inner_wants_response:
+            return self._change_results(frame)
+        response = yield from self._inner.response(frame)
+        return self._change_results(whole(response)) if self._changes_response else response
 
     def lost(self, why: str) -> Work | None:
         return self._inner.lost(why) if self._inner is not None else None

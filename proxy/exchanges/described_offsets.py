@@ -14,6 +14,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
 from kafka_sidecar.codec.message import Struct, replace_fields
 from kafka_sidecar.codec.messages import offset_fetch
+from kafka_sidecar.codec.pieces import whole
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.acls import Operation
 from kafka_sidecar.proxy.exchanges.checked_apis import Rejection, on_group, on_topic
@@ -93,7 +94,7 @@ class DescribedOffsets(Exchange):
 
     def response(self, frame: bytes) -> Steps[bytes]:
         if self._inner is not None and self._inner_wants_response:
-            frame = yield from self._inner.response(frame)
+            frame = whole((yield from self._inner.response(frame)))
         return self._change(frame)
 
     def lost(self, why: str) -> Work | None:

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
-from kafka_sidecar.large_messages.reading import Fetched, LateError, Reading, UnreadableError
+from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, LateError, Read, Reading, UnreadableError
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
@@ -87,7 +87,7 @@ class AssembleRun(StageRun):
         self._started = services.stopwatch()
         is_held = shows_markers(client, version, services.hold_for)
         late_at = self._answer_by if is_held else None
-        self._reads = Reads(client, version, services.time_limit, services.stopwatch, late_at)
+        self._reads = Reads(client, version, services.time_limit, services.stopwatch, late_at, services.ahead)
         self._room = ResponseRoom(positions.max_bytes, self._reads.reserve)
         if not is_held or start.continues_session:
             return frame
@@ -137,19 +137,34 @@ class AssembleRun(StageRun):
             yield from self._read_ahead(partition, delivery)
         for partition, delivery in self._deliveries:
             self._settle(partition, delivery)
+        for partition, delivery in self._deliveries:
+            yield from self._begin_next(partition, delivery)
         yield from self._confirm() or ()
+
+    def _begin_next(self, partition: FetchedPartition, delivery: Delivery) -> Steps[None]:
+        """While the client receives a large message, the broker sends what follows it."""
+        size = min(delivery.bytes_to_next, self._services.read_ahead, READ_BYTES)
+        is_followed = delivery.cut_at is None and delivery.next_offset < self._end(partition)
+        if delivery.has_large_alone and is_followed and size:
+            need = Read(delivery.next_offset, size, self._is_committed_only)
+            yield from self._reads.read_ahead(delivery.offset, need, partition.key, partition.index)
+
+    def _end(self, partition: FetchedPartition) -> int:
+        """The offset after the last record that the client may read now."""
+        high, stable, _ = partition.offsets
+        if self._is_committed_only:
+            return max(stable, partition.last_stable_offset or 0)
+        return max(high, partition.high_watermark or 0)
 
     def _read_ahead(self, partition: FetchedPartition, delivery: Delivery) -> Steps[None]:
         """Read on where nothing is visible in the response: it would only make the client ask again."""
-        high, stable, _ = partition.offsets
         aborted = partition.aborted_transactions() if self._is_committed_only else ()
         left = self._services.read_ahead
-        end = stable if self._is_committed_only else high
         while (
             not self._room.has_shown
             and delivery.cut_at is None
             and delivery.hidden is not None
-            and delivery.next_offset < end
+            and delivery.next_offset < self._end(partition)
             and left > 0
             and self._services.stopwatch() < self._answer_by
         ):
@@ -162,8 +177,9 @@ class AssembleRun(StageRun):
             left -= len(fetched.records)
             if delivery.next_offset == at and delivery.cut_at is None:
                 return
-            partition.high_watermark, partition.last_stable_offset = fetched.high_watermark, fetched.last_stable_offset
-            end = fetched.last_stable_offset if self._is_committed_only else fetched.high_watermark
+            high, stable, _ = partition.offsets  # what was read ahead may be of before
+            partition.high_watermark = max(high, fetched.high_watermark)
+            partition.last_stable_offset = max(stable, fetched.last_stable_offset)
             if self._is_committed_only:
                 aborted = partition.aborted = _merge(aborted, fetched.aborted)
 

@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage, FindSettings
 from kafka_sidecar.proxy.large_messages.assembly_services import AssemblyServices
 from kafka_sidecar.proxy.large_messages.assembly_stats import AssemblyStats
+from kafka_sidecar.proxy.large_messages.reads_ahead import ReadsAhead
 from kafka_sidecar.proxy.large_messages.share_stage import ShareAssembleStage
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 
@@ -33,14 +34,17 @@ class Assembling:
         """
         self.stats = AssemblyStats(time.monotonic, intervals)
         self.cache = SegmentCache(0)
+        self._ahead = ReadsAhead(0, time.perf_counter)
         self._services = AssemblyServices(
-            name_of, id_of, self.stats.report, time.perf_counter, self.cache, Unfinished(MAX_UNFINISHED_BYTES), 0, 0
-        )
+            name_of, id_of, self.stats.report, time.perf_counter, self.cache, Unfinished(MAX_UNFINISHED_BYTES), 0, 0,
+            ahead=self._ahead,
+        )  # fmt: skip
 
     def apply(self, config: Config) -> None:
         """Use this configuration for requests that begin from now on."""
         section = config.large_messages
         self.cache.resize(section.cache)
+        self._ahead.limit = section.cache
         self._services = replace(
             self._services,
             inflate_limit=config.validation.max_batch,

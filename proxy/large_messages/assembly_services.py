@@ -16,6 +16,7 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
+from kafka_sidecar.proxy.large_messages.reads_ahead import ReadsAhead
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
 # Makes the report of one partition: its topic's name, the key by which it is stored, its index, the topic's settings.
@@ -37,6 +38,7 @@ class AssemblyServices:
     li_clients: tuple[str, ...] = ()  # client ids of clients that assemble themselves
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("large_messages", inf, inf))  # of a request
     indexes: SegmentIndexes = field(default_factory=SegmentIndexes)
+    ahead: ReadsAhead = field(default_factory=lambda: ReadsAhead(0, lambda: 0.0))
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
 
     def assembles_itself(self, client: Client) -> bool:

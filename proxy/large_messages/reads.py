@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
@@ -19,6 +20,7 @@ from kafka_sidecar.large_messages.reading import (
 )
 from kafka_sidecar.proxy.large_messages.object_needs import STORAGE_ERROR, GetObject
 from kafka_sidecar.proxy.large_messages.read_back import read_request, read_response
+from kafka_sidecar.proxy.large_messages.reads_ahead import Reader, ReadsAhead
 from kafka_sidecar.proxy.relay.exchange import TURN, Client, Send, Steps, TimeLimit, Work
 
 T = TypeVar("T")
@@ -28,11 +30,12 @@ COPIES = 2  # of a value, while a response is made of it: as it is assembled, an
 class Reads:
     """The reads of one exchange."""
 
-    __slots__ = ("_client", "_late_at", "_limit", "_reserved", "_stopwatch", "_version")
+    __slots__ = ("_ahead", "_client", "_late_at", "_limit", "_reserved", "_stopwatch", "_version")
 
     def __init__(
-        self, client: Client, version: int, limit: TimeLimit, stopwatch: Callable[[], float], late_at: float | None
-    ) -> None:
+        self, client: Client, version: int, limit: TimeLimit, stopwatch: Callable[[], float], late_at: float | None,
+        ahead: ReadsAhead | None = None,
+    ) -> None:  # fmt: skip
         """
         Args:
             client: whose connection is used.
@@ -41,7 +44,9 @@ class Reads:
             stopwatch: seconds.
             late_at: when the client must get its response; nothing is read then. None: once the limit is over, from
                 the first reading on, because the broker may have waited for records before.
+            ahead: what was read before it was asked for. None: nothing ever is.
         """
+        self._ahead = ahead
         self._client = client
         self._version = version
         self._limit = replace(limit)
@@ -76,6 +81,10 @@ class Reads:
                 return (yield Work(need.run, limit=self._limit))
             except TimeoutError as error:
                 raise LateError from error
+        if isinstance(need, Read) and self._ahead is not None:
+            reader = self._reader(key, partition, need.committed_only)
+            if (found := self._ahead.take(reader, need.offset)) is not None:
+                return found
         if self._late_at is not None and self._stopwatch() >= self._late_at:
             raise LateError
         if isinstance(need, Read):
@@ -88,6 +97,16 @@ class Reads:
         except OSError as error:
             raise UnreadableError(STORAGE_ERROR) from error
 
+    def read_ahead(self, since: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:
+        """Begin to read what comes after a response that has begun at ``since`` and has large messages alone."""
+        reader = self._reader(key, partition, need.committed_only)
+        if self._ahead is not None and self._ahead.begin(reader, since, need.offset, need.max_bytes):
+            frame = read_request(need, self._version, key, partition, self._client.client_id)
+            yield Send((frame,), partial(_take, self._ahead, reader, self._version))
+
+    def _reader(self, key: str | bytes, partition: int, is_committed_only: bool) -> Reader:
+        return Reader(self._client.number, key, partition, is_committed_only)
+
     def reserve(self, size: int) -> None:
         """The exchange needs memory for a message of ``size`` bytes. Connections that began later wait for theirs."""
         self._reserved += COPIES * size
@@ -98,3 +117,15 @@ class Reads:
         if self._reserved:
             self._client.account.release(self._reserved)
             self._reserved = 0
+
+
+def _take(ahead: ReadsAhead, reader: Reader, version: int, frame: bytes) -> None:
+    try:
+        fetched = read_response(frame, version)
+    except CodecError:
+        ahead.forget(reader)
+        return
+    if fetched.error_code:
+        ahead.forget(reader)
+    else:
+        ahead.came(reader, fetched)

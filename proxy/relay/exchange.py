@@ -95,9 +95,13 @@ class Send(Need):
     Answered with the tuple of the broker's response frames, in the same order. Frames begin with their length; each
     is a whole request that gets a response. The client never sees either. If the connection ends first, the exchange
     is closed and `Exchange.lost` is called.
+
+    With ``take`` the exchange goes on at once, and ``take`` is called with each response frame when it comes. The
+    exchange may have ended then; nothing may be raised.
     """
 
     frames: tuple[bytes, ...]
+    take: Callable[[bytes], None] | None = None
 
 
 @dataclass(slots=True)  # a frozen one takes three times as long to create, and each request has one

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Protocol
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.large_bytes import join
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, Gathered, join
 from kafka_sidecar.proxy.relay.memory_budget import Account
 
 LENGTH = Struct(">i")
@@ -52,18 +52,24 @@ class Collected:
     def __init__(self, rewrite: Callable[[bytes], bytes]) -> None:
         self.skip = 0
         self._rewrite = rewrite
-        self._parts: list[bytes] = []
+        self._parts: list[bytes] | Gathered | None = None
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         piece = data[start:end]
-        if self._parts or not last:
+        if self._parts is None:
+            if last:
+                new = self._rewrite(piece)
+                return None if new is piece else new
+            size = LENGTH.size + LENGTH.unpack_from(piece)[0]
+            self._parts = Gathered(size) if size >= MIN_LARGE_BYTES else []
+        if isinstance(self._parts, Gathered):
+            self._parts.add(piece)
+        else:
             self._parts.append(piece)
-            if not last:
-                return b""
-            piece, self._parts = join(self._parts), []
-            return self._rewrite(piece)
-        new = self._rewrite(piece)
-        return None if new is piece else new
+        if not last:
+            return b""
+        parts, self._parts = self._parts, None
+        return self._rewrite(parts.whole() if isinstance(parts, Gathered) else b"".join(parts))
 
 
 class Swallowed:
@@ -211,6 +217,7 @@ class Frames:
                 return chunk
         if self._is_held:
             self._held.append(chunk)  # added up once: copying all with each chunk would take seconds for megabytes
+            self._buffer(size)
             return b""
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""

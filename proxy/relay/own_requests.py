@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,13 +12,22 @@ if TYPE_CHECKING:
 class OwnRequests:
     """What one `Send` has asked, and the responses so far, in order."""
 
-    __slots__ = ("answers", "awaited", "driver", "expected")
+    __slots__ = ("answers", "awaited", "driver", "expected", "take")
 
-    def __init__(self, driver: Driver, expected: int) -> None:
+    def __init__(self, driver: Driver, expected: int, take: Callable[[bytes], None] | None = None) -> None:
         self.driver = driver
         self.expected = expected
+        self.take = take
         self.answers: list[bytes] = []
         self.awaited = 0  # bytes that must come before the next response can be whole
+
+    def add(self, frame: bytes) -> bool:
+        """A response has come. Whether the exchange that waits for all of them goes on."""
+        if self.take is not None:
+            self.take(frame)
+            return False
+        self.answers.append(frame)
+        return self.are_answered
 
     def may_be_answered(self, size: int) -> bool:
         """Whether the next response may be whole after ``size`` more bytes."""

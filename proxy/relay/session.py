@@ -85,13 +85,12 @@ class Session:
         self.record: Callable[[Recorded], None] = self.recorder.add
         self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
-        self.client_id = self.client_software = self.principal = self.host = None
+        self.client_id = self.client_software = self.principal = self.host = self.closing = self.finishing = None
         self.has_closed = False
         self.tap_state: object | None = None
         self.fetch_state: object | None = None
         self.fetch_session: FetchSession | None = None
         self.reports_running = self.requests = 0
-        self.closing = self.finishing = None
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
         self._response_driver = ResponseDriver(self._broker_frames, self, clock, budget)
         # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
@@ -148,13 +147,15 @@ class Session:
 
     def send(self, driver: Driver, need: Send) -> tuple[bytes, ...]:
         """The requests of our own that go to the broker now; `agenda` says when all are answered."""
-        own = OwnRequests(driver, len(need.frames))
+        own = OwnRequests(driver, len(need.frames), need.take)
         for frame in need.frames:
             _, key_version, correlation_id = REQUEST.unpack_from(frame)
             route = self.routes.get(key_version) or self.routes.add(key_version)
             self._waiting.append((route, correlation_id, self._now, len(frame), own))
         self._own_waiting += len(need.frames)
-        if driver is self._response_driver:
+        if need.take is not None:
+            self.agenda.append(OwnRequests(driver, 0))
+        elif driver is self._response_driver:
             self._sought = own
         return need.frames  # not joined: they may be megabytes
 
@@ -349,8 +350,7 @@ class Session:
 
     def _own_answer(self, own: OwnRequests, frame: bytes) -> bytes:
         """A response to a request of our own, which the client does not see."""
-        own.answers.append(frame)
-        if own.are_answered:
+        if own.add(frame):
             self.agenda.append(own)
         return b""
 

@@ -35,8 +35,7 @@ PAUSED = "a frame waits"  # reason to read no more of the peer that has sent it
 CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
 
 
-# Begins at once to do what an exchange needs: of which connection, and whether for its request. Cancelled if its result
-# is no longer needed.
+# Begins at once to do what an exchange needs: of which connection, whether for its request. Cancelled if not needed.
 Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
 
 
@@ -317,10 +316,9 @@ class Connection:
         session = self.session
         out = session.resume(driver, result, error)
         to = self.to_broker if session.is_request_driver(driver) else self.to_client
-        if to is not None and (left := driver.take_left()):
-            to.writelines(left)
-        if out and to is not None:
-            to.write(out)
+        for piece in (*driver.take_left(), out):
+            if piece and to is not None:
+                to.write(piece)
         if session.due and self.to_client is not None:
             self.to_client.write(session.to_client())
         if session.closing is not None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, join
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, Gathered, join
 
 
 @pytest.mark.parametrize("size", [0, 1, MIN_LARGE_BYTES - 1, MIN_LARGE_BYTES, MIN_LARGE_BYTES + 4097])
@@ -24,3 +24,14 @@ def test_the_parts_follow_each_other(size: int) -> None:
 def test_what_is_not_bytes_is_refused() -> None:
     with pytest.raises(TypeError):
         join([bytes(MIN_LARGE_BYTES), "text"])  # type: ignore[list-item]
+
+
+def test_an_object_is_gathered_only_when_all_of_it_has_come() -> None:
+    gathered = Gathered(10)
+    gathered.add(b"01234")
+    with pytest.raises(ValueError, match="5 bytes have come of 10"):
+        gathered.whole()
+    with pytest.raises(ValueError):
+        gathered.add(b"567890")
+    gathered.add(memoryview(b"56789"))
+    assert gathered.whole() == b"0123456789"

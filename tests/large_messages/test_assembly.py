@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from support.large_logs import cut
 
-from kafka_sidecar.large_messages.assembly import MIN_MAPPED_BYTES, Assembly, DamagedError, room
+from kafka_sidecar.codec.message import Buffer
+from kafka_sidecar.large_messages.assembly import Assembly, DamagedError
 from kafka_sidecar.large_messages.segment import Segment
 
 ID, OTHER = bytes(range(16)), bytes(16)
 
 
-def segments(parts: list[bytes]) -> list[Segment]:
+def segments(parts: Sequence[Buffer]) -> list[Segment]:
     size = sum(map(len, parts))
     return [Segment(ID, number, len(parts), size, part) for number, part in enumerate(parts)]
 
@@ -30,8 +31,9 @@ def test_segments_in_any_order_and_twice_become_the_value(parts: list[bytes], sh
     for one in all_of_them[1:]:
         assembly.add(one)
     assembly.check()
-    assert bytes(assembly.value) == value
-    assert bytes(assembly.buffer) == b"before" + value + b"after"
+    assert b"".join(assembly.value) == value
+    assert b"".join(assembly.pieces) == b"before" + value + b"after"
+    assert len(assembly) == len(value) + len(b"before" + b"after")
     assert assembly.bytes_left == 0
 
 
@@ -42,14 +44,12 @@ def test_a_duplicate_adds_nothing() -> None:
     assert (assembly.bytes_left, assembly.missing) == (20, {1, 2})
 
 
-def test_a_value_of_many_bytes_takes_memory_only_as_it_is_written() -> None:
-    value = bytes(range(256)) * (4 * MIN_MAPPED_BYTES // 256)
-    parts = segments(cut(value, 5))
-    assembly = Assembly(parts[4], crc32c(value))
-    for one in reversed(parts[:4]):
-        assembly.add(one)
-    assembly.check()
-    assert assembly.value == value
+def test_payloads_are_not_copied() -> None:
+    parts = [memoryview(bytes(100)), memoryview(bytes(100))]
+    first, second = segments(parts)
+    assembly = Assembly(second)
+    assembly.add(first)
+    assert [piece is part for piece, part in zip(assembly.value, parts, strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,3 @@ def test_a_value_that_is_not_whole_or_not_the_one_that_was_sent_is_refused() -> 
     damaged.add(third)
     with pytest.raises(DamagedError, match="checksum"):
         damaged.check()
-
-
-@pytest.mark.parametrize("advice", [None, -1], ids=["not known to Python", "not known to the kernel"])
-def test_room_for_a_large_value_needs_no_large_pages(monkeypatch: pytest.MonkeyPatch, advice: int | None) -> None:
-    monkeypatch.setattr("kafka_sidecar.large_messages.assembly.LARGE_PAGES", advice)
-    found = room(MIN_MAPPED_BYTES)
-    assert found == bytes(MIN_MAPPED_BYTES)
-    found[-1:] = b"x"
-    assert bytes(found[-2:]) == b"\0x"

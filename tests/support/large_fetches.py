@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage
 from kafka_sidecar.proxy.large_messages.assembly_services import AssemblyServices
 from kafka_sidecar.proxy.large_messages.assembly_stats import AssemblyStats
+from kafka_sidecar.proxy.large_messages.reads_ahead import ReadsAhead
 from kafka_sidecar.proxy.relay.exchange import Client, Need, Send, TopicIds, Work
 from support.client import FakeClient
 from support.driven import Driven, Step
@@ -42,6 +43,7 @@ class Cluster:
         self.services = AssemblyServices(
             lambda id_: id_.lstrip(b"\1").decode(), lambda name: ORDERS, self.stats.report,
             lambda: self.now_s, SegmentCache(32_000_000), Unfinished(1 << 30), 100 << 20, 16 << 20,
+            ahead=ReadsAhead(32 << 20, lambda: self.now_s),
         )  # fmt: skip
 
     def begin(self, version: int, client: Client | None = None) -> Driven:
@@ -88,7 +90,11 @@ class Cluster:
                 step = exchange.answer({"orders": ORDERS})
             else:
                 assert isinstance(step, Send)
-                step = exchange.answer(tuple(self.answer(version, frame) for frame in step.frames))
+                answers = tuple(self.answer(version, frame) for frame in step.frames)
+                if step.take is not None:
+                    step.take(*answers)
+                    answers = ()
+                step = exchange.answer(answers)
         return step
 
     def answer(self, version: int, frame: bytes) -> bytes:

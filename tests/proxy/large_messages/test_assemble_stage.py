@@ -137,7 +137,7 @@ def test_what_else_a_response_says_survives(version: int) -> None:
     begun = cluster.begin(version)
     begun.request(cluster.request(version, {0: 0}))
     topics: dict[str, Any] = {"orders": {0: {"records": data, **more}, 1: {"records": b""}, 2: {"records": None}}}
-    response = begun.response(fetch_response(version, topics, **whole))
+    response = cluster.settle(version, begun, begun.response(fetch_response(version, topics, **whole)))
     found = partitions_in(version, response)
     expected = found["orders", 0].records
     topics["orders"][0]["records"] = expected

@@ -184,3 +184,49 @@ def test_a_long_answer_in_many_pieces_is_looked_at_a_few_times_only(monkeypatch:
     talk.broker(*pieces(first + second, list(range(0, 500_000, 1000))))
     assert talk.to_client == response(1, b"begin " + bytes(500_000) + b" end")
     assert len(looks) <= 4
+
+
+class ReadsOn(Exchange):
+    """Asks for what comes after its response, which does not wait for it."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        return Forward(frame, wants_response=True)
+        yield
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        assert (yield Send(SLICES, self.taken.append)) == ()
+        return frame
+
+
+@given(ANY_CUTS)
+def test_a_response_does_not_wait_for_what_is_taken_later(cuts: list[int]) -> None:
+    exchange = ReadsOn()
+    talk = dialogue(exchange).client(relayed(1) + produced(2) + relayed(3))
+    talk.broker(response(1) + response(2, b"whole"))
+    assert talk.to_client == response(1) + response(2, b"whole")
+    assert talk.to_broker == relayed(1) + produced(2) + relayed(3) + b"".join(SLICES)
+    talk.client(relayed(4))
+    came = response(3) + response(OWN, b"one") + response(OWN + 1, b"two") + response(4)
+    talk.broker(*pieces(came, cuts))
+    assert talk.to_client == response(1) + response(2, b"whole") + response(3) + response(4)
+    assert exchange.taken == [response(OWN, b"one"), response(OWN + 1, b"two")]
+    assert (talk.cause, talk.session.in_flight) == (None, 0)
+
+
+def test_a_connection_that_ends_before_what_is_taken_later_has_come_ends_without_it() -> None:
+    exchange = ReadsOn()
+    talk = dialogue(exchange).client(produced(1)).broker(response(1), response(OWN, b"one"))
+    assert talk.session.lost("the client closed its connection") == []
+    assert exchange.taken == [response(OWN, b"one")]
+
+
+def test_an_answer_counts_as_buffered_until_the_response_leaves() -> None:
+    talk = dialogue(ReadsBack()).client(produced(1)).broker(response(1, b"begin "))
+    before, (first, second) = talk.memory.spent, (response(OWN, bytes(5000)), response(OWN + 1))
+    talk.broker(first[:3000], first[3000:])
+    assert talk.memory.spent == before + len(first)
+    talk.broker(second)
+    assert talk.memory.spent == 0
