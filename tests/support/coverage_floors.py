@@ -28,6 +28,7 @@ FLOORS = {
     "proxy/server.py": 94,
     "proxy/workers/__main__.py": 0,  # the same for workers
     "proxy/workers/child.py": 40,
+    "codec/large_bytes.py": 78,  # the rest is for the compiled build
     "large_messages/partition_log.py": 94,
     "large_messages/reading.py": 93,
     "large_messages/segment_index.py": 94,
@@ -38,6 +39,7 @@ FLOORS = {
     "proxy/large_messages/reads.py": 93,
     "proxy/large_messages/share_stage.py": 94,
     "proxy/large_messages/split_stage.py": 93,
+    "proxy/large_messages/topic_references.py": 46,  # the rest needs a broker
     "proxy/large_messages/topic_limits.py": 90,
     "proxy/runtime/aiokafka_settings.py": 67,  # logins of own clients need a broker
     "proxy/sasl/conversation.py": 88,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from support.in_process import config, connected
@@ -38,3 +39,10 @@ async def test_a_configured_admin_port_in_use_is_a_mistake() -> None:
         settings = config("127.0.0.1:1", admin={"listen": "{}:{}".format(*other.getsockname())})
         with pytest.raises(ConfigError, match=r"admin.listen: .* cannot be bound: Address already in use; choose"):
             await serve_admin(Admin(Server(settings, Metrics())), settings)
+
+
+async def test_a_token_file_that_cannot_be_used_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short")
+    settings = config("127.0.0.1:1", admin={"token_file": tmp_path / "token"})
+    with pytest.raises(ConfigError, match=r"admin\.token_file: .* has no token: write at least 16"):
+        await serve_admin(Admin(Server(settings, Metrics())), settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from harness.ports import free_ports
@@ -56,3 +57,14 @@ async def test_another_server_than_a_sidecar_is_recognised(status: str, exit_cod
     async with await asyncio.start_server(respond, "127.0.0.1", 0, family=socket.AF_INET) as server:
         printed = await command(server.sockets[0].getsockname()[1], "explain", "a-1")
     assert (printed.exit_code, "is it the admin port of a kafka-sidecar?" in printed.output) == (exit_code, True)
+
+
+def test_the_token_is_in_the_file_that_a_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    monkeypatch.delenv(admin_client.TOKEN_VARIABLE, raising=False)
+    assert admin_client._token() == {}
+    monkeypatch.setenv(admin_client.TOKEN_VARIABLE, str(tmp_path / "token"))
+    assert admin_client._token() == {"Authorization": "Bearer 0123456789abcdef"}
+    monkeypatch.setenv(admin_client.TOKEN_VARIABLE, str(tmp_path / "missing"))
+    printed = CliRunner().invoke(app, ["explain", "a-1"])
+    assert (printed.exit_code, "TOKEN_FILE" in printed.output) == (2, True)

@@ -36,3 +36,21 @@ def test_a_store_without_objects_is_clean(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["clean-objects", "--config", str(config)])
     assert done.exit_code == 0
     assert done.stdout.split() == ["topic", "objects", "referenced", "young", "unreferenced", "bytes", "deleted"]
+
+
+def test_a_topic_that_cannot_be_read_keeps_its_objects(tmp_path: Path) -> None:
+    path = tmp_path / "objects" / "a" / ("0" * 32)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x")
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(
+        "bootstrap_servers: 127.0.0.1:1\n"
+        f"large_messages: {{object_store: 'file://{tmp_path / 'objects'}', topics: [{{name: a, store: object}}]}}\n"
+    )
+    done = CliRunner().invoke(app, ["clean-objects", "--config", str(config), "--delete"])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[1].split() == ["a", "1", "0", "0", "0", "0", "0"]
+    assert "a: nothing was deleted: the topic cannot be read" in done.stderr
+    assert path.exists()
+    done = CliRunner().invoke(app, ["clean-objects", "--config", str(config), "--json"])
+    assert '"trouble": "the topic cannot be read' in done.stdout

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from support import oracle
 from support.authorization import GROUP_DENIED, IDS, TOPIC_DENIED, Site, pairs
+from support.client import exchange_of
+from support.driven import Driven
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Respond
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Respond, Steps, TopicNames, Work
 
 OFFSETS = pairs(ApiKey.OFFSET_FETCH)
 
@@ -61,3 +63,69 @@ def test_of_several_groups_whose_offsets_are_asked_for_the_denied_one_gets_an_er
     assert isinstance(answered, bytes)
     found = oracle.read_response(ApiKey.OFFSET_FETCH, 9, answered)[1].groups
     assert [(group.group_id, int(group.error_code)) for group in found] == [("open", 0), ("closed", GROUP_DENIED)]
+
+
+class Inner(Exchange):
+    """What else looks into a request: answers itself, or sees the broker's response."""
+
+    def __init__(self, outcome: Respond | None) -> None:
+        self.outcome = outcome
+        self.lost_with: list[str] = []
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()
+        return self.outcome or Forward(frame, wants_response=True)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from ()
+        return frame
+
+    def lost(self, why: str) -> Work | None:
+        self.lost_with.append(why)
+        return None
+
+
+def both() -> bytes:
+    """A response with both topics of the group that alice may describe."""
+    topics = [{"name": name, "partitions": [{"partition_index": 3}]} for name in IDS]
+    fields = {"groups": [{"group_id": "open", "topics": topics}]}
+    return oracle.response_frame(oracle.response(ApiKey.OFFSET_FETCH, 9, **fields), 5)
+
+
+def names_in(frame: Any) -> list[str]:
+    assert isinstance(frame, bytes)
+    (group,) = oracle.read_response(ApiKey.OFFSET_FETCH, 9, frame)[1].groups
+    return [topic.name for topic in group.topics]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_else_looks_into_the_request_sees_what_is_left_and_its_answer_is_cut_too(answers: bool) -> None:
+    inner, site = Inner(Respond(both()) if answers else None), Site()
+    begin = site.rules.guard(ApiKey.OFFSET_FETCH, 9, lambda data, at, size, client: inner)
+    assert begin is not None
+    found = exchange_of(begin(b"", 0, 0, site.client))
+    assert found is not None
+    exchange = Driven(found)
+    asked = oracle.request(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "open", "topics": None}])
+    step = exchange.request(oracle.request_frame(asked, 5))
+    if answers:
+        assert isinstance(step, Respond)
+        assert names_in(step.frame) == ["open"]
+    else:
+        assert names_in(exchange.response(both())) == ["open"]
+        exchange.lost("the broker has gone")
+        assert inner.lost_with == ["the broker has gone"]
+
+
+def test_the_name_of_an_id_is_looked_up_before_it_is_decided() -> None:
+    unknown = uuid.UUID(bytes=b"u" * 16)
+    topics = [{"topic_id": unknown, "partition_indexes": [3]}]
+    asked = oracle.request(ApiKey.OFFSET_FETCH, 10, groups=[{"group_id": "open", "topics": topics}])
+    exchange = Site().exchange(ApiKey.OFFSET_FETCH, 10)
+    assert exchange.request(oracle.request_frame(asked, 5)) == TopicNames((unknown.bytes,))
+    exchange.answer()
+    empty = oracle.response(ApiKey.OFFSET_FETCH, 10, groups=[{"group_id": "open", "topics": []}])
+    answered = exchange.response(oracle.response_frame(empty, 5))
+    assert isinstance(answered, bytes)
+    (group,) = oracle.read_response(ApiKey.OFFSET_FETCH, 10, answered)[1].groups
+    assert [int(topic.partitions[0].error_code) for topic in group.topics] == [100]  # UNKNOWN_TOPIC_ID

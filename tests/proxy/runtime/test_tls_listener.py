@@ -368,3 +368,25 @@ async def test_a_listener_that_was_closed_meanwhile_stays_closed(
         listener.close()
         await asyncio.sleep(0.05)
     assert listener.sockets[0].fileno() == -1
+
+
+@both_loops
+@pytest.mark.parametrize(("rules", "principal"), [("RULE:^CN=(.*)$/$1/U", "User:ALICE"), ("RULE:^CN=bob$/bob/", None)])
+async def test_a_client_is_named_by_the_rules_before_its_first_request_or_disconnected(
+    tmp_path: Path, rules: str, principal: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = CA.issue("alice").write(tmp_path, "alice")
+    settings = clients(tmp_path)
+    settings["tls"] |= {"client_certificates": "required", "ca": str(CA.write(tmp_path)), "principal_rules": rules}
+    async with FakeBroker() as broker, serving(broker, clients=settings) as server:
+        await until(lambda: server.metrics.cluster_reached)
+        client = await Client.connect(port_of(server), CA.client_context(own))
+        if principal is None:
+            assert await client.rest() == b""
+            await until(lambda: ended(server, "tls_handshake_failed"))
+            assert "no rule of clients.tls.principal_rules is for CN=alice" in details(caplog)[-1]
+        else:
+            await client.ask(HEARTBEAT)
+            (connection,) = server.connections
+            assert connection.session.principal == principal
+        client.close()

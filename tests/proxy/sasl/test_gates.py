@@ -222,3 +222,20 @@ async def test_keys_that_cannot_be_used_are_an_error_at_the_start(tmp_path: Path
     with pytest.raises(ConfigError, match=r"clients\.sasl\.jwks_file: .*is no JWK set"):
         async with serving("127.0.0.1:1", clients={"sasl": sasl}):
             pass
+
+
+async def test_a_new_key_is_asked_for_when_a_client_logs_in_again_with_it(tmp_path: Path) -> None:
+    new = Signer("k2")
+    (tmp_path / "keys").write_text(key_set(SIGNER))
+    sasl = {"mechanisms": ["OAUTHBEARER"], "jwks_endpoint": "http://127.0.0.1:1/keys"}
+    async with FakeBroker(1) as broker, serving(broker, clients={"sasl": sasl}) as server:
+        assert server._gates is not None
+        keys: Any = server._gates._tokens._keys  # type: ignore[union-attr]
+        keys._fetch = lambda url: (tmp_path / "keys").read_bytes()
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server)) as client:
+            assert (await log_in_with(client, SIGNER.token())).error_code == 0
+            (tmp_path / "keys").write_text(key_set(SIGNER, new))
+            keys._asked_at -= 60
+            assert (await log_in_with(client, new.token())).error_code == 0
+        assert server.metrics.client_logins == {"success": 1, "renewed": 1}

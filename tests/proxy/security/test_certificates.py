@@ -23,3 +23,18 @@ def test_the_end_of_validity_is_that_of_the_library(days: float) -> None:
 def test_other_bytes_are_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
         not_after(data)
+
+
+def der(*contents: bytes, tag: int = 0x30) -> bytes:
+    data = b"".join(contents)
+    return bytes((tag, len(data))) + data
+
+
+@pytest.mark.parametrize(
+    "validity",
+    [der(), der(b"\x17\x00"), der(b"\x17\x00", b"\x04\x00"), der(b"\x17\x00", b"\x17\x01x"), der(tag=0x31)],
+    ids=["no times", "one time", "another kind", "no date", "no sequence"],
+)
+def test_a_certificate_without_a_date_is_none(validity: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not an X\.509|does not match"):
+        not_after(der(der(der(), der(), der(), validity, der(), der())))

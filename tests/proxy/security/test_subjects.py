@@ -111,3 +111,20 @@ def test_damaged_certificates_raise_nothing_else(at: int, byte: int) -> None:
 
 
 CERTIFICATE = der("orders")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "3000",  # no parts: an empty name, which is none
+        "300831063004060155",  # an attribute without a value
+        "300c310a300806005302410041",  # an empty object identifier
+        "3005310330010",
+    ],
+)
+def test_a_damaged_name_raises_nothing_else(name: str) -> None:
+    data = bytes.fromhex(name if len(name) % 2 == 0 else name[:-1])
+    try:
+        assert name_of(data, element(data, 0)) == ""
+    except ValueError:
+        return
