@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kafka_sidecar.proxy.cli.clean_objects import _show_progress
 from kafka_sidecar.proxy.cli.main import app
 
 
@@ -54,3 +55,23 @@ def test_a_topic_that_cannot_be_read_keeps_its_objects(tmp_path: Path) -> None:
     assert path.exists()
     done = CliRunner().invoke(app, ["clean-objects", "--config", str(config), "--json"])
     assert '"trouble": "the topic cannot be read' in done.stdout
+
+
+def test_a_store_that_is_none_is_a_mistake(tmp_path: Path) -> None:
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(
+        "bootstrap_servers: 127.0.0.1:1\n"
+        "large_messages: {object_store: 'gopher://x', topics: [{name: a, store: object}]}\n"
+    )
+    done = CliRunner().invoke(app, ["clean-objects", "--config", str(config)])
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert "large_messages.object_store" in done.stderr
+
+
+def test_progress_is_one_line_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    _show_progress("orders", 5, 10)
+    _show_progress("orders", 10, 10)
+    assert capsys.readouterr().err == "\rorders: 5 of 10 offsets\rorders: 10 of 10 offsets\n"

@@ -84,14 +84,14 @@ def test_a_name_is_written_as_java_writes_it(kind: str) -> None:
     assert name_of(data, element(data, 0)) == expected
 
 
-def der(name: str) -> bytes:
+def certificate_of(name: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return authority().issue(name).certificate.public_bytes(Encoding.DER)
 
 
 def test_the_subject_of_a_certificate_is_read() -> None:
-    assert subject_of(der("orders, eu")) == "CN=orders\\, eu"
+    assert subject_of(certificate_of("orders, eu")) == "CN=orders\\, eu"
     assert subject_of(None) is None
 
 
@@ -110,7 +110,7 @@ def test_damaged_certificates_raise_nothing_else(at: int, byte: int) -> None:
     test_hostile_certificates_raise_nothing_else.hypothesis.inner_test(bytes(damaged))  # type: ignore[attr-defined]
 
 
-CERTIFICATE = der("orders")
+CERTIFICATE = certificate_of("orders")
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,15 @@ def test_a_damaged_name_raises_nothing_else(name: str) -> None:
         assert name_of(data, element(data, 0)) == ""
     except ValueError:
         return
+
+
+def der(*contents: bytes, tag: int = 0x30) -> bytes:
+    data = b"".join(contents)
+    return bytes((tag, len(data))) + data
+
+
+@pytest.mark.parametrize("kind", [der(tag=0x06), der(b"\x55", tag=0x04)], ids=["no number", "no identifier"])
+def test_an_attribute_without_a_kind_is_none(kind: bytes) -> None:
+    data = der(der(der(kind, der(b"a", tag=0x0C)), tag=0x31))
+    with pytest.raises(ValueError, match=r"not an X\.509"):
+        name_of(data, element(data, 0))
