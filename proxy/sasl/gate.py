@@ -33,6 +33,7 @@ OAUTHBEARER = "OAUTHBEARER"
 MAX_FRAME_BYTES = 16 << 10
 MIN_FRAME_BYTES = 8
 MAX_FRAMES = 20  # a login has four
+MAX_LIFETIME_S = 365 * 24 * 3600.0  # whatever a token says
 
 # The response to an ApiVersions request: (version, correlation id) -> frame. Raises RouteError: there is none yet.
 ApiVersionsOf = Callable[[int, int], bytes]
@@ -225,6 +226,6 @@ class Gate:
         self.is_open = self.has_ended_login = True
         lifetime_ms = 0
         if accepted.expires_at is not None:
-            self.lifetime_s = max(accepted.expires_at - self._now(), 0.001)
+            self.lifetime_s = min(max(accepted.expires_at - self._now(), 0.001), MAX_LIFETIME_S)
             lifetime_ms = math.ceil(self.lifetime_s * 1000)
         return SaslAuthenticateResponse(auth_bytes=accepted.token, session_lifetime_ms=lifetime_ms)

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from kafka_sidecar.proxy.config.reload import state_of
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 5.0  # below the time that a login has
 MAX_BYTES = 1 << 20
-UNKNOWN_KEY_S = 60.0  # between two requests because of keys that are not known, as Kafka's clients pause
+UNKNOWN_KEY_S = 60.0  # between two requests because of keys that are not known, as Kafka's brokers pause
+RETRY_S = 1.0  # between two requests while there are no keys at all
 ELLIPTIC = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
@@ -43,21 +45,21 @@ def parse_keys(text: str | bytes, source: str) -> tuple[Key, ...]:
     try:
         listed = json.loads(text)["keys"]
         found = [key for one in listed if isinstance(one, Mapping) and (key := _parse(one)) is not None]
-    except (ValueError, KeyError, TypeError):
-        raise KeysError(f"{source} is no JWK set: it needs an object with keys") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KeysError(f"{source} is not a JWK set: it needs an object with keys") from None
     if not found:
         raise KeysError(f"{source} has no RSA or elliptic key for signatures")
     return tuple(found)
 
 
 def _parse(one: Mapping[str, Any]) -> Key | None:
-    by_kind = {"RSA": RSA, "EC": (ELLIPTIC.get(one.get("crv", "")),), "OKP": ("EdDSA",)}
-    algorithms = tuple(name for name in by_kind.get(one.get("kty", ""), ()) if name and one.get("alg", name) == name)
+    by_kind = {"RSA": RSA, "EC": (ELLIPTIC.get(str(one.get("crv"))),), "OKP": ("EdDSA",)}
+    algorithms = tuple(name for name in by_kind.get(str(one.get("kty")), ()) if name and one.get("alg", name) == name)
     if not algorithms or one.get("use", "sig") != "sig":
         return None
     try:
         public = jwt.PyJWK(dict(one), algorithms[0]).key
-    except jwt.PyJWTError:
+    except (jwt.PyJWTError, ValueError, TypeError):
         return None
     return Key(one.get("kid"), algorithms, public)
 
@@ -97,7 +99,7 @@ class FileKeys:
 
 
 class EndpointKeys:
-    """Those of an endpoint. While it cannot be reached, the previous ones stay."""
+    """Those of an endpoint. While it cannot be reached, the previous ones stay, and no client waits for one of them."""
 
     def __init__(
         self, url: str, refresh_s: float, fetch: Callable[[str], bytes] | None = None,
@@ -110,15 +112,20 @@ class EndpointKeys:
         self._keys: tuple[Key, ...] = ()
         self._asked_at = float("-inf")
         self._turn = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None  # in the background
 
     def current(self) -> tuple[Key, ...]:
+        """The keys as they are known. Where they are old, they are asked for in the background."""
+        is_idle = self._refreshing is None or self._refreshing.done()
+        if self._keys and is_idle and self._now() - self._asked_at >= self._refresh_s:
+            self._refreshing = asyncio.get_running_loop().create_task(self.refresh(), name="ask for the keys of tokens")
         return self._keys
 
     def is_due(self, key_id: str | None) -> bool:
-        """Whether `refresh` may find keys that `current` does not have."""
-        age_s = self._now() - self._asked_at
-        is_known = any(key_id in (None, key.key_id) for key in self._keys)
-        return age_s >= (self._refresh_s if is_known else UNKNOWN_KEY_S)
+        """Whether `refresh` may find a key that `current` does not have."""
+        if any(key_id in (None, key.key_id) for key in self._keys):
+            return False
+        return self._now() - self._asked_at >= (UNKNOWN_KEY_S if self._keys else RETRY_S)
 
     async def refresh(self) -> None:
         """Ask for the keys again. One request serves all who wait."""
@@ -130,7 +137,7 @@ class EndpointKeys:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     self._keys = parse_keys(await asyncio.to_thread(self._fetch, self._url), self._url)
-            except (KeysError, OSError, TimeoutError) as error:
+            except (KeysError, OSError, HTTPException) as error:
                 log.error("token keys not refreshed, the previous ones stay applied", extra={"detail": _text(error)})
 
 

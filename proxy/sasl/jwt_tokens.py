@@ -12,6 +12,8 @@ from kafka_sidecar.proxy.sasl.jwks import Key
 from kafka_sidecar.proxy.sasl.verification import Accepted, RejectedError, bearer_token
 
 MAX_NAME_CHARS = 1000
+# What the library raises, and what JSON does to it: deep nesting, endless numbers.
+UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowError)
 
 
 class Keys(Protocol):
@@ -48,7 +50,7 @@ class TokenVerifier:
         """Whether keys have to be asked for before the token of a client's response can be verified."""
         try:
             key_id = jwt.get_unverified_header(bearer_token(response)).get("kid")
-        except (jwt.PyJWTError, RejectedError):
+        except (*UNREADABLE, RejectedError):
             return False
         return self._keys.is_due(key_id)
 
@@ -60,15 +62,18 @@ class TokenVerifier:
         try:
             header = jwt.get_unverified_header(token)
             claims = self._claims(token, header)
-        except jwt.PyJWTError as error:
+            return self._accepted(claims)
+        except UNREADABLE as error:
             raise RejectedError(f"{type(error).__name__.removesuffix('Error')}: {_without_quotes(error)}") from None
+
+    def _accepted(self, claims: dict[str, Any]) -> Accepted:
         name = claims.get(self._rules.name_claim)
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
             raise RejectedError(f"the claim {self._rules.name_claim} is missing")
         return Accepted(name, expires_at=float(claims["exp"]))
 
     def _claims(self, token: str, header: dict[str, Any]) -> dict[str, Any]:
-        """Raises jwt.PyJWTError, RejectedError."""
+        """Raises RejectedError, and UNREADABLE."""
         algorithm, key_id = header.get("alg"), header.get("kid")
         fitting = [
             key for key in self._keys.current() if algorithm in key.algorithms and key_id in (None, key.key_id)
@@ -90,6 +95,6 @@ class TokenVerifier:
         raise AssertionError
 
 
-def _without_quotes(error: jwt.PyJWTError) -> str:
+def _without_quotes(error: Exception) -> str:
     """What is wrong, without what the client has sent."""
     return str(error).partition(":")[0][:100]

@@ -219,7 +219,7 @@ async def test_the_keys_of_an_endpoint_are_asked_for_when_a_token_needs_them(tmp
 async def test_keys_that_cannot_be_used_are_an_error_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("{}")
     sasl = {"mechanisms": "OAUTHBEARER", "jwks_file": tmp_path / "keys"}
-    with pytest.raises(ConfigError, match=r"clients\.sasl\.jwks_file: .*is no JWK set"):
+    with pytest.raises(ConfigError, match=r"clients\.sasl\.jwks_file: .*is not a JWK set"):
         async with serving("127.0.0.1:1", clients={"sasl": sasl}):
             pass
 

@@ -6,9 +6,11 @@ import asyncio
 import http.server
 import json
 import threading
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
+from support.in_process import until
 from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.proxy.sasl.jwks import EndpointKeys, FileKeys, KeysError, fetch_keys, parse_keys
@@ -34,6 +36,16 @@ def test_keys_are_for_the_algorithms_of_their_kind() -> None:
 def test_a_set_without_a_key_for_signatures_is_rejected(text: str) -> None:
     with pytest.raises(KeysError, match=r"keys\.json"):
         parse_keys(text, "keys.json")
+
+
+def test_a_key_that_cannot_be_used_does_not_cost_the_others() -> None:
+    broken = [
+        {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "b"},
+        {"kty": ["RSA"]},
+        {"kty": "EC", "crv": {}},
+    ]
+    (key,) = parse_keys(json.dumps({"keys": [*broken, FIRST.jwk]}), "keys")
+    assert key.key_id == "k1"
 
 
 def test_a_file_is_read_again_when_it_changes_and_the_previous_keys_stay_where_it_cannot_be_used(
@@ -72,12 +84,26 @@ class Endpoint:
         return self.answer.encode()
 
 
-async def test_keys_are_asked_for_by_the_first_token_and_then_once_an_hour() -> None:
+async def test_keys_are_asked_for_by_the_first_token_and_then_once_an_hour_while_nobody_waits() -> None:
     endpoint = Endpoint()
     assert endpoint.keys.is_due("k1")
     await endpoint.keys.refresh()
     assert [key.key_id for key in endpoint.keys.current()] == ["k1"]
     endpoint.now += 3599
+    endpoint.keys.current()
+    await asyncio.sleep(0.05)
+    assert endpoint.asked == 1
+    endpoint.now += 1
+    for _ in range(3):
+        assert not endpoint.keys.is_due("k1")
+        assert [key.key_id for key in endpoint.keys.current()] == ["k1"]
+    await until(lambda: endpoint.asked == 2)
+
+
+async def test_without_any_key_the_endpoint_is_asked_again_after_a_second() -> None:
+    endpoint = Endpoint()
+    endpoint.answer = OSError("refused")
+    await endpoint.keys.refresh()
     assert not endpoint.keys.is_due("k1")
     endpoint.now += 1
     assert endpoint.keys.is_due("k1")
@@ -97,12 +123,12 @@ async def test_a_new_key_is_asked_for_at_most_once_a_minute() -> None:
 async def test_while_the_endpoint_fails_the_previous_keys_stay(caplog: pytest.LogCaptureFixture) -> None:
     endpoint = Endpoint()
     await endpoint.keys.refresh()
-    for failure in (OSError("refused"), "{"):
+    for failure in (OSError("refused"), IncompleteRead(b""), "{", "[" * 100_000):
         endpoint.now += 3600
         endpoint.answer = failure
         await endpoint.keys.refresh()
         assert len(endpoint.keys.current()) == 1
-    assert caplog.text.count("token keys not refreshed") == 2
+    assert caplog.text.count("token keys not refreshed") == 4
 
 
 async def test_logins_at_the_same_time_ask_once() -> None:

@@ -118,6 +118,24 @@ def test_a_token_with_an_unknown_key_asks_for_new_keys_first() -> None:
     assert not verifier().needs_keys(b"garbage")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [b"[" * 11_000, b'{"alg":' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"alg":1e999}', b"\xff"],
+    ids=["unclosed", "deep", "endless", "no text"],
+)
+def test_a_hostile_header_is_rejected_before_and_after_its_key_is_sought(header: bytes) -> None:
+    token = base64.urlsafe_b64encode(header).decode().rstrip("=") + ".e30.AAAA"
+    assert not verifier().needs_keys(b"n,,\1auth=Bearer " + token.encode() + b"\1\1")
+    with pytest.raises(RejectedError):
+        verifier().verify(token)
+
+
+def test_a_token_that_expires_at_no_time_is_rejected() -> None:
+    for expiry in (float("inf"), float("nan"), "soon", [1]):
+        with pytest.raises(RejectedError):
+            verifier().verify(RSA.token(exp=expiry))
+
+
 @given(st.text(max_size=300))
 def test_hostile_tokens_are_rejected_and_raise_nothing_else(text: str) -> None:
     with pytest.raises(RejectedError):
