@@ -54,28 +54,31 @@ def _nothing(request: Any) -> Iterable[Need]:
     return ()
 
 
-def _no_element(element: Any, request: Any) -> Need | None:
-    raise NotImplementedError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """Parts of a request that are denied one by one: topics, groups, transactional ids. ``Any``: a part."""
 
+    arrays: tuple[str, ...]  # of the request, in its versions
+    need_of: Callable[[Any, Any], Need | None]  # from a part and the request
+    reject: Callable[[Any, Rejection], Struct]  # the result of a part
+    error_of_others: int | None = None  # what the other parts get where one is denied; None: they go on
 
-def _no_result(element: Any, why: Rejection) -> Struct:
-    raise NotImplementedError
+    def of(self, request: Any) -> Iterable[Any]:
+        """All parts."""
+        return (one for name in self.arrays for one in getattr(request, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedApi:
-    """One API. ``Any`` is its request, an element of the request, or a result in the response."""
+    """One API. ``Any`` is its request, or a result in the response."""
 
     request: type[Message] | None = None  # None: it needs always the same, and is not read
     response: type[Message]
     needs: Callable[[Any], Iterable[Need]] = _nothing  # all of these, or the request is refused as a whole
     refuse: Callable[[Any, Rejection], Message] | None = None  # None: with the response's error code, or its results'
     unless: Need | None = None  # who is allowed this needs nothing else
-    elements: tuple[str, ...] = ()  # the arrays of the request, in its versions
+    elements: Elements | None = None
     results: str = ""  # the array of the response
-    need_of: Callable[[Any, Any], Need | None] = _no_element  # from an element and the request
-    reject: Callable[[Any, Rejection], Struct] = _no_result  # the result of an element
-    error_of_others: int | None = None  # what the other elements get where one is denied; None: they go on
     shown_with: Callable[[Any], Need] | None = None  # without it, a result of the broker's is omitted
 
     def refusal(self, request: Any, why: Rejection) -> Message:
@@ -86,7 +89,8 @@ class CheckedApi:
         if "error_code" in fields:
             values = {"error_code": why.error_code, "error_message": why.message}
             return replace_fields(self.response(), **{name: values[name] for name in values.keys() & fields})
-        return self.with_results([self.reject(one, why) for name in self.elements for one in getattr(request, name)])
+        assert self.elements is not None
+        return self.with_results(self.elements.reject(one, why) for one in self.elements.of(request))
 
     def with_results(self, results: Iterable[Struct]) -> Message:
         """A response that has these results alone."""

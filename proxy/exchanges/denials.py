@@ -19,7 +19,7 @@ from kafka_sidecar.codec.envelope import decode_request, decode_response, encode
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Need, Rejection
+from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Elements, Need, Rejection
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -122,8 +122,8 @@ class DenyExchange(Exchange):
             request = body.message if body is not None else None
             if (refusal := self._refusal(request)) is not None:
                 return self._respond(refusal, frame)
-            if body is not None and api.elements:
-                kept = yield from self._kept_elements(request)
+            if body is not None and api.elements is not None:
+                kept = yield from self._kept(api.elements, request)
                 if self._results and not any(kept.values()):
                     return self._respond(api.with_results(self._results), frame)
                 if self._results:
@@ -154,21 +154,23 @@ class DenyExchange(Exchange):
                 return self._api.refusal(request, why)
         return None
 
-    def _kept_elements(self, request: Any) -> Steps[dict[str, tuple[Any, ...]]]:
+    def _kept(self, elements: Elements, request: Any) -> Steps[dict[str, tuple[Any, ...]]]:
         """By array: the elements that are not denied. The results of the others are noted."""
-        api, rules = self._api, self._rules
-        needs = {name: [(one, api.need_of(one, request)) for one in getattr(request, name)] for name in api.elements}
+        rules = self._rules
+        needs = {
+            name: [(one, elements.need_of(one, request)) for one in getattr(request, name)] for name in elements.arrays
+        }
         ids = {need.name for some in needs.values() for _, need in some if need and isinstance(need.name, bytes)}
         if unknown := tuple(one for one in ids - {NO_ID} if rules.name_of(one) is None):
             yield TopicNames(unknown)
         kept: dict[str, tuple[Any, ...]] = {}
         for name, some in needs.items():
             checked = [(one, rules.check(self._key, need, self._client.principal)) for one, need in some]
-            self._results += [api.reject(one, why) for one, why in checked if why is not None]
+            self._results += [elements.reject(one, why) for one, why in checked if why is not None]
             kept[name] = tuple(one for one, why in checked if why is None)
-        if self._results and api.error_of_others is not None:
-            why = Rejection(api.error_of_others, "another topic of the request is denied")
-            self._results += [api.reject(one, why) for some in kept.values() for one in some]
+        if self._results and elements.error_of_others is not None:
+            why = Rejection(elements.error_of_others, "another topic of the request is denied")
+            self._results += [elements.reject(one, why) for some in kept.values() for one in some]
             return dict.fromkeys(kept, ())
         return kept
 

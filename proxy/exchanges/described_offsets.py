@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
-from kafka_sidecar.codec.message import Struct, replace_fields
+from kafka_sidecar.codec.message import Struct, first_version, replace_fields
 from kafka_sidecar.codec.messages import offset_fetch
 from kafka_sidecar.codec.pieces import whole
 from kafka_sidecar.codec.wire import NO_ID
@@ -32,7 +32,8 @@ from kafka_sidecar.proxy.relay.exchange import (
 )
 
 NO_OFFSET = -1
-_GROUPS_FROM = 8  # the first version whose requests name several groups
+_CODE_FROM = first_version(offset_fetch.OffsetFetchResponse, "error_code")
+_GROUPS_FROM = first_version(offset_fetch.OffsetFetchResponse, "groups")
 
 
 def guard(rules: Denials, key: int, version: int, begin: Begin | None) -> Begin | None:
@@ -79,7 +80,7 @@ class DescribedOffsets(Exchange):
         yield from self._look_up(groups)
         kept = [self._without_denied(group) for group in groups if self._may_see(group.group_id)]
         if not kept:
-            return Respond(encode_response(self._with_denied(()), self._version, opened.correlation_id))
+            return Respond(encode_response(self._rejection(groups), self._version, opened.correlation_id))
         if self._denied:
             message = replace_fields(asked, groups=tuple(kept)) if self._version >= _GROUPS_FROM else kept[0]
             frame = body.with_message(message)
@@ -137,7 +138,7 @@ class DescribedOffsets(Exchange):
             replace_fields(group, topics=(*self._seen(group.topics), *self._denied.topics.get(group.group_id, ())))
             for group in answered.groups
         )
-        return body.with_message(self._with_denied(tuple(groups)))
+        return body.with_message(replace_fields(answered, groups=(*groups, *self._denied.groups)))
 
     def _seen(self, topics: Iterable[Any]) -> Iterable[Any]:
         allows, principal = self._rules.allows, self._client.principal
@@ -146,10 +147,18 @@ class DescribedOffsets(Exchange):
             if allows(ApiKey.OFFSET_FETCH, on_topic(Operation.DESCRIBE, _key(one)), principal)
         )  # fmt: skip
 
-    def _with_denied(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
-        denied = self._denied.groups
-        code = denied[0].error_code if denied and self._version < _GROUPS_FROM else 0
-        return offset_fetch.OffsetFetchResponse(groups=(*groups, *denied), error_code=code)
+    def _rejection(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
+        """The response where no group may be described."""
+        denied = tuple(self._denied.groups)
+        if self._version >= _GROUPS_FROM or not denied:
+            return offset_fetch.OffsetFetchResponse(groups=denied)
+        code = denied[0].error_code
+        if self._version >= _CODE_FROM:
+            return offset_fetch.OffsetFetchResponse(error_code=code)
+        why, topics = Rejection(code, ""), groups[0].topics or ()
+        return replace_fields(
+            offset_fetch.OffsetFetchResponse(), topics=tuple(_reject(topic, why, self._version) for topic in topics)
+        )
 
 
 def _key(topic: Any) -> str | bytes:

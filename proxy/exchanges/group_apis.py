@@ -37,6 +37,7 @@ from kafka_sidecar.codec.messages import (
 from kafka_sidecar.proxy.exchanges.acls import Operation
 from kafka_sidecar.proxy.exchanges.checked_apis import (
     CheckedApi,
+    Elements,
     Need,
     Rejection,
     on_cluster,
@@ -169,10 +170,12 @@ def _descriptions(request: type[Message], response: type[Message], result: type[
     return CheckedApi(
         request=request,
         response=response,
-        elements=("group_ids",),
         results="groups",
-        need_of=partial(_described, Operation.DESCRIBE),
-        reject=partial(_reject_group_with_message, result),
+        elements=Elements(
+            arrays=("group_ids",),
+            need_of=partial(_described, Operation.DESCRIBE),
+            reject=partial(_reject_group_with_message, result),
+        ),
     )
 
 
@@ -205,18 +208,22 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         response=find_coordinator.FindCoordinatorResponse,
         needs=_one_coordinated,
         refuse=_no_coordinator,
-        elements=("coordinator_keys",),
         results="coordinators",
-        need_of=_coordinated,
-        reject=_reject_key,
+        elements=Elements(
+            arrays=("coordinator_keys",),
+            need_of=_coordinated,
+            reject=_reject_key,
+        ),
     ),
     ApiKey.DESCRIBE_GROUPS: CheckedApi(
         request=describe_groups.DescribeGroupsRequest,
         response=describe_groups.DescribeGroupsResponse,
-        elements=("groups",),
         results="groups",
-        need_of=partial(_described, Operation.DESCRIBE),
-        reject=partial(_reject_group, describe_groups.DescribedGroup),
+        elements=Elements(
+            arrays=("groups",),
+            need_of=partial(_described, Operation.DESCRIBE),
+            reject=partial(_reject_group, describe_groups.DescribedGroup),
+        ),
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _descriptions(
         consumer_group_describe.ConsumerGroupDescribeRequest,
@@ -242,77 +249,93 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
     ApiKey.DELETE_GROUPS: CheckedApi(
         request=delete_groups.DeleteGroupsRequest,
         response=delete_groups.DeleteGroupsResponse,
-        elements=("groups_names",),
         results="results",
-        need_of=partial(_described, Operation.DELETE),
-        reject=partial(_reject_group, delete_groups.DeletableGroupResult),
+        elements=Elements(
+            arrays=("groups_names",),
+            need_of=partial(_described, Operation.DELETE),
+            reject=partial(_reject_group, delete_groups.DeletableGroupResult),
+        ),
     ),
     ApiKey.OFFSET_COMMIT: CheckedApi(
         request=offset_commit.OffsetCommitRequest,
         response=offset_commit.OffsetCommitResponse,
         needs=partial(group_of, Operation.READ),
-        elements=("topics",),
         results="topics",
-        need_of=committed,
-        reject=partial(
-            reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+        elements=Elements(
+            arrays=("topics",),
+            need_of=committed,
+            reject=partial(
+                reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+            ),
         ),
     ),
     ApiKey.OFFSET_DELETE: CheckedApi(
         request=offset_delete.OffsetDeleteRequest,
         response=offset_delete.OffsetDeleteResponse,
         needs=partial(group_of, Operation.DELETE),
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.READ),
-        reject=_reject_deletion,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.READ),
+            reject=_reject_deletion,
+        ),
     ),
     ApiKey.SHARE_FETCH: CheckedApi(
         request=share_fetch.ShareFetchRequest,
         response=share_fetch.ShareFetchResponse,
         needs=partial(group_of, Operation.READ),
-        elements=("topics",),
         results="responses",
-        need_of=_shared,
-        reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
+        elements=Elements(
+            arrays=("topics",),
+            need_of=_shared,
+            reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
+        ),
     ),
     ApiKey.SHARE_ACKNOWLEDGE: CheckedApi(
         request=share_acknowledge.ShareAcknowledgeRequest,
         response=share_acknowledge.ShareAcknowledgeResponse,
         needs=partial(group_of, Operation.READ),
-        elements=("topics",),
         results="responses",
-        need_of=_shared,
-        reject=partial(
-            _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
+        elements=Elements(
+            arrays=("topics",),
+            need_of=_shared,
+            reject=partial(
+                _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
+            ),
         ),
     ),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: CheckedApi(
         request=describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
         response=describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
-        elements=("groups",),
         results="groups",
-        need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
-        reject=lambda group, why: _reject_group_with_message(
-            describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
+        elements=Elements(
+            arrays=("groups",),
+            need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
+            reject=lambda group, why: _reject_group_with_message(
+                describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
+            ),
         ),
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: CheckedApi(
         request=alter_share_group_offsets.AlterShareGroupOffsetsRequest,
         response=alter_share_group_offsets.AlterShareGroupOffsetsResponse,
         needs=partial(group_of, Operation.READ),
-        elements=("topics",),
         results="responses",
-        need_of=_topic_name,
-        reject=_reject_alteration,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=_topic_name,
+            reject=_reject_alteration,
+        ),
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: CheckedApi(
         request=delete_share_group_offsets.DeleteShareGroupOffsetsRequest,
         response=delete_share_group_offsets.DeleteShareGroupOffsetsResponse,
         needs=partial(group_of, Operation.DELETE),
-        elements=("topics",),
         results="responses",
-        need_of=_topic_name,
-        reject=_reject_share_deletion,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=_topic_name,
+            reject=_reject_share_deletion,
+        ),
     ),
 }

@@ -28,7 +28,15 @@ from kafka_sidecar.codec.messages import (
 )
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.acls import Operation
-from kafka_sidecar.proxy.exchanges.checked_apis import CheckedApi, Need, Rejection, on_cluster, on_group, on_topic
+from kafka_sidecar.proxy.exchanges.checked_apis import (
+    CheckedApi,
+    Elements,
+    Need,
+    Rejection,
+    on_cluster,
+    on_group,
+    on_topic,
+)
 
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
 
@@ -143,99 +151,123 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
     ApiKey.DELETE_TOPICS: CheckedApi(
         request=delete_topics.DeleteTopicsRequest,
         response=delete_topics.DeleteTopicsResponse,
-        elements=("topics", "topic_names"),
         results="responses",
-        need_of=_deleted,
-        reject=_reject_deletion,
+        elements=Elements(
+            arrays=("topics", "topic_names"),
+            need_of=_deleted,
+            reject=_reject_deletion,
+        ),
     ),
     ApiKey.DELETE_RECORDS: CheckedApi(
         request=delete_records.DeleteRecordsRequest,
         response=delete_records.DeleteRecordsResponse,
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.DELETE),
-        reject=_reject_records,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.DELETE),
+            reject=_reject_records,
+        ),
     ),
     ApiKey.CREATE_PARTITIONS: CheckedApi(
         request=create_partitions.CreatePartitionsRequest,
         response=create_partitions.CreatePartitionsResponse,
-        elements=("topics",),
         results="results",
-        need_of=partial(named, Operation.ALTER),
-        reject=_reject_partitions,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.ALTER),
+            reject=_reject_partitions,
+        ),
     ),
     ApiKey.ALTER_CONFIGS: CheckedApi(
         request=alter_configs.AlterConfigsRequest,
         response=alter_configs.AlterConfigsResponse,
-        elements=("resources",),
         results="responses",
-        need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
-        reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
+        elements=Elements(
+            arrays=("resources",),
+            need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
+            reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
+        ),
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: CheckedApi(
         request=incremental_alter_configs.IncrementalAlterConfigsRequest,
         response=incremental_alter_configs.IncrementalAlterConfigsResponse,
-        elements=("resources",),
         results="responses",
-        need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
-        reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+        elements=Elements(
+            arrays=("resources",),
+            need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
+            reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+        ),
     ),
     ApiKey.CREATE_TOPICS: CheckedApi(
         request=create_topics.CreateTopicsRequest,
         response=create_topics.CreateTopicsResponse,
         unless=on_cluster(Operation.CREATE),
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.CREATE),
-        reject=_reject_creation,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.CREATE),
+            reject=_reject_creation,
+        ),
     ),
     ApiKey.DESCRIBE_CONFIGS: CheckedApi(
         request=describe_configs.DescribeConfigsRequest,
         response=describe_configs.DescribeConfigsResponse,
-        elements=("resources",),
         results="results",
-        need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
-        reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
+        elements=Elements(
+            arrays=("resources",),
+            need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
+            reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
+        ),
     ),
     ApiKey.FETCH: CheckedApi(
         request=fetch.FetchRequest,
         response=fetch.FetchResponse,
-        elements=("topics",),
         results="responses",
-        need_of=_fetched,
-        reject=_reject_fetch,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=_fetched,
+            reject=_reject_fetch,
+        ),
     ),
     ApiKey.LIST_OFFSETS: CheckedApi(
         request=list_offsets.ListOffsetsRequest,
         response=list_offsets.ListOffsetsResponse,
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.DESCRIBE),
-        reject=_reject_offsets,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.DESCRIBE),
+            reject=_reject_offsets,
+        ),
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: CheckedApi(
         request=offset_for_leader_epoch.OffsetForLeaderEpochRequest,
         response=offset_for_leader_epoch.OffsetForLeaderEpochResponse,
-        elements=("topics",),
         results="topics",
-        need_of=partial(named_topic, Operation.DESCRIBE),
-        reject=_reject_epochs,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named_topic, Operation.DESCRIBE),
+            reject=_reject_epochs,
+        ),
     ),
     ApiKey.DESCRIBE_PRODUCERS: CheckedApi(
         request=describe_producers.DescribeProducersRequest,
         response=describe_producers.DescribeProducersResponse,
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.READ),
-        reject=_reject_producers,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.READ),
+            reject=_reject_producers,
+        ),
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckedApi(
         request=describe_topic_partitions.DescribeTopicPartitionsRequest,
         response=describe_topic_partitions.DescribeTopicPartitionsResponse,
-        elements=("topics",),
         results="topics",
-        need_of=partial(named, Operation.DESCRIBE),
-        reject=_reject_description,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.DESCRIBE),
+            reject=_reject_description,
+        ),
         shown_with=lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id),
     ),
 }

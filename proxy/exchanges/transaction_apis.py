@@ -21,7 +21,15 @@ from kafka_sidecar.codec.messages import (
     write_txn_markers,
 )
 from kafka_sidecar.proxy.exchanges.acls import Operation
-from kafka_sidecar.proxy.exchanges.checked_apis import CheckedApi, Need, Rejection, on_cluster, on_group, on_transaction
+from kafka_sidecar.proxy.exchanges.checked_apis import (
+    CheckedApi,
+    Elements,
+    Need,
+    Rejection,
+    on_cluster,
+    on_group,
+    on_transaction,
+)
 from kafka_sidecar.proxy.exchanges.group_apis import committed, reject_commit
 from kafka_sidecar.proxy.exchanges.topic_apis import named
 
@@ -97,11 +105,13 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         response=add_partitions_to_txn.AddPartitionsToTxnResponse,
         needs=_writing,
         refuse=_refuse_writing,
-        elements=("v3_and_below_topics",),
         results="results_by_topic_v3_and_below",
-        need_of=partial(named, Operation.WRITE),
-        reject=_reject_writing,
-        error_of_others=ErrorCode.OPERATION_NOT_ATTEMPTED,
+        elements=Elements(
+            arrays=("v3_and_below_topics",),
+            need_of=partial(named, Operation.WRITE),
+            reject=_reject_writing,
+            error_of_others=ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ),
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: CheckedApi(
         request=add_offsets_to_txn.AddOffsetsToTxnRequest,
@@ -113,13 +123,15 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         request=txn_offset_commit.TxnOffsetCommitRequest,
         response=txn_offset_commit.TxnOffsetCommitResponse,
         needs=_transaction_and_group,
-        elements=("topics",),
         results="topics",
-        need_of=committed,
-        reject=partial(
-            reject_commit,
-            txn_offset_commit.TxnOffsetCommitResponseTopic,
-            txn_offset_commit.TxnOffsetCommitResponsePartition,
+        elements=Elements(
+            arrays=("topics",),
+            need_of=committed,
+            reject=partial(
+                reject_commit,
+                txn_offset_commit.TxnOffsetCommitResponseTopic,
+                txn_offset_commit.TxnOffsetCommitResponsePartition,
+            ),
         ),
     ),
     ApiKey.WRITE_TXN_MARKERS: CheckedApi(
@@ -132,10 +144,12 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
     ApiKey.DESCRIBE_TRANSACTIONS: CheckedApi(
         request=describe_transactions.DescribeTransactionsRequest,
         response=describe_transactions.DescribeTransactionsResponse,
-        elements=("transactional_ids",),
         results="transaction_states",
-        need_of=lambda name, request: on_transaction(Operation.DESCRIBE, name),
-        reject=_reject_state,
+        elements=Elements(
+            arrays=("transactional_ids",),
+            need_of=lambda name, request: on_transaction(Operation.DESCRIBE, name),
+            reject=_reject_state,
+        ),
     ),
     ApiKey.LIST_TRANSACTIONS: CheckedApi(
         response=list_transactions.ListTransactionsResponse,
