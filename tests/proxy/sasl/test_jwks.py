@@ -84,7 +84,7 @@ class Endpoint:
         return self.answer.encode()
 
 
-async def test_keys_are_asked_for_by_the_first_token_and_then_once_an_hour_while_nobody_waits() -> None:
+async def test_keys_are_asked_for_by_the_first_token_and_then_once_an_hour_without_a_login_waiting() -> None:
     endpoint = Endpoint()
     assert endpoint.keys.is_due("k1")
     await endpoint.keys.refresh()
