@@ -42,6 +42,7 @@ TESTED_IN = {
     "proxy/exchanges/checked_apis.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/exchanges/cluster_apis.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/exchanges/group_apis.py": "tests/proxy/exchanges/test_authorization.py",
+    "proxy/exchanges/share_group_apis.py": "tests/proxy/exchanges/test_rejected_elements.py",
     "proxy/exchanges/transaction_apis.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/exchanges/described_topics.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/runtime/observer.py": "tests/proxy/test_server.py",

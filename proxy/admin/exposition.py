@@ -57,9 +57,7 @@ class _Collector:
         )
         yield counter_by("client_logins", "Logins of clients to the sidecar", "result", m.client_logins)
         yield counter_by("broker_logins", "Logins of the sidecar at brokers", "result", m.broker_logins)
-        yield counter_by(
-            "denied_topics", "Topics of requests answered with TOPIC_AUTHORIZATION_FAILED", "api_key", m.denied
-        )
+        yield counter_by("denials", "Resources of requests that clients may not use", "api_key", m.denied)
         delay = HistogramMetricFamily(PREFIX + "event_loop_delay_seconds", "How late a timer of the event loop fired")
         delay.add_metric([], *buckets(m.loop_delay, m.loop_delay_s))
         yield delay

@@ -13,11 +13,15 @@ from kafka_sidecar.proxy.exchanges.checked_apis import CheckedApi, Need, on_topi
 from kafka_sidecar.proxy.exchanges.cluster_apis import CLUSTER_APIS
 from kafka_sidecar.proxy.exchanges.denials import Denials
 from kafka_sidecar.proxy.exchanges.group_apis import GROUP_APIS
+from kafka_sidecar.proxy.exchanges.group_descriptions import GROUP_DESCRIPTIONS
+from kafka_sidecar.proxy.exchanges.share_group_apis import SHARE_GROUP_APIS
 from kafka_sidecar.proxy.exchanges.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.exchanges.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.relay.exchange import Begin
 
-CHECKED_APIS: Mapping[int, CheckedApi] = {**TOPIC_APIS, **GROUP_APIS, **TRANSACTION_APIS, **CLUSTER_APIS}
+CHECKED_APIS: Mapping[int, CheckedApi] = {
+    **TOPIC_APIS, **GROUP_APIS, **GROUP_DESCRIPTIONS, **SHARE_GROUP_APIS, **TRANSACTION_APIS, **CLUSTER_APIS,
+}  # fmt: skip
 # Everybody may use these, as at a broker.
 OPEN_APIS = frozenset(
     {

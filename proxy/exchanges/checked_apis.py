@@ -54,6 +54,16 @@ def _nothing(request: Any) -> Iterable[Need]:
     return ()
 
 
+# From a result of the broker's, the request, and whether the client is allowed something: the result as the client may
+# see it, or None if it may not.
+Shown = Callable[[Any, Any, Callable[[Need], bool]], Any | None]
+
+
+def shown_if(need_of: Callable[[Any], Need]) -> Shown:
+    """A result as it is, for those who are allowed this."""
+    return lambda result, request, allows: result if allows(need_of(result)) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elements:
     """Parts of a request that are denied one by one: topics, groups, transactional ids. ``Any``: a part."""
@@ -79,7 +89,7 @@ class CheckedApi:
     unless: Need | None = None  # who is allowed this needs nothing else
     elements: Elements | None = None
     results: str = ""  # the array of the response
-    shown_with: Callable[[Any], Need] | None = None  # without it, a result of the broker's is omitted
+    shown: Shown | None = None
 
     def refusal(self, request: Any, why: Rejection) -> Message:
         """The response to a request that is denied as a whole."""

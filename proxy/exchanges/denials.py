@@ -10,7 +10,7 @@ Produce is denied by a stage of its exchange (`denied_produce`), so that its fra
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from kafka_sidecar.codec.envelope import decode_request, decode_response, encode
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Elements, Need, Rejection
+from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Elements, Need, Rejection, Shown
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -95,9 +95,10 @@ class DenyExchange(Exchange):
         "_inner",
         "_inner_wants_response",
         "_key",
+        "_request",
         "_results",
         "_rules",
-        "_shows",
+        "_shown",
         "_version",
     )
 
@@ -112,14 +113,15 @@ class DenyExchange(Exchange):
         self._inner = inner
         self._inner_wants_response = False
         self._results: list[Struct] = []  # of denied elements
-        self._shows: Callable[[Any], Need] | None = None  # what a result of the broker's needs to be shown
+        self._shown: Shown | None = None  # what of the broker's results, to the request
+        self._request: Any = None
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         api = self._api
         if api.unless is None or not self._rules.allows(self._key, api.unless, self._client.principal):
-            self._shows = api.shown_with
+            self._shown = api.shown
             body = decode_request(api.request, frame)[1] if api.request is not None else None
-            request = body.message if body is not None else None
+            request = self._request = body.message if body is not None else None
             if (refusal := self._refusal(request)) is not None:
                 return self._respond(refusal, frame)
             if body is not None and api.elements is not None:
@@ -176,7 +178,7 @@ class DenyExchange(Exchange):
 
     @property
     def _changes_response(self) -> bool:
-        return bool(self._results) or self._shows is not None
+        return bool(self._results) or self._shown is not None
 
     def _respond(self, response: Message, frame: bytes) -> Respond:
         return Respond(encode_response(response, self._version, open_request(frame).correlation_id))
@@ -187,8 +189,14 @@ class DenyExchange(Exchange):
         if not self._changes_response:
             return frame
         results, body = self._api.results, decode_response(self._api.response, frame, self._version)
-        merged = (*filter(self._is_shown, getattr(body.message, results)), *self._results)
+        merged = (*self._visible(getattr(body.message, results)), *self._results)
         return body.with_message(replace_fields(body.message, **{results: merged}))
 
-    def _is_shown(self, result: Any) -> bool:
-        return self._shows is None or self._rules.allows(self._key, self._shows(result), self._client.principal)
+    def _visible(self, results: Iterable[Struct]) -> Iterable[Struct]:
+        if (shown := self._shown) is None:
+            return results
+        changed = (shown(one, self._request, self._allows) for one in results)
+        return (one for one in changed if one is not None)
+
+    def _allows(self, need: Need) -> bool:
+        return self._rules.allows(self._key, need, self._client.principal)

@@ -11,25 +11,14 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages import (
-    alter_share_group_offsets,
-    consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
-    delete_share_group_offsets,
-    describe_groups,
-    describe_share_group_offsets,
     find_coordinator,
     heartbeat,
     join_group,
     leave_group,
-    list_groups,
     offset_commit,
     offset_delete,
-    share_acknowledge,
-    share_fetch,
-    share_group_describe,
-    share_group_heartbeat,
-    streams_group_describe,
     streams_group_heartbeat,
     streams_group_topology_description_update,
     sync_group,
@@ -54,30 +43,32 @@ def group_of(operation: Operation, request: Any) -> tuple[Need, ...]:
     return (on_group(operation, request.group_id or ""),)
 
 
-def _group_and_subscription(request: Any) -> Iterable[Need]:
+def group_and_subscription(request: Any) -> Iterable[Need]:
     """Of a member that names the topics to which it subscribes."""
     topics = (on_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ())
     return (*group_of(Operation.READ, request), *topics)
 
 
-def _group_and_topology(request: streams_group_heartbeat.StreamsGroupHeartbeatRequest) -> Iterable[Need]:
-    parts = request.topology.subtopologies if request.topology is not None else ()
+def topics_of_topology(topology: Any) -> set[str]:
+    """All names of topics in the topology of a streams group (KIP-1071), if it has one."""
+    parts = (topology.subtopologies or ()) if topology is not None else ()
     names = {name for part in parts for name in (*part.source_topics, *part.repartition_sink_topics)}
-    names |= {topic.name for part in parts for topic in (*part.state_changelog_topics, *part.repartition_source_topics)}
-    topics = (on_topic(Operation.DESCRIBE, name) for name in sorted(names))
+    return names | {
+        topic.name for part in parts for topic in (*part.state_changelog_topics, *part.repartition_source_topics)
+    }
+
+
+def _group_and_topology(request: streams_group_heartbeat.StreamsGroupHeartbeatRequest) -> Iterable[Need]:
+    topics = (on_topic(Operation.DESCRIBE, name) for name in sorted(topics_of_topology(request.topology)))
     return (*group_of(Operation.READ, request), *topics)
 
 
-def _described(operation: Operation, group: str, request: Any) -> Need:
+def group_described(operation: Operation, group: str, request: Any) -> Need:
     return on_group(operation, group)
 
 
-def _reject_group(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
+def reject_group(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
     return result(group_id=group, error_code=why.error_code)
-
-
-def _reject_group_with_message(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
-    return result(group_id=group, error_code=why.error_code, error_message=why.message)
 
 
 def _coordinated(key: str, request: find_coordinator.FindCoordinatorRequest) -> Need:
@@ -124,59 +115,9 @@ def _reject_deletion(of: offset_delete.OffsetDeleteRequestTopic, why: Rejection)
     return offset_delete.OffsetDeleteResponseTopic(name=of.name, partitions=tuple(partitions))
 
 
-def _shared(of: Any, request: Any) -> Need:
-    return on_topic(Operation.READ, of.topic_id)
-
-
-def _reject_shared(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
-    partitions = (
-        partition(partition_index=one.partition_index, error_code=why.error_code, error_message=why.message)
-        for one in of.partitions
-    )
-    return topic(topic_id=of.topic_id, partitions=tuple(partitions))
-
-
-def _topic_name(of: Any, request: Any) -> Need:
-    return on_topic(Operation.READ, of.topic_name)
-
-
-def _reject_alteration(of: alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic, why: Rejection) -> Struct:
-    partitions = (
-        alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
-            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
-        )
-        for one in of.partitions
-    )
-    return alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
-        topic_name=of.topic_name, partitions=tuple(partitions)
-    )
-
-
-def _reject_share_deletion(
-    of: delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic, why: Rejection
-) -> Struct:
-    return delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
-        topic_name=of.topic_name, error_code=why.error_code, error_message=why.message
-    )
-
-
 def _members(request: type[Message], response: type[Message]) -> CheckedApi:
     """An API of members, which names one group."""
     return CheckedApi(request=request, response=response, needs=partial(group_of, Operation.READ))
-
-
-def _descriptions(request: type[Message], response: type[Message], result: type[Struct]) -> CheckedApi:
-    """An API that describes the groups which it names."""
-    return CheckedApi(
-        request=request,
-        response=response,
-        results="groups",
-        elements=Elements(
-            arrays=("group_ids",),
-            need_of=partial(_described, Operation.DESCRIBE),
-            reject=partial(_reject_group_with_message, result),
-        ),
-    )
 
 
 GROUP_APIS: Mapping[int, CheckedApi] = {
@@ -191,12 +132,7 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: CheckedApi(
         request=consumer_group_heartbeat.ConsumerGroupHeartbeatRequest,
         response=consumer_group_heartbeat.ConsumerGroupHeartbeatResponse,
-        needs=_group_and_subscription,
-    ),
-    ApiKey.SHARE_GROUP_HEARTBEAT: CheckedApi(
-        request=share_group_heartbeat.ShareGroupHeartbeatRequest,
-        response=share_group_heartbeat.ShareGroupHeartbeatResponse,
-        needs=_group_and_subscription,
+        needs=group_and_subscription,
     ),
     ApiKey.STREAMS_GROUP_HEARTBEAT: CheckedApi(
         request=streams_group_heartbeat.StreamsGroupHeartbeatRequest,
@@ -215,45 +151,14 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
             reject=_reject_key,
         ),
     ),
-    ApiKey.DESCRIBE_GROUPS: CheckedApi(
-        request=describe_groups.DescribeGroupsRequest,
-        response=describe_groups.DescribeGroupsResponse,
-        results="groups",
-        elements=Elements(
-            arrays=("groups",),
-            need_of=partial(_described, Operation.DESCRIBE),
-            reject=partial(_reject_group, describe_groups.DescribedGroup),
-        ),
-    ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _descriptions(
-        consumer_group_describe.ConsumerGroupDescribeRequest,
-        consumer_group_describe.ConsumerGroupDescribeResponse,
-        consumer_group_describe.DescribedGroup,
-    ),
-    ApiKey.SHARE_GROUP_DESCRIBE: _descriptions(
-        share_group_describe.ShareGroupDescribeRequest,
-        share_group_describe.ShareGroupDescribeResponse,
-        share_group_describe.DescribedGroup,
-    ),
-    ApiKey.STREAMS_GROUP_DESCRIBE: _descriptions(
-        streams_group_describe.StreamsGroupDescribeRequest,
-        streams_group_describe.StreamsGroupDescribeResponse,
-        streams_group_describe.DescribedGroup,
-    ),
-    ApiKey.LIST_GROUPS: CheckedApi(
-        response=list_groups.ListGroupsResponse,
-        unless=on_cluster(Operation.DESCRIBE),
-        results="groups",
-        shown_with=lambda group: on_group(Operation.DESCRIBE, group.group_id),
-    ),
     ApiKey.DELETE_GROUPS: CheckedApi(
         request=delete_groups.DeleteGroupsRequest,
         response=delete_groups.DeleteGroupsResponse,
         results="results",
         elements=Elements(
             arrays=("groups_names",),
-            need_of=partial(_described, Operation.DELETE),
-            reject=partial(_reject_group, delete_groups.DeletableGroupResult),
+            need_of=partial(group_described, Operation.DELETE),
+            reject=partial(reject_group, delete_groups.DeletableGroupResult),
         ),
     ),
     ApiKey.OFFSET_COMMIT: CheckedApi(
@@ -278,64 +183,6 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
             arrays=("topics",),
             need_of=partial(named, Operation.READ),
             reject=_reject_deletion,
-        ),
-    ),
-    ApiKey.SHARE_FETCH: CheckedApi(
-        request=share_fetch.ShareFetchRequest,
-        response=share_fetch.ShareFetchResponse,
-        needs=partial(group_of, Operation.READ),
-        results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_shared,
-            reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
-        ),
-    ),
-    ApiKey.SHARE_ACKNOWLEDGE: CheckedApi(
-        request=share_acknowledge.ShareAcknowledgeRequest,
-        response=share_acknowledge.ShareAcknowledgeResponse,
-        needs=partial(group_of, Operation.READ),
-        results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_shared,
-            reject=partial(
-                _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
-            ),
-        ),
-    ),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: CheckedApi(
-        request=describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
-        response=describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
-        results="groups",
-        elements=Elements(
-            arrays=("groups",),
-            need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
-            reject=lambda group, why: _reject_group_with_message(
-                describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
-            ),
-        ),
-    ),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: CheckedApi(
-        request=alter_share_group_offsets.AlterShareGroupOffsetsRequest,
-        response=alter_share_group_offsets.AlterShareGroupOffsetsResponse,
-        needs=partial(group_of, Operation.READ),
-        results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_topic_name,
-            reject=_reject_alteration,
-        ),
-    ),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: CheckedApi(
-        request=delete_share_group_offsets.DeleteShareGroupOffsetsRequest,
-        response=delete_share_group_offsets.DeleteShareGroupOffsetsResponse,
-        needs=partial(group_of, Operation.DELETE),
-        results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_topic_name,
-            reject=_reject_share_deletion,
         ),
     ),
 }

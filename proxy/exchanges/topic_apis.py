@@ -36,6 +36,7 @@ from kafka_sidecar.proxy.exchanges.checked_apis import (
     on_cluster,
     on_group,
     on_topic,
+    shown_if,
 )
 
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
@@ -268,7 +269,7 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
             need_of=partial(named, Operation.DESCRIBE),
             reject=_reject_description,
         ),
-        shown_with=lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id),
+        shown=shown_if(lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id)),
     ),
 }
 # Those whose requests change the topics that they name, or their contents.

@@ -4,12 +4,12 @@ not allowed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -28,7 +28,9 @@ from kafka_sidecar.proxy.exchanges.checked_apis import (
     Rejection,
     on_cluster,
     on_group,
+    on_topic,
     on_transaction,
+    shown_if,
 )
 from kafka_sidecar.proxy.exchanges.group_apis import committed, reject_commit
 from kafka_sidecar.proxy.exchanges.topic_apis import named
@@ -94,6 +96,13 @@ def _reject_state(transactional_id: str, why: Rejection) -> Struct:
     return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=why.error_code)
 
 
+def _with_shown_topics(
+    state: describe_transactions.TransactionState, request: Any, allows: Callable[[Need], bool]
+) -> describe_transactions.TransactionState:
+    topics = tuple(one for one in state.topics if allows(on_topic(Operation.DESCRIBE, one.topic)))
+    return replace_fields(state, topics=topics)
+
+
 TRANSACTION_APIS: Mapping[int, CheckedApi] = {
     ApiKey.INIT_PRODUCER_ID: CheckedApi(
         request=init_producer_id.InitProducerIdRequest,
@@ -150,10 +159,11 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
             need_of=lambda name, request: on_transaction(Operation.DESCRIBE, name),
             reject=_reject_state,
         ),
+        shown=_with_shown_topics,
     ),
     ApiKey.LIST_TRANSACTIONS: CheckedApi(
         response=list_transactions.ListTransactionsResponse,
         results="transaction_states",
-        shown_with=lambda state: on_transaction(Operation.DESCRIBE, state.transactional_id),
+        shown=shown_if(lambda state: on_transaction(Operation.DESCRIBE, state.transactional_id)),
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 
 from kafka_sidecar.proxy.large_messages.clean_up import StoredObject
 from kafka_sidecar.proxy.large_messages.object_store import open_store
@@ -32,8 +33,16 @@ class ObjectListing:
             raise OSError(f"the object store cannot be listed: {type(error).__name__}") from error
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Raises OSError."""
+        """What is gone already counts as deleted. Raises OSError."""
         try:
-            await self._store.delete_async(list(keys))
+            await self._delete(keys)
         except Exception as error:
             raise OSError(f"objects cannot be deleted: {type(error).__name__}") from error
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            await self._store.delete_async(list(keys))
+        except FileNotFoundError:  # a folder stops at the first key that another run has deleted
+            for key in keys:
+                with suppress(FileNotFoundError):
+                    await self._store.delete_async(key)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.config.authorization import AclRule
@@ -19,7 +21,7 @@ RULES = [AclRule(principals=["User:alice"], topics=["open"], groups=["open"], tr
 def pairs(*keys: ApiKey) -> list[tuple[ApiKey, int]]:
     newest = {  # that kio knows
         ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE_GROUPS: 2, ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
-        ApiKey.STREAMS_GROUP_DESCRIBE: 0,
+        ApiKey.STREAMS_GROUP_DESCRIBE: 0, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
     }  # fmt: skip
     return [
         (key, version)
@@ -45,3 +47,13 @@ class Site:
         found = exchange_of(begin(b"", 0, 0, self.client))
         assert found is not None
         return Driven(found)
+
+
+def codes_in(value: Any) -> set[int]:
+    """Every error code in a response that is not 0."""
+    if isinstance(value, tuple):
+        return {code for one in value for code in codes_in(one)}
+    if not is_dataclass(value):
+        return set()
+    own = {int(getattr(value, name, 0)) for name in ("error_code", "partition_error_code")} - {0}
+    return own | {code for field in fields(value) for code in codes_in(getattr(value, field.name))}

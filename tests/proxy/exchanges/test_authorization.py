@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import uuid
 from collections import Counter
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 from support import oracle
-from support.authorization import CLUSTER_DENIED, GROUP_DENIED, IDS, TOPIC_DENIED, TRANSACTION_DENIED, Site, pairs
+from support.authorization import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    IDS,
+    TOPIC_DENIED,
+    TRANSACTION_DENIED,
+    Site,
+    codes_in,
+    pairs,
+)
 from support.pages import ROOT
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
@@ -258,16 +266,6 @@ OF_THE_CLUSTER: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ADD_RAFT_VOTER: {}, ApiKey.REMOVE_RAFT_VOTER: {}, ApiKey.CREATE_DELEGATION_TOKEN: {},
     ApiKey.RENEW_DELEGATION_TOKEN: {}, ApiKey.EXPIRE_DELEGATION_TOKEN: {}, ApiKey.DESCRIBE_DELEGATION_TOKEN: {},
 }  # fmt: skip
-
-
-def codes_in(value: Any) -> set[int]:
-    """Every error code in a response."""
-    if isinstance(value, tuple):
-        return {code for one in value for code in codes_in(one)}
-    if not is_dataclass(value):
-        return set()
-    found = {int(getattr(value, name)) for name in ("error_code", "partition_error_code") if hasattr(value, name)}
-    return found | {code for field in fields(value) for code in codes_in(getattr(value, field.name))}
 
 
 @pytest.mark.parametrize(("key", "version"), pairs(*OF_THE_CLUSTER))

@@ -39,3 +39,11 @@ async def test_a_store_that_fails_is_an_oserror_without_what_it_says() -> None:
         [page async for page in store.objects("orders")]
     with pytest.raises(OSError, match="cannot be deleted: RuntimeError"):
         await store.delete(["orders/a"])
+
+
+async def test_objects_that_another_run_has_deleted_do_not_keep_the_others(tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    for name in ("a", "c"):
+        (tmp_path / "orders" / name).write_bytes(b"12345")
+    await ObjectListing(f"file://{tmp_path}", {}).delete(["orders/a", "orders/b", "orders/c"])
+    assert list((tmp_path / "orders").iterdir()) == []

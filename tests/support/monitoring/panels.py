@@ -162,7 +162,7 @@ LIMIT_PANELS = Section("Limits", (
     lines("Wait for a thread, p99", "s", (quantile(0.99, "thread_wait_seconds", "instance"), "{{instance}}")),
     lines("Open files", "percentunit", (own("process_open_fds / process_max_fds"), "{{instance}}"),
         about="Share of the limit."),
-    lines("Topics that clients may not change", "cps", (rate("denied_topics_total", "api_key"), "{{api_key}}")),
+    lines("Denied to clients", "cps", (rate("denials_total", "api_key"), "{{api_key}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
 ))  # fmt: skip
 
