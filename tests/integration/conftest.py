@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 
 import pytest
+import yaml
 from harness.cluster import Cluster
+from harness.sasl import add_scram_user
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost, ToolHosts
 from integration import compatibility
+from integration.fronts import PLAIN
 from integration.matrix import Cell
 from integration.runs import Arena, Runs
 
@@ -52,19 +55,24 @@ def java() -> Iterator[Mapping[str, ToolHost]]:
 def arena(
     request: pytest.FixtureRequest, java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Arena]:
-    """A cluster of the version and size that the parameter names, with a sidecar in front."""
-    version, nodes = request.param
-    log = tmp_path_factory.mktemp("sidecar") / "sidecar.log"
-    with Cluster.start(version, nodes) as cluster, Sidecar.start(cluster.bootstrap, log) as sidecar:
-        yield Arena(cluster, sidecar, java)
+    """A cluster of the version and size that the parameter names, with a sidecar that clients reach as it says."""
+    version, nodes, front = request.param
+    folder = tmp_path_factory.mktemp("sidecar")
+    with Cluster.start(version, nodes, front.brokers(folder)) as cluster:
+        if front is not PLAIN:
+            add_scram_user(cluster.direct)
+        config = folder / "sidecar.yaml"
+        config.write_text(yaml.safe_dump(front.sidecar(folder)))
+        with Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar:
+            yield Arena(cluster, sidecar, java, front, front.client(folder))
 
 
 @pytest.fixture(scope="session")
 def runs(request: pytest.FixtureRequest, arena: Arena) -> Iterator[Runs]:
     """All selected cells of the arena, begun at once."""
-    here = (arena.cluster.version, len(arena.cluster.nodes))
+    here = (arena.cluster.version, len(arena.cluster.nodes), arena.front)
     cells = [cell for item in request.session.items if (cell := _cell_of(item)) is not None]
-    running = Runs(arena, [cell for cell in cells if (cell.broker, cell.nodes) == here])
+    running = Runs(arena, [cell for cell in cells if (cell.broker, cell.nodes, cell.front) == here])
     yield running
     running.stop()
 

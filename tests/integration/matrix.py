@@ -8,7 +8,9 @@ from importlib.metadata import version as installed
 
 import confluent_kafka
 from harness.versions import BROKERS, JAVA_CLIENTS, NEWEST, as_numbers
+from integration.fronts import PLAIN, SECURED, Front
 from integration.scenarios import aiokafka_client, java_tools, kafka_python, librdkafka
+from integration.scenarios.security import PLAINTEXT
 from integration.scenarios.target import Target
 
 NODES = (1, 3)
@@ -32,11 +34,12 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One scenario against one cluster."""
+    """One scenario against one cluster, through a sidecar that is reached in one way."""
 
     scenario: Scenario
     broker: str
     nodes: int
+    front: Front = PLAIN
 
     @property
     def reason(self) -> str | None:
@@ -46,10 +49,13 @@ class Cell:
     @property
     def is_core(self) -> bool:
         """Whether every change is tested with it: the newest broker, all scenarios on three nodes and some on one."""
+        if self.front is not PLAIN:  # test_tls.py and test_sasl_ssl.py are run with every change
+            return False
         return self.broker == NEWEST and (self.nodes == 3 or self.scenario.name in CORE_ON_ONE_NODE)
 
     def __str__(self) -> str:
-        return f"{self.broker}-{self.nodes}n-{self.scenario.client}-{self.scenario.name}".replace(" ", "_")
+        front = "" if self.front is PLAIN else f"-{self.front}"
+        return f"{self.broker}-{self.nodes}n{front}-{self.scenario.client}-{self.scenario.name}".replace(" ", "_")
 
 
 def line(version: str) -> str:
@@ -136,12 +142,21 @@ CORE_ON_ONE_NODE = frozenset(
 
 
 def _tool(version: str, run: Callable[[java_tools.Tools], None]) -> Callable[[Target], None]:
-    return lambda target: run(java_tools.Tools(target, target.java[version]))
+    def with_properties(target: Target) -> None:
+        host = target.java[version]
+        if target.security == PLAINTEXT:
+            run(java_tools.Tools(target, host))
+            return
+        with target.client_properties() as properties:
+            run(java_tools.Tools(target, host, properties))
+
+    return with_properties
 
 
 def _java(version: str, main: str, method: str) -> Callable[[Target], None]:
     def run(target: Target) -> None:
-        target.java[version].run(main, method, target.bootstrap, target.prefix, target.nodes)
+        with target.client_properties() as properties:
+            target.java[version].run(main, method, target.bootstrap, target.prefix, target.nodes, properties)
 
     return run
 
@@ -172,6 +187,12 @@ def _scenarios() -> Iterator[Scenario]:
 
 
 SCENARIOS: tuple[Scenario, ...] = tuple(_scenarios())
-CELLS: tuple[Cell, ...] = tuple(
-    Cell(scenario, broker, nodes) for broker in BROKERS for nodes in reversed(NODES) for scenario in SCENARIOS
+# Options of tools differ between versions: only the newest ones are given files with secrets.
+SECURED_SCENARIOS = tuple(
+    one for one in SCENARIOS if not one.client.startswith("Java") or one.client == f"Java {JAVA_CLIENTS[0]}"
+)
+SECURED_CELLS = tuple(Cell(scenario, NEWEST, 1, front) for front in SECURED for scenario in SECURED_SCENARIOS)
+CELLS: tuple[Cell, ...] = (
+    *(Cell(scenario, broker, nodes) for broker in BROKERS for nodes in reversed(NODES) for scenario in SCENARIOS),
+    *SECURED_CELLS,
 )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
+from integration.fronts import Front
 from integration.matrix import Cell
+from integration.scenarios.security import Security
 from integration.scenarios.target import Target
 
 WORKERS = 4
@@ -22,9 +24,14 @@ class Arena:
     cluster: Cluster
     sidecar: Sidecar
     java: Mapping[str, ToolHost]
+    front: Front
+    security: Security  # of clients at the sidecar
 
-    def target(self, bootstrap: str, prefix: str) -> Target:
-        return Target(bootstrap, prefix, len(self.cluster.nodes), self.java)
+    def direct(self, prefix: str) -> Target:
+        return Target(self.cluster.direct, prefix, len(self.cluster.nodes), self.java)
+
+    def through(self, prefix: str) -> Target:
+        return Target(self.sidecar.bootstrap, prefix, len(self.cluster.nodes), self.java, self.security)
 
 
 class Runs:
@@ -42,15 +49,15 @@ class Runs:
         self._outcomes[cell].result(300)
 
     def _run(self, number: int, cell: Cell) -> None:
-        direct = self._arena.target(self._arena.cluster.direct, f"direct-{number}")
+        direct = self._arena.direct(f"direct-{number}")
         if cell.reason is not None:
             self._must_fail(cell, direct)
             return
         try:
             cell.scenario.run(direct)
         except Exception:  # noqa: BLE001 - a tool or a busy broker without a sidecar, which is not what is tested
-            cell.scenario.run(self._arena.target(self._arena.cluster.direct, f"again-{number}"))
-        cell.scenario.run(self._arena.target(self._arena.sidecar.bootstrap, f"sidecar-{number}"))
+            cell.scenario.run(self._arena.direct(f"again-{number}"))
+        cell.scenario.run(self._arena.through(f"sidecar-{number}"))
 
     def _must_fail(self, cell: Cell, direct: Target) -> None:
         try:

@@ -6,7 +6,6 @@ import asyncio
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
@@ -175,10 +174,3 @@ CLIENTS: Mapping[str, RoundTrip] = {
 
 def target_of(bootstrap: str, host: ToolHost) -> Target:
     return Target(bootstrap, "sasl", 1, {host.version: host})
-
-
-def properties_file(folder: Path, settings: Mapping[str, str]) -> Path:
-    """Settings for Kafka's tools."""
-    path = folder / "client.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    return path

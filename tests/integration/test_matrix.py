@@ -9,7 +9,7 @@ from integration.runs import Runs
 
 def _parameter(cell: Cell) -> object:
     mark = pytest.mark.integration if cell.is_core else pytest.mark.matrix
-    return pytest.param((cell.broker, cell.nodes), cell, marks=mark, id=str(cell))
+    return pytest.param((cell.broker, cell.nodes, cell.front), cell, marks=mark, id=str(cell))
 
 
 @pytest.mark.parametrize(("arena", "cell"), [_parameter(cell) for cell in CELLS], indirect=["arena"], scope="session")

@@ -15,8 +15,9 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.partitions import move
 from integration.runs import Arena
+from integration.scenarios.security import Security
 from integration.scenarios.target import LIMIT_S, admin_client, create_topic, eventually
-from integration.secured import Security, aiokafka, java_tools, librdkafka, sidecar
+from integration.secured import aiokafka, java_tools, librdkafka, sidecar
 
 pytestmark = pytest.mark.integration
 three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")

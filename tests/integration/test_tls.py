@@ -17,8 +17,9 @@ from harness.sidecar import Sidecar
 from harness.tls import BROKERS_CA, CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.target import create_topic, eventually
-from integration.secured import Exchange, Security, aiokafka, java_tools, kafka_python, librdkafka, sidecar
+from integration.scenarios.security import Security
+from integration.scenarios.target import SILENT, create_topic, eventually
+from integration.secured import Exchange, aiokafka, java_tools, kafka_python, librdkafka, sidecar
 
 pytestmark = pytest.mark.integration
 VALUES = [f"value {number}" for number in range(20)]
@@ -91,7 +92,7 @@ def failures(bootstrap: str, security: Security, wanted: str = "_TRANSPORT") -> 
     def note(error: KafkaError) -> None:
         found.append(f"{error.name()}: {error.str()}")
 
-    producer = Producer({"bootstrap.servers": bootstrap, **security.librdkafka, "error_cb": note})
+    producer = Producer({"bootstrap.servers": bootstrap, "logger": SILENT, **security.librdkafka, "error_cb": note})
     deadline = time.monotonic() + 15
     while wanted not in str(found) and time.monotonic() < deadline:
         producer.poll(0.1)

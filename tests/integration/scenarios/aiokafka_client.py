@@ -32,16 +32,18 @@ async def started(client: Any) -> Any:
 
 
 def producer(target: Target, **settings: Any) -> Any:
-    return started(AIOKafkaProducer(bootstrap_servers=target.bootstrap, **settings))
+    return started(AIOKafkaProducer(bootstrap_servers=target.bootstrap, **{**target.security.python, **settings}))
 
 
 def consumer(target: Target, *topics: str, **settings: Any) -> Any:
     quick = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return started(AIOKafkaConsumer(*topics, bootstrap_servers=target.bootstrap, **{**quick, **settings}))
+    return started(
+        AIOKafkaConsumer(*topics, bootstrap_servers=target.bootstrap, **{**quick, **target.security.python, **settings})
+    )
 
 
 def admin_client(target: Target) -> Any:
-    return started(AIOKafkaAdminClient(bootstrap_servers=target.bootstrap))
+    return started(AIOKafkaAdminClient(bootstrap_servers=target.bootstrap, **target.security.python))
 
 
 async def send(target: Target, topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:

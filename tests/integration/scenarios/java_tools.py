@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from harness.tool_host import ToolError, ToolHost
@@ -32,16 +33,20 @@ PLACES = {
 
 
 class Tools:
-    """The tools of one version, pointed at one target."""
+    """The tools of one version, pointed at one target.
 
-    def __init__(self, target: Target, host: ToolHost) -> None:
+    ``properties``: a file with how they connect.
+    """
+
+    def __init__(self, target: Target, host: ToolHost, properties: Path | None = None) -> None:
         self.target = target
+        self.security = () if properties is None else ("--command-config", properties)
         self.is_old = as_numbers(host.version) < (4,)
         self._host = host
 
     def run(self, tool: str, *args: object, stdin: str = "") -> str:
         """What the tool printed; raises ToolError when it fails."""
-        return self.run_bare(tool, "--bootstrap-server", self.target.bootstrap, *args, stdin=stdin)
+        return self.run_bare(tool, "--bootstrap-server", self.target.bootstrap, *self.security, *args, stdin=stdin)
 
     def run_bare(self, tool: str, *args: object, stdin: str = "") -> str:
         """The same for a tool that wants the address elsewhere in its arguments."""
@@ -90,7 +95,12 @@ def console_share(tools: Tools) -> None:
 
 def performance(tools: Tools) -> None:
     topic = tools.target.topic("performance", 3)
-    properties = ["--producer-props", f"bootstrap.servers={tools.target.bootstrap}", "compression.type=lz4"]
+    properties = [
+        "--producer-props",
+        f"bootstrap.servers={tools.target.bootstrap}",
+        "compression.type=lz4",
+        *tools.security,
+    ]
     printed = tools.run_bare(
         "ProducerPerformance", "--topic", topic, "--num-records", 50_000, "--record-size", 200, "--throughput", -1,
         *properties,
@@ -202,7 +212,8 @@ def share_groups(tools: Tools) -> None:
 
 
 def cluster(tools: Tools) -> None:
-    assert "Cluster ID" in tools.run_bare("ClusterTool", "cluster-id", "--bootstrap-server", tools.target.bootstrap)
+    address = ("--bootstrap-server", tools.target.bootstrap)
+    assert "Cluster ID" in tools.run_bare("ClusterTool", "cluster-id", *address, *tools.security)
     versions = tools.run("BrokerApiVersionsCommand")
     assert len(re.findall(r"^127\.0\.0\.1:\d+ \(id: \d+", versions, re.MULTILINE)) == tools.target.nodes
     assert "LeaderId" in tools.run("MetadataQuorumCommand", "describe", "--status")

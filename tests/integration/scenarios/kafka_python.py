@@ -16,16 +16,18 @@ with warnings.catch_warnings():
 
 
 def producer(target: Target, **settings: Any) -> KafkaProducer:
-    return KafkaProducer(bootstrap_servers=target.bootstrap.split(","), **settings)
+    return KafkaProducer(bootstrap_servers=target.bootstrap.split(","), **{**target.security.python, **settings})
 
 
 def consumer(target: Target, *topics: str, **settings: Any) -> KafkaConsumer:
     quick = {"fetch_max_wait_ms": 50, "auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
-    return KafkaConsumer(*topics, bootstrap_servers=target.bootstrap.split(","), **{**quick, **settings})
+    return KafkaConsumer(
+        *topics, bootstrap_servers=target.bootstrap.split(","), **{**quick, **target.security.python, **settings}
+    )
 
 
 def admin_client(target: Target) -> KafkaAdminClient:
-    return KafkaAdminClient(bootstrap_servers=target.bootstrap.split(","))
+    return KafkaAdminClient(bootstrap_servers=target.bootstrap.split(","), **target.security.python)
 
 
 def send(target: Target, topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:

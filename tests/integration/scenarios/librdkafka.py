@@ -18,14 +18,17 @@ from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewP
 from integration.scenarios.target import LIMIT_S, SILENT, Target, admin_client, eventually, headers_of, latest, numbered
 
 
+def _common(target: Target) -> dict[str, object]:
+    return {"bootstrap.servers": target.bootstrap, "logger": SILENT, **target.security.librdkafka}
+
+
 def producer(target: Target, **settings: object) -> Producer:
-    return Producer({"bootstrap.servers": target.bootstrap, "logger": SILENT, **_dotted(settings)})
+    return Producer({**_common(target), **_dotted(settings)})
 
 
 def consumer(target: Target, group: str, **settings: object) -> Consumer:
     config = {
-        "bootstrap.servers": target.bootstrap,
-        "logger": SILENT,
+        **_common(target),
         "group.id": target.named(group),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
@@ -174,7 +177,7 @@ def _group(target: Target, **settings: object) -> None:
 
 
 def admin_topics(target: Target) -> None:
-    client = admin_client(target.bootstrap)
+    client = admin_client(target.bootstrap, target.security)
     name = target.named("topic")
     client.create_topics([NewTopic(name, 2, config={"retention.ms": "1234567"})])[name].result(LIMIT_S)
     eventually(lambda: client.list_topics(timeout=LIMIT_S).topics, lambda topics: name in topics, "listed")
@@ -199,7 +202,7 @@ def admin_topics(target: Target) -> None:
 
 
 def admin_configs(target: Target) -> None:
-    client = admin_client(target.bootstrap)
+    client = admin_client(target.bootstrap, target.security)
     name = target.topic("configs")
     change = ConfigEntry("max.message.bytes", "65536", incremental_operation=admin.AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[change])
@@ -219,7 +222,7 @@ def admin_configs(target: Target) -> None:
 
 
 def admin_groups(target: Target) -> None:
-    client = admin_client(target.bootstrap)
+    client = admin_client(target.bootstrap, target.security)
     cluster = client.describe_cluster().result(LIMIT_S)
     assert {node.host for node in cluster.nodes} == {"127.0.0.1"}
     assert len(cluster.nodes) == target.nodes

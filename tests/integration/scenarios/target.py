@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar, cast
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from harness.tool_host import ToolHost
+from integration.scenarios.security import PLAINTEXT, Security, properties_file
 
 LIMIT_S = 25.0
 # librdkafka speaks of every lost connection on stderr unless it is given a logger.
@@ -24,25 +28,33 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The address that a client is given, names that no other scenario uses, and the JVMs with Java's clients."""
+    """The address that a client is given, names that no other scenario uses, the JVMs with Java's clients, and how the
+    client connects."""
 
     bootstrap: str
     prefix: str
     nodes: int
     java: Mapping[str, ToolHost]
+    security: Security = PLAINTEXT
 
     def named(self, suffix: str) -> str:
         return f"{self.prefix}-{suffix}"
 
+    @contextmanager
+    def client_properties(self) -> Iterator[Path]:
+        """A file with how clients connect, for Java."""
+        with tempfile.TemporaryDirectory() as folder:
+            yield properties_file(Path(folder), self.security.java)
+
     def topic(self, suffix: str, partitions: int = 1) -> str:
         """Creates a topic; returns its name once the leaders of its partitions serve it."""
         name = self.named(suffix)
-        create_topic(self.bootstrap, name, partitions)
+        create_topic(self.bootstrap, name, partitions, security=self.security)
         return name
 
 
-def admin_client(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap}, logger=SILENT)
+def admin_client(bootstrap: str, security: Security = PLAINTEXT) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, **security.librdkafka}, logger=SILENT)
 
 
 def latest(topic: str, partitions: int) -> dict[TopicPartition, OffsetSpec]:
@@ -55,9 +67,15 @@ def headers_of(message: Message) -> Headers:
     return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    config: Mapping[str, str] | None = None,
+    security: Security = PLAINTEXT,
+) -> None:
     """Creates a topic and waits until its leaders know that they are, a little after the answer to CreateTopics."""
-    admin = admin_client(bootstrap)
+    admin = admin_client(bootstrap, security)
     admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(LIMIT_S)
     questions = latest(name, partitions)
 

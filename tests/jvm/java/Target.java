@@ -1,3 +1,6 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -5,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Predicate;
@@ -31,17 +35,23 @@ final class Target {
     final String prefix;
     final int nodes;
 
-    private Target(String bootstrap, String prefix, int nodes) {
-        this.bootstrap = bootstrap;
-        this.prefix = prefix;
-        this.nodes = nodes;
+    private final Properties security;
+
+    private Target(String[] args) throws IOException {
+        bootstrap = args[1];
+        prefix = args[2];
+        nodes = Integer.parseInt(args[3]);
+        security = new Properties();
+        try (var file = Files.newBufferedReader(Path.of(args[4]))) {
+            security.load(file);
+        }
     }
 
-    /** Runs the static method of {@code scenarios} that the arguments name: SCENARIO BOOTSTRAP PREFIX NODES. */
+    /** Runs the static method of {@code scenarios} that the arguments name: SCENARIO BOOTSTRAP PREFIX NODES PROPERTIES. */
     static void run(Class<?> scenarios, String[] args) throws Throwable {
         var method = scenarios.getDeclaredMethod(args[0], Target.class);
         try {
-            method.invoke(null, new Target(args[1], args[2], Integer.parseInt(args[3])));
+            method.invoke(null, new Target(args));
         } catch (java.lang.reflect.InvocationTargetException error) {
             throw error.getCause();
         }
@@ -88,6 +98,7 @@ final class Target {
 
     Map<String, Object> config(Object... pairs) {
         Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "client.id", prefix));
+        security.forEach((name, value) -> config.put((String) name, value));
         for (int at = 0; at < pairs.length; at += 2) {
             config.put((String) pairs[at], pairs[at + 1]);
         }
