@@ -45,6 +45,7 @@ TESTED_IN = {
     "proxy/exchanges/share_group_apis.py": "tests/proxy/exchanges/test_rejected_elements.py",
     "proxy/exchanges/transaction_apis.py": "tests/proxy/exchanges/test_authorization.py",
     "proxy/exchanges/described_topics.py": "tests/proxy/exchanges/test_authorization.py",
+    "proxy/runtime/flow.py": "tests/proxy/runtime/test_pressure.py",
     "proxy/runtime/observer.py": "tests/proxy/test_server.py",
     "proxy/workers/__main__.py": "tests/proxy/workers/test_run.py",
     "proxy/workers/messages.py": "tests/proxy/workers/test_channel.py",

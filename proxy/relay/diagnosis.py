@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from kafka_sidecar.proxy.relay.exchange import RouteError
+
+MIN_REQUEST_BYTES = 8  # after the length: API, version, correlation id
+
 # First bytes of a connection -> what speaks like that and what to do about it.
 _OPENINGS = (
     (
@@ -39,3 +43,11 @@ def diagnose(data: bytes) -> str | None:
         if data[: len(opening)] == opening[: len(data)]:
             return f"not Kafka: {sentence}"
     return None
+
+
+def check_length(length: int, max_frame: int) -> None:
+    """Raises RouteError for a request that is longer than ``connections.max_frame``, or shorter than any."""
+    if length > max_frame:
+        raise RouteError("frame_too_large", f"a request of {length} bytes is over connections.max_frame ({max_frame})")
+    if length < MIN_REQUEST_BYTES:
+        raise RouteError("not_kafka", f"a request cannot be {length} bytes long")

@@ -14,7 +14,7 @@ from struct import Struct
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.proxy.relay.acks import AcksMemo
-from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.relay.diagnosis import MIN_REQUEST_BYTES, check_length, diagnose
 from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
@@ -32,7 +32,6 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
 REQUEST = Struct(">iIi")
-MIN_REQUEST_BYTES = 8
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
@@ -173,7 +172,12 @@ class Session:
     @property
     def awaits_responses(self) -> bool:
         """Whether a request that was read has no response yet."""
-        return self.in_flight > 0 or self._client_frames.is_held
+        return self.in_flight > 0 or self.is_forwarding
+
+    @property
+    def is_forwarding(self) -> bool:
+        """Whether a request that was read whole has yet to leave for the broker."""
+        return self._client_frames.is_held
 
     def client_ended(self) -> None:
         """The client has closed: if all that it ever sent was too short for a request, say what it looks like."""
@@ -386,12 +390,7 @@ class Session:
         """A pair seen for the first time, or no request at all."""
         if not self.requests and (sentence := diagnose(data)) is not None:
             raise RouteError("not_kafka", sentence)
-        if length > self._max_frame:
-            raise RouteError(
-                "frame_too_large", f"a request of {length} bytes is over connections.max_frame ({self._max_frame})"
-            )
-        if length < MIN_REQUEST_BYTES:
-            raise RouteError("not_kafka", f"a request cannot be {length} bytes long")
+        check_length(length, self._max_frame)
         return self.routes.get(key_version) or self.routes.add(key_version)
 
     def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:

@@ -20,12 +20,12 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
+from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.observer import Observer
 from kafka_sidecar.proxy.runtime.peer import has_closed
 from kafka_sidecar.proxy.runtime.renewal import Renewal
-from kafka_sidecar.proxy.runtime.side import Side
+from kafka_sidecar.proxy.runtime.side import NOWHERE, Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.runtime.unsent import Unsent
 from kafka_sidecar.proxy.sasl.logins import Logins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 PAUSED = "a frame waits"  # reason to read no more of the peer that has sent it
 CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
-
 
 # Begins at once to do what an exchange needs: of which connection, whether for its request. Cancelled if not needed.
 Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
@@ -70,10 +69,10 @@ class ClientSide(Side):
             connection.end(session.closing)
 
     def pause_writing(self) -> None:
-        self._connection.client_is_slow()
+        self._connection.flow.client_is_slow()
 
     def resume_writing(self) -> None:
-        self._connection.client_reads_again()
+        self._connection.flow.client_reads_again()
 
     def eof_received(self) -> bool:
         """The client sends no more, but may still read without TLS. Whether the connection stays open for that."""
@@ -84,7 +83,8 @@ class ClientSide(Side):
         if self._connection.login is not None:
             self._connection.login.stop()
         self._connection.session.client_ended()
-        self._connection.lost("client_closed", CLIENT_CLOSED.detail, error)
+        if not self._connection.outlives_client():
+            self._connection.lost("client_closed", CLIENT_CLOSED.detail, error)
 
 
 class BrokerSide(Side):
@@ -152,10 +152,10 @@ class Connection:
         self.number = number
         self.session = session
         session.number = number
-        session.account.owner = self
         self.listener = listener  # "bootstrap" or "node N"
         self.window = window
         self.client = ClientSide(self)
+        self.flow = Flow(session.account, self.client)
         self.broker: BrokerSide | None = None
         # Where bytes are written to; None before there is a broker, and once the connection ends.
         self.to_client: asyncio.Transport | None = None
@@ -166,13 +166,14 @@ class Connection:
         self._perform = perform
         self._performing: dict[Driver, asyncio.Future[Any]] = {}  # what paused directions wait for
         self._observer = observer
-        self._unsent = Unsent(session.account)
         self._early: list[bytes] = []  # what the client sent before the broker was connected
+        self._early_bytes = 0
         self._dialling: asyncio.Task[None] | None = None
         self.login: ClientLogin | None = None  # to this sidecar
         self.handshake: asyncio.Task[None] | None = None  # of TLS with the client, while it lasts
         self._closing: Closing | None = None
         self._open_sides = 1
+        self._is_reported = False
         self._in_flight_at_eof: int | None = None  # requests without a response when the client has sent its last byte
         self.began = time.monotonic()
         self.activity = Activity(self.began)
@@ -232,22 +233,29 @@ class Connection:
             return
         self._open_sides += 1
         self._dialling = None  # nothing is left to cancel: a cancelled dial would lose the connection that it made
-        self.broker = broker
-        self.to_client, self.to_broker = self.client.transport, broker.transport
+        self.broker = self.flow.broker = broker
+        self.to_client, self.to_broker = self.client.transport or NOWHERE, broker.transport
         early, self._early = self._early, []
         for chunk in early:
             self.client.data_received(chunk)
         self.client.resume("no broker yet")
         if self._in_flight_at_eof is not None and not self._stays_open():
             self.end(CLIENT_CLOSED)
+        self._end_without_client()
 
     def came_early(self, chunk: bytes) -> None:
-        """A broker is dialled once the client has sent something: a probe of the port costs no broker a connection."""
+        """A broker is dialled once the client has sent something: a probe of the port costs no broker a connection.
+
+        A window of bytes is read before it is connected: TLS loses what is not read when the client resets its
+        connection, as producers with acks=0 may do once they have sent all.
+        """
         if self._closing is not None or (self.login is not None and not (chunk := self.login.feed(chunk))):
             return
         is_first = not self._early
         self._early.append(chunk)
-        self.client.pause("no broker yet")
+        self._early_bytes += len(chunk)
+        if self._early_bytes >= self.window:
+            self.client.pause("no broker yet")
         if is_first:
             refusal = self._observer.spoke(chunk)
             if refusal is not None:
@@ -269,6 +277,21 @@ class Connection:
             self.session.finish(CLIENT_CLOSED)
             return True
         return False
+
+    def outlives_client(self) -> bool:
+        """Whether requests that the client sent before it closed are still on their way to the broker, which would
+        have received them from the client itself: with acks=0 producers close without waiting.
+        """
+        if self._closing is not None or not (self._early or self.session.is_forwarding):
+            return False
+        self._open_sides -= 1
+        self.flow.end()
+        self.to_client = NOWHERE
+        return True
+
+    def _end_without_client(self) -> None:
+        if self.to_client is NOWHERE and not self.session.is_forwarding:
+            self.end(CLIENT_CLOSED)
 
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
@@ -310,6 +333,7 @@ class Connection:
             self.broke(bug)
         if driver not in self._performing and (sender := self._sender(driver)) is not None:
             sender.resume(PAUSED)
+        self._end_without_client()
 
     def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
         """Let a direction go on with what it has waited for."""
@@ -328,45 +352,6 @@ class Connection:
         """The peer whose frames the driver gets."""
         return self.client if self.session.is_request_driver(driver) else self.broker
 
-    def client_is_slow(self) -> None:
-        # The client too is no longer read: its requests could make answers of our own without end.
-        self._pause_both("the client reads slowly")
-        self._unsent.hold(self.client.transport)
-
-    def client_reads_again(self) -> None:
-        self._unsent.release()
-        self._resume_both("the client reads slowly")
-
-    def pause_for_memory(self) -> None:
-        self._pause_both("connections.max_buffered")
-
-    def resume_after_memory(self) -> None:
-        self._resume_both("connections.max_buffered")
-
-    def pause_for_turn(self) -> None:
-        self._pause_both("others have a turn")
-        asyncio.get_running_loop().call_soon(self._resume_after_turn)
-
-    def _resume_after_turn(self) -> None:
-        self.session.account.renew_turn()
-        self._resume_both("others have a turn")
-
-    def _pause_both(self, reason: str) -> None:
-        self.client.pause(reason)
-        self._pause_broker(reason)
-
-    def _resume_both(self, reason: str) -> None:
-        self.client.resume(reason)
-        self._resume_broker(reason)
-
-    def _pause_broker(self, reason: str) -> None:
-        if self.broker is not None:
-            self.broker.pause(reason)
-
-    def _resume_broker(self, reason: str) -> None:
-        if self.broker is not None:
-            self.broker.resume(reason)
-
     def end(self, closing: Closing) -> None:
         """End both sides. The first reason given is the one that is reported."""
         if self._closing is None:
@@ -381,20 +366,31 @@ class Connection:
         self.client.close()
         if self.broker is not None:
             self.broker.close()
+        if not self._open_sides:
+            self._ended(self._closing)
 
     @property
     def has_ended(self) -> bool:
         return self._closing is not None
 
     def lost(self, cause: str, detail: str, error: Exception | None) -> None:
+        """A side has ended."""
         self._open_sides -= 1
-        self._unsent.release()
+        self.flow.end()
+        self._lose_session(detail)
+        self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))
+
+    def _lose_session(self, why: str) -> None:
         try:
-            for work in self.session.lost(detail):
+            for work in self.session.lost(why):
                 self._perform(work, self.number, False)
         except Exception as bug:  # noqa: BLE001 - the other side must be closed all the same
             self.broke(bug)
-        self.end(self.session.closing or Closing(cause, f"{detail}: {error}" if error else detail))
-        if not self._open_sides and self._closing is not None:
-            self._observer.ended(self, self._closing)
-            self.broker = None
+
+    def _ended(self, closing: Closing) -> None:
+        """Both sides have ended, or the only one that there was."""
+        if not self._is_reported:
+            self._is_reported = True
+            self._lose_session(closing.detail)
+            self._observer.ended(self, closing)
+            self.broker = self.flow.broker = None

@@ -49,7 +49,7 @@ async def test_an_open_connection_is_shown_with_its_broker_and_its_last_requests
 async def test_a_connection_without_a_broker_says_what_it_waits_for() -> None:
     settings: dict[str, Any] = {"connections": {"broker_wait": "10s"}}
     async with serving("127.0.0.1:1", **settings) as server, connected(port_of(server)) as client:
-        client.send(ASKED)
+        client.send(ASKED * 20_000)  # more than is read before a broker is connected
         await until(lambda: any(one.client.reasons for one in server.connections))
         (connection,) = server.connections
         state = describe_open(connection)

@@ -65,7 +65,7 @@ async def test_a_connection_that_has_let_others_have_a_turn_is_read_again_in_the
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
         connection = only(server)
-        connection.pause_for_turn()
+        connection.flow.pause_for_turn()
         assert connection.client_is_paused
         assert connection.broker_is_paused
         await asyncio.sleep(0)

@@ -78,9 +78,9 @@ async def test_a_request_whose_client_is_not_read_has_time() -> None:
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         client.send(HEARTBEAT[:-1])
         await until(lambda: server.connections and only(server).session.incomplete[0])
-        only(server).pause_for_memory()
+        only(server).flow.pause_for_memory()
         assert cause_after(server, 1, 500, 510) is None
-        only(server).resume_after_memory()
+        only(server).flow.resume_after_memory()
         assert cause_after(server, 539) is None
         assert cause_after(server, 540.1) == "frame_timeout"
 
