@@ -39,7 +39,8 @@ MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with the policies, topics, interceptors and files of a configuration."""
-    if config.clients.tls.is_set or config.brokers.tls.is_set or config.brokers.uses_tls:
+    sections = (config.clients.tls, config.brokers.tls, config.admin.tls)
+    if config.brokers.uses_tls or any(section.is_set for section in sections):
         from kafka_sidecar.proxy.security import sides
 
         yield from sides.find_mistakes(config)

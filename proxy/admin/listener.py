@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from pathlib import Path
 
 from kafka_sidecar.proxy.admin.access import AdminToken, TokenError
@@ -13,13 +14,15 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.runtime.sockets import bind_socket
+from kafka_sidecar.proxy.security.live_tls import LiveTls
 
 log = logging.getLogger(__name__)
 
 DEFAULT_ADMIN = "127.0.0.1:9190"
+HANDSHAKE_S = 5.0
 
 
-async def serve_admin(pages: Pages, config: Config) -> tuple[asyncio.Server, str]:
+async def serve_admin(pages: Pages, config: Config, tls: LiveTls | None = None) -> tuple[asyncio.Server, str]:
     """Serve pages at the configured address, which is returned too. Raises ConfigError."""
     configured = config.admin.listen
     token = _token(config.admin.token_file)
@@ -34,7 +37,16 @@ async def serve_admin(pages: Pages, config: Config) -> tuple[asyncio.Server, str
         bound = bind_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
     address = f"{host}:{bound.getsockname()[1]}"
-    return await asyncio.get_running_loop().create_server(AdminServer(pages, token).protocol, sock=bound), address
+    return await _open(AdminServer(pages, token), bound, tls), address
+
+
+async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    if tls is None:
+        return await loop.create_server(server.protocol, sock=bound)
+    return await loop.create_server(
+        server.protocol, sock=bound, ssl=tls.serving_context(), ssl_handshake_timeout=HANDSHAKE_S
+    )
 
 
 def _token(path: Path | None) -> AdminToken | None:

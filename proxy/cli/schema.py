@@ -25,7 +25,7 @@ from kafka_sidecar.proxy.config.sasl import BY_PASSWORD
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
-from kafka_sidecar.proxy.config.tls import STORE_TYPES, STORES, BrokerTls, ClientTls
+from kafka_sidecar.proxy.config.tls import STORE_TYPES, STORES, AdminTls, BrokerTls, ClientTls
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -44,7 +44,7 @@ def build_schema() -> Schema:
         _add_settings(kind, definitions[entry], definitions)
     policies = schema["properties"]["policies"]
     policies["properties"] = {name: _own_name(definitions["Policy"], name) for name in POLICIES.built_in}
-    for side in (ClientTls, BrokerTls):
+    for side in (ClientTls, BrokerTls, AdminTls):
         _add_tls_names(definitions[side.__name__])
     _add_login_rules(definitions)
     _add_kafka_names(schema)

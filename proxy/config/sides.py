@@ -18,7 +18,7 @@ class Clients(Section):
 
     @property
     def uses_tls(self) -> bool:
-        return self.tls.certificate is not None
+        return self.tls.is_used
 
 
 class Brokers(Section):

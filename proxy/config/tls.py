@@ -161,13 +161,28 @@ class Tls(Section):
         return [path for path in named if path is not None]
 
 
-class ClientTls(Tls):
-    """TLS of the sidecar's listeners: with `certificate` they accept nothing else."""
-
-    at: ClassVar[Location] = ("clients", "tls")
+class ListenerTls(Tls):
+    """TLS of a port that the sidecar opens: with `certificate` it accepts nothing else."""
 
     client_certificates: Literal["none", "requested", "required"] = "none"
     """Whether clients present a certificate. Kafka: `ssl.client.auth`."""
+
+    @property
+    def is_used(self) -> bool:
+        return self.certificate is not None
+
+
+class AdminTls(ListenerTls):
+    """TLS of the admin port."""
+
+    at: ClassVar[Location] = ("admin", "tls")
+
+
+class ClientTls(ListenerTls):
+    """TLS of the listeners for clients."""
+
+    at: ClassVar[Location] = ("clients", "tls")
+
     principal_rules: Annotated[
         str, AfterValidator(_check_rules), WithJsonSchema({"type": "string", "pattern": PATTERN})
     ] = "DEFAULT"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls, Tls
+from kafka_sidecar.proxy.config.tls import BrokerTls, ListenerTls, Tls
 from kafka_sidecar.proxy.security.alerts import AlertingContext
 from kafka_sidecar.proxy.security.certificates import not_after
 from kafka_sidecar.proxy.security.ciphers import openssl_ciphers
@@ -27,7 +27,7 @@ class Loaded:
     not_after: Mapping[str, float] = field(default_factory=dict)  # by setting: the first to expire, seconds since 1970
 
 
-def listener_context(tls: ClientTls) -> Loaded:
+def listener_context(tls: ListenerTls) -> Loaded:
     """The context of listeners. Raises StoreError."""
     context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION

@@ -19,7 +19,8 @@ from kafka_sidecar.proxy.security.stores import StoreError
 
 log = logging.getLogger(__name__)
 
-Side = Literal["client", "broker"]
+Side = Literal["client", "broker", "admin"]
+SECTIONS: dict[Side, str] = {"client": "clients.tls", "broker": "brokers.tls", "admin": "admin.tls"}
 
 
 class LiveTls:
@@ -38,6 +39,16 @@ class LiveTls:
     def context(self) -> ssl.SSLContext:
         return self.loaded.context
 
+    def serving_context(self) -> ssl.SSLContext:
+        """A context for servers that take only one: each handshake looks at the files and goes on with what applies."""
+        first = self.context
+        first.sni_callback = self._choose
+        return first
+
+    def _choose(self, handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        self.look()
+        handshake.context = self.context
+
     def look(self) -> None:
         """Read the files again if they have changed."""
         before, self._seen = self._seen, self._states()
@@ -48,12 +59,13 @@ class LiveTls:
             self.loaded = self._load()
         except StoreError as error:
             self.stats.is_current = False
-            detail = f"{self.side}s.tls.{error.setting}: {error}"
+            detail = f"{SECTIONS[self.side]}.{error.setting}: {error}"
             log.error("certificates rejected, the previous ones stay applied", extra={"detail": detail})
             return
         self.stats.is_current = True
         log.info(
-            "certificates applied", extra={"settings": [f"{self.side}s.tls.{name}" for name in self.loaded.not_after]}
+            "certificates applied",
+            extra={"settings": [f"{SECTIONS[self.side]}.{name}" for name in self.loaded.not_after]},
         )
 
     def _states(self) -> list[FileState | None]:

@@ -25,23 +25,26 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
 
 
 class TlsSides:
-    """TLS towards clients and towards brokers; None for a side without."""
+    """TLS towards clients, towards brokers and of the admin port; None for a side without."""
 
     def __init__(self, config: Config) -> None:
         """Raises ConfigError if a file cannot be used."""
         self.clients: LiveTls | None = None
         self.brokers: LiveTls | None = None
+        self.admin: LiveTls | None = None
         if mistakes := list(find_mistakes(config)):
             raise config.error(mistakes)
         for tls, load in _loads(config):
             if tls is config.clients.tls:
                 self.clients = LiveTls("client", load, tls.files)
-            else:
+            elif tls is config.brokers.tls:
                 self.brokers = LiveTls("broker", load, tls.files)
+            else:
+                self.admin = LiveTls("admin", load, tls.files)
 
     @property
     def all(self) -> list[LiveTls]:
-        return [side for side in (self.clients, self.brokers) if side is not None]
+        return [side for side in (self.clients, self.brokers, self.admin) if side is not None]
 
     async def watch(self) -> None:
         """Look at the files until cancelled."""
@@ -52,16 +55,17 @@ class TlsSides:
 
 
 def _find_missing(config: Config) -> Iterator[Mistake]:
-    clients, brokers = config.clients, config.brokers
-    if clients.tls.is_set and not clients.uses_tls:
-        yield Mistake(clients.tls.at, "certificate is missing: name the file with the certificate of the listeners")
-    if clients.tls.client_certificates != "none" and clients.tls.ca is None:
-        yield Mistake((*clients.tls.at, "ca"), "is missing: name the file with the CA of the clients' certificates")
+    brokers = config.brokers
+    for listener in (config.clients.tls, config.admin.tls):
+        if listener.is_set and not listener.is_used:
+            yield Mistake(listener.at, "certificate is missing: name the file with the certificate of the listeners")
+        if listener.client_certificates != "none" and listener.ca is None:
+            yield Mistake((*listener.at, "ca"), "is missing: name the file with the CA of the clients' certificates")
     if brokers.tls.is_set and not brokers.uses_tls:
         yield Mistake(brokers.tls.at, "is set, but not used: set brokers.security_protocol to SSL, or remove it")
     if brokers.tls.certificate is None and brokers.tls.key is not None:
         yield Mistake(brokers.tls.at, "certificate is missing: name the file with the certificate of the key")
-    for tls in (clients.tls, brokers.tls):
+    for tls in (config.clients.tls, brokers.tls, config.admin.tls):
         for name in PASSWORDS:
             if getattr(tls, name) is not None and getattr(tls, f"{name}_file") is not None:
                 yield Mistake((*tls.at, name), f"is set, and {name}_file too: remove one of them")
@@ -69,11 +73,13 @@ def _find_missing(config: Config) -> Iterator[Mistake]:
 
 def _loads(config: Config) -> Iterator[tuple[Tls, Callable[[], Loaded]]]:
     """For each side with TLS: its section, and what reads its files. Raises StoreError when called."""
-    clients, brokers = config.clients, config.brokers
-    if clients.uses_tls:
-        yield clients.tls, lambda: listener_context(clients.tls)
+    clients, brokers, admin = config.clients.tls, config.brokers, config.admin.tls
+    if clients.is_used:
+        yield clients, lambda: listener_context(clients)
     if brokers.uses_tls:
         yield brokers.tls, lambda: broker_context(brokers.tls)
+    if admin.is_used:
+        yield admin, lambda: listener_context(admin)
 
 
 def _mistake(tls: Tls, error: StoreError) -> Mistake:

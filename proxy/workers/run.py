@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
 from kafka_sidecar.proxy.runtime.sockets import check_free
+from kafka_sidecar.proxy.security.sides import TlsSides
 from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.workers.child import WorkerProcess
 from kafka_sidecar.proxy.workers.pages import WorkerPages
@@ -31,7 +32,7 @@ async def supervise(config: Config, path: Path | None, flags: Mapping[str, objec
     stopping.on_signals()
     supervisor = Supervisor(config, path, flags, WorkerProcess.launch)
     warn_if_slow()
-    admin, address = await serve_admin(WorkerPages(supervisor, rate), config)
+    admin, address = await serve_admin(WorkerPages(supervisor, rate), config, TlsSides(config).admin)
     try:
         return await _run(supervisor, stopping, lambda: log_serving(config, path, address, len(supervisor.workers)))
     except WorkerFailedError as error:

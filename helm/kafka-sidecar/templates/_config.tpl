@@ -15,6 +15,12 @@
 
 {{/* The sections of TLS, whose files are those of mounted Secrets. */}}
 {{- define "kafka-sidecar.tls" -}}
+{{- if .Values.tls.admin.secretName -}}
+admin:
+  tls:
+    certificate: /etc/kafka-sidecar-tls/admin/tls.crt
+    key: /etc/kafka-sidecar-tls/admin/tls.key
+{{ end -}}
 {{- with .Values.tls.clients -}}
 {{- if .secretName -}}
 clients:
@@ -45,6 +51,12 @@ brokers:
 
 {{- define "kafka-sidecar.configMapName" -}}
 {{- default (include "kafka-sidecar.fullname" .) .Values.existingConfigMap -}}
+{{- end }}
+
+{{/* With admin.tls the admin port accepts nothing else. */}}
+{{- define "kafka-sidecar.adminScheme" -}}
+{{- $config := include "kafka-sidecar.config" . | fromYaml -}}
+{{- ternary "https" "http" (and $config.admin.tls $config.admin.tls.certificate | not | not) -}}
 {{- end }}
 
 {{/* Port numbers, from the configuration. */}}

@@ -65,9 +65,15 @@ volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- else }}{{ if $probe.enabled }}
 {{ $kind }}Probe:
-  {{- toYaml (omit $probe "enabled") | nindent 2 }}
+  {{- toYaml (omit (mergeOverwrite (deepCopy $probe) (include "kafka-sidecar.probeScheme" $ | fromYaml)) "enabled") | nindent 2 }}
 {{- end }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{- define "kafka-sidecar.probeScheme" -}}
+{{- if eq (include "kafka-sidecar.adminScheme" .) "https" -}}
+httpGet: {scheme: HTTPS}
+{{- end -}}
 {{- end }}
 
 {{/* One sidecar uses at most one core; memory is for buffered requests, not for records that pass. */}}
