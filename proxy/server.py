@@ -31,7 +31,7 @@ from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
-from kafka_sidecar.proxy.runtime.client_login import VERIFIED_PER_TURN, ClientLogin
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
@@ -44,6 +44,7 @@ from kafka_sidecar.proxy.runtime.sweep import Sweep
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.sasl.gates import open_gates
 from kafka_sidecar.proxy.sasl.logins import open_logins
 from kafka_sidecar.proxy.sasl.reauthentication import FreshKeys
@@ -109,7 +110,7 @@ class Server:
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
-        self._verifications = Paced(VERIFIED_PER_TURN)
+        self._verifications = Verifications()
         self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
@@ -178,6 +179,7 @@ class Server:
         limit_s = self.config.connections.drain_timeout
         drained_by = time.monotonic() + limit_s
         await stop(*self._tasks)
+        self._verifications.stop()
         for server in self._listeners.values():
             server.close()
         log.info(

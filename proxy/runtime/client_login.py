@@ -8,14 +8,13 @@ from typing import Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.sasl.gate import Gate
 from kafka_sidecar.proxy.sasl.reauthentication import ReauthenticationRoutes
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
-VERIFIED_PER_TURN = 1  # passwords in one turn of the event loop: each takes 2 ms, at 4096 iterations
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
 
 
@@ -35,13 +34,13 @@ class ClientLogin:
     """That of one connection."""
 
     def __init__(
-        self, connection: Connected, gate: Gate, limit_s: float, counts: Counter[str], verifications: Paced
+        self, connection: Connected, gate: Gate, limit_s: float, counts: Counter[str], verifications: Verifications
     ) -> None:
         self._connection = connection
         self._gate = gate
         self._counts = counts  # by result
         self._verifications = verifications  # over all connections
-        self._waits = False  # for a turn
+        self._waits = False  # for a verification
         self._limit = asyncio.get_running_loop().call_later(limit_s, self._too_late, limit_s)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -61,10 +60,7 @@ class ClientLogin:
         self._write(out)
         if gate.awaits_turn and not self._waits:
             self._waits = True
-            if gate.needs_keys:
-                spawn(self._refresh_keys(), "ask for the keys of tokens")
-            else:
-                self._verifications.do(self._verify)
+            spawn(self._verify(), "verify a login")
         elif gate.is_open:
             self._limit.cancel()
             self._counts[SUCCESS] += 1
@@ -75,16 +71,20 @@ class ClientLogin:
             if gate.rest:
                 self._connection.client.data_received(gate.rest)
 
-    def _verify(self) -> None:
-        """Verify a password or proof, unless the client has gone or has been disconnected meanwhile."""
+    async def _verify(self) -> None:
+        """Verify a password, proof or token, unless the client has gone or has been disconnected meanwhile."""
+        gate = self._gate
+        if gate.needs_keys:
+            await gate.refresh_keys()
+        outcome = await self._verifications.run(lambda: gate.verify() if self._is_wanted else None)
         self._waits = False
-        transport = self._connection.client.transport
-        if transport is not None and not transport.is_closing() and self._gate.closing is None:
-            self._go_on(self._gate.take_turn())
+        if outcome is not None and self._is_wanted:
+            self._go_on(gate.take_turn(outcome))
 
-    async def _refresh_keys(self) -> None:
-        await self._gate.refresh_keys()
-        self._verifications.do(self._verify)
+    @property
+    def _is_wanted(self) -> bool:
+        transport = self._connection.client.transport
+        return transport is not None and not transport.is_closing() and self._gate.closing is None
 
     def _begin_lifetime(self, lifetime_s: float) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(lifetime_s, self._expired)

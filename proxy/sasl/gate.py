@@ -5,7 +5,7 @@
     SaslAuthenticate --> the next token, ... --> accepted: what follows is for the session
 
 No broker is connected meanwhile, nothing is forwarded, and no more than one frame is kept.
-A token waits until `take_turn` is called: to verify a password takes milliseconds.
+A token waits until `take_turn` is called with what `verify` has found, in a thread: a password takes milliseconds.
 A client whose token expires gets the lifetime of its login, and logs in again on the same connection (KIP-368):
 `answer_again`.
 """
@@ -35,6 +35,7 @@ MIN_FRAME_BYTES = 8
 MAX_FRAMES = 20  # a login has four
 MAX_LIFETIME_S = 365 * 24 * 3600.0  # whatever a token says
 
+Outcome = bytes | Accepted | RejectedError  # of a client's token
 # The response to an ApiVersions request: (version, correlation id) -> frame. Raises RouteError: there is none yet.
 ApiVersionsOf = Callable[[int, int], bytes]
 
@@ -68,7 +69,7 @@ class Gate:
         self._carry = b""
         self._frames = 0
         self._verification: Verification | None = None
-        self._due: Callable[[], bytes] | None = None  # verifies `token`
+        self._due: Callable[[Outcome], bytes] | None = None  # takes what becomes of `token`
         self.token = b""  # the client's last one
         self.mechanism: str | None = None
         self.is_open = False  # the client is authenticated; its `principal` is set
@@ -88,10 +89,21 @@ class Gate:
         self._carry += chunk
         return self._advance()
 
-    def take_turn(self) -> bytes:
-        """Verify the token that waits; returns as `feed`."""
+    def verify(self) -> Outcome:
+        """What becomes of the token that waits: a token for the client, or the end of its login. In any thread."""
+        assert self._verification is not None
+        try:
+            return self._verification.send(self.token)
+        except StopIteration as done:
+            accepted: Accepted = done.value
+            return accepted
+        except RejectedError as error:
+            return error
+
+    def take_turn(self, outcome: Outcome) -> bytes:
+        """Go on with what `verify` has found; returns as `feed`."""
         due, self._due = self._due, None
-        return self._advance(due)
+        return self._advance(partial(due, outcome) if due is not None else None)
 
     @staticmethod
     def read_token(frame: bytes) -> bytes:
@@ -119,7 +131,7 @@ class Gate:
         out = self._answer(frame)
         if self._due is not None:
             due, self._due = self._due, None
-            out = due()
+            out = due(self.verify())
         return out
 
     def _advance(self, due: Callable[[], bytes] | None = None) -> bytes:
@@ -198,9 +210,9 @@ class Gate:
         response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._mechanisms))
         return encode_response(response, version, correlation_id)
 
-    def _authenticate(self, version: int, correlation_id: int) -> bytes:
+    def _authenticate(self, version: int, correlation_id: int, outcome: Outcome) -> bytes:
         try:
-            response = self._take(self.token)
+            response = self._take(outcome)
         except RejectedError as error:
             self.is_rejected = True
             self.closing = Closing("client_authentication_failed", f"{self.mechanism}: {error}")
@@ -209,13 +221,11 @@ class Gate:
             )
         return encode_response(response, version, correlation_id)
 
-    def _take(self, token: bytes) -> SaslAuthenticateResponse:
+    def _take(self, outcome: Outcome) -> SaslAuthenticateResponse:
         """Raises RejectedError."""
-        assert self._verification is not None
-        try:
-            return SaslAuthenticateResponse(auth_bytes=self._verification.send(token))
-        except StopIteration as done:
-            return self._accept(done.value)
+        if isinstance(outcome, RejectedError):
+            raise outcome
+        return self._accept(outcome) if isinstance(outcome, Accepted) else SaslAuthenticateResponse(auth_bytes=outcome)
 
     def _accept(self, accepted: Accepted) -> SaslAuthenticateResponse:
         """Raises RejectedError: who logs in again stays who it is, as at a broker."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.runtime import client_login
-from kafka_sidecar.proxy.runtime.client_login import VERIFIED_PER_TURN, ClientLogin
-from kafka_sidecar.proxy.runtime.paced import Paced
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.verifications import Verifications
 
 
 class Gate:
     """Opens at "open", closes at "bad", both in a turn; anything else is echoed."""
 
-    def __init__(self) -> None:
+    def __init__(self, verify: Callable[[], bytes]) -> None:
+        self.verify = verify
         self.is_open, self.is_rejected, self.rest, self.token = False, False, b"", b""
         self.needs_keys, self.lifetime_s = False, None
         self.closing: Closing | None = None
@@ -32,7 +35,7 @@ class Gate:
             return b""
         return b"re:" + chunk
 
-    def take_turn(self) -> bytes:
+    def take_turn(self, outcome: bytes) -> bytes:
         token, self.token = self.token, b""
         if token == b"bad":
             self.is_rejected, self.closing = True, Closing("client_authentication_failed", "wrong password")
@@ -57,50 +60,67 @@ class Side:
         self.ended.append(closing)
 
 
-def login(limit_s: float = 10.0, turns: Paced | None = None) -> tuple[Side, ClientLogin, Counter[str]]:
+def login(
+    limit_s: float = 10.0, verifications: Verifications | None = None, verify: Callable[[], bytes] = lambda: b""
+) -> tuple[Side, ClientLogin, Counter[str]]:
     side, counts = Side(), Counter[str]()
-    turns = turns or Paced(VERIFIED_PER_TURN)
-    return side, ClientLogin(side, Gate(), limit_s, counts, turns), counts  # type: ignore[arg-type]
+    thread = verifications or Verifications()
+    return side, ClientLogin(side, Gate(verify), limit_s, counts, thread), counts  # type: ignore[arg-type]
+
+
+async def verified() -> None:
+    """Time for a verification in a thread."""
+    await asyncio.sleep(0.02)
 
 
 async def test_only_what_follows_the_login_is_for_the_broker() -> None:
     side, one, counts = login()
-    assert [one.feed(b"hello"), one.feed(b"openrest"), one.feed(b"more")] == [b"", b"", b"more"]
+    assert [one.feed(b"hello"), one.feed(b"openrest")] == [b"", b""]
+    await verified()
+    assert one.feed(b"more") == b"more"
     assert side.received == [b"rest"]
     assert side.written == [b"re:hello", b"re:openrest"]
     assert counts == {"success": 1}
 
 
-async def test_one_password_is_verified_in_a_turn_of_the_event_loop() -> None:
-    turns = Paced(VERIFIED_PER_TURN)
-    made = [login(turns=turns) for _ in range(3)]
+async def test_passwords_are_verified_one_after_the_other_and_the_event_loop_goes_on() -> None:
+    thread, running, turns = Verifications(), [0, 0], 0
+
+    def verify() -> bytes:
+        running[0] += 1
+        running[1] = max(running)
+        time.sleep(0.02)
+        running[0] -= 1
+        return b""
+
+    made = [login(verifications=thread, verify=verify) for _ in range(3)]
     for _, one, _ in made:
         one.feed(b"open")
-    seen = []
-    for _ in made:
-        seen.append([len(side.written) for side, *_ in made])
-        await asyncio.sleep(0)
-    assert seen == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    while not all(side.written for side, *_ in made):
+        turns += 1
+        await asyncio.sleep(0.001)
+    assert running[1] == 1
+    assert turns > 10
 
 
 @pytest.mark.parametrize("has_gone", [True, False])
 async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnected(has_gone: bool) -> None:
-    turns = Paced(VERIFIED_PER_TURN)
-    _, first, _ = login(turns=turns)
-    side, one, counts = login(turns=turns)
-    first.feed(b"open")
+    verified: list[bool] = []
+    side, one, counts = login(verify=lambda: verified.append(True) or b"")  # type: ignore[func-returns-value]
     one.feed(b"open")
     side.transport, side.is_closing = None if has_gone else side.transport, True
-    await asyncio.sleep(0.01)
-    assert (side.written, counts) == ([], {})
+    await asyncio.sleep(0.05)
+    assert (verified, side.written, counts) == ([], [], {})
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_login, "REJECTED_PAUSE_S", 0.02)
+    monkeypatch.setattr(client_login, "REJECTED_PAUSE_S", 0.04)
     side, one, counts = login()
-    assert [one.feed(b"bad"), one.feed(b"open")] == [b"", b""]
+    one.feed(b"bad")
+    await verified()
+    assert one.feed(b"open") == b""
     assert (side.written, side.ended) == ([], [])
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.08)
     assert side.written == [b"re:bad"]
     assert [closing.cause for closing in side.ended] == ["client_authentication_failed"]
     assert counts == {"failure": 1}
@@ -114,7 +134,7 @@ async def test_a_login_that_takes_too_long_ends_the_connection() -> None:
 
 
 async def test_a_login_that_has_succeeded_has_no_limit() -> None:
-    side, one, _ = login(0.01)
+    side, one, _ = login(0.03)
     one.feed(b"open")
-    await asyncio.sleep(0.03)
+    await asyncio.sleep(0.06)
     assert side.ended == []

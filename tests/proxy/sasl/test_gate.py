@@ -40,7 +40,7 @@ def fed(one: Gate, chunk: bytes) -> bytes:
     """The responses to a chunk, where every token has its turn at once."""
     out = one.feed(chunk)
     while one.awaits_turn:
-        out += one.take_turn()
+        out += one.take_turn(one.verify())
     return out
 
 
@@ -84,7 +84,7 @@ def test_a_token_waits_for_its_turn() -> None:
     one = gate()
     one.feed(HANDSHAKE)
     assert (one.feed(token() + METADATA), one.awaits_turn, one.is_open) == (b"", True, False)
-    _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, one.take_turn())
+    _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, one.take_turn(one.verify()))
     assert (answer.error_code, one.awaits_turn, one.is_open, one.rest) == (0, False, True, METADATA)
 
 
