@@ -46,6 +46,3 @@ cdef Py_ssize_t _place(list sent, object key, int index, Py_ssize_t place) excep
 
 @cython.locals(first=Sent, one=Sent)
 cdef Py_ssize_t _note(list sent, Py_ssize_t place, int error, int64_t base, int64_t time) except -2
-
-@cython.locals(_=Py_ssize_t)
-cdef int skip_errors(Cursor cursor) except -1

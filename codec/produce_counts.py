@@ -22,6 +22,7 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor, cursor_at, read_big_endian
     from kafka_sidecar.codec.records_walk import RecordsWalk
+    from kafka_sidecar.codec.response_tags import skip_errors
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
@@ -29,6 +30,7 @@ else:
         read_big_endian,
     )
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.response_tags import skip_errors  # type: ignore[no-redef]
 
 NOT_ANSWERED = -2  # in place of an error code; -1 is Kafka's UNKNOWN_SERVER_ERROR
 NO_OFFSET = NO_TIME = NOWHERE = -1
@@ -168,12 +170,3 @@ def _note(sent: list[Sent], place: int, error: int, base: int, time: int) -> int
             base += one.count
         place += 1
     return place
-
-
-def skip_errors(cursor: Cursor) -> None:
-    """Skip what a Produce response says of the records of a partition (KIP-467)."""
-    for _ in range(cursor.length(4, False, "record_errors")):
-        cursor.skip(4)
-        cursor.skip(cursor.length(2, True, "batch_index_error_message"))
-        cursor.skip_tags()
-    cursor.skip(cursor.length(2, True, "error_message"))

@@ -14,3 +14,6 @@ cpdef bint fetched_has_tags(bytes data, Py_ssize_t at, Py_ssize_t end, int versi
 
 @cython.locals(_=Py_ssize_t)
 cdef int _skip_fetched(Cursor cursor) except -1
+
+@cython.locals(_=Py_ssize_t)
+cdef int skip_errors(Cursor cursor) except -1

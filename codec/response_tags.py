@@ -18,10 +18,8 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor, cursor_at
-    from kafka_sidecar.codec.produce_counts import skip_errors
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor, cursor_at  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.produce_counts import skip_errors  # type: ignore[no-redef]
 
 _ID_SIZE = ID_SIZE  # for C
 _PRODUCED_IDS = first_version(TopicProduceResponse, "topic_id")
@@ -75,3 +73,12 @@ def _skip_fetched(cursor: Cursor) -> None:
     cursor.skip(4)  # preferred_read_replica
     cursor.skip(cursor.length(4, True, "records"))
     cursor.skip_tags()
+
+
+def skip_errors(cursor: Cursor) -> None:
+    """Skip what a Produce response says of the records of a partition (KIP-467)."""
+    for _ in range(cursor.length(4, False, "record_errors")):
+        cursor.skip(4)
+        cursor.skip(cursor.length(2, True, "batch_index_error_message"))
+        cursor.skip_tags()
+    cursor.skip(cursor.length(2, True, "error_message"))

@@ -13,6 +13,8 @@ import kafka_sidecar.proxy.cli.run, kafka_sidecar.proxy.process
 print(*sys.modules, sep="\\n")
 """
 UNUSED = {
+    "cramjam",
+    "kafka_sidecar.codec.records",
     "kafka_sidecar.plugins.registry",
     "kafka_sidecar.policies",
     "kafka_sidecar.proxy.cli.inject",
