@@ -3,8 +3,10 @@ sidecar that logs in as a super user."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
+from operator import eq
 from typing import Any
 
 import pytest
@@ -35,107 +37,35 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from harness import sasl
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
+from harness.tool_host import ToolError, ToolHost
 from harness.versions import NEWEST
-from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
-
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from integration.alice import (
+    ALICE,
+    GROUPS,
+    GROUPS_OF_TOPICS,
+    OPEN,
+    PASSWORD,
+    TOPICS,
+    TRANSACTIONS,
+    Operation,
+    Settings,
+    commit,
+    outcome,
+    started,
+)
+from integration.scenarios.java_tools import Tools
+from integration.scenarios.security import Login, Security
+from integration.scenarios.target import LIMIT_S, Target, eventually
 
 pytestmark = pytest.mark.integration
 
-ALICE, PASSWORD = "alice", "pw-of-alice"
-# Topic -> operations that alice is allowed; those after ! are denied.
-TOPICS: dict[str, list[str]] = {
-    "t-none": [],
-    "t-read": ["READ"],
-    "t-write": ["WRITE"],
-    "t-describe": ["DESCRIBE"],
-    "t-delete": ["DELETE"],
-    "t-alter": ["ALTER"],
-    "t-configs": ["ALTER_CONFIGS"],
-    "t-show": ["DESCRIBE_CONFIGS"],
-    "t-all": ["ALL"],
-    "t-mixed": ["ALL", "!WRITE"],
-    "t-quiet": ["ALL", "!DESCRIBE"],
-    "t-created": ["CREATE"],
-}
-GROUPS: dict[str, list[str]] = {
-    "g-none": [], "g-read": ["READ"], "g-mixed": ["ALL", "!READ"], "g-describe": ["DESCRIBE"], "g-delete": ["DELETE"],
-}  # fmt: skip
-TRANSACTIONS: dict[str, list[str]] = {"x-none": [], "x-write": ["WRITE"], "x-describe": ["DESCRIBE"]}
-Settings = dict[str, Any]
 READING: Settings = {"enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
-Operation = Callable[[Settings, str], None]
-
-
-def rules() -> str:
-    """For the sidecar."""
-    lines = [f"  - {{principals: ['User:{ALICE}'], topics: [p-*], operations: [write]}}"]
-    for kind, resources in (("topics", TOPICS), ("groups", GROUPS), ("transactional_ids", TRANSACTIONS)):
-        for name, operations in resources.items():
-            for one in operations:
-                permission = "deny" if one.startswith("!") else "allow"
-                operation = one.removeprefix("!").lower()
-                lines.append(
-                    f"  - {{principals: ['User:{ALICE}'], {kind}: [{name}], operations: [{operation}], "
-                    f"permission: {permission}}}"
-                )
-    return "authorization:\n  default: deny\n  rules:\n" + "\n".join(f"  {line}" for line in lines) + "\n"
-
-
-def acls() -> list[AclBinding]:
-    """For the brokers."""
-    made = [_acl(ResourceType.TOPIC, "p-", "WRITE", ResourcePatternType.PREFIXED)]
-    of_kind = {
-        ResourceType.TOPIC: TOPICS, ResourceType.GROUP: GROUPS, ResourceType.TRANSACTIONAL_ID: TRANSACTIONS,
-    }  # fmt: skip
-    for kind, resources in of_kind.items():
-        made += [_acl(kind, name, one, ResourcePatternType.LITERAL) for name, some in resources.items() for one in some]
-    return made
-
-
-def _acl(kind: ResourceType, name: str, operation: str, pattern: ResourcePatternType) -> AclBinding:
-    permission = AclPermissionType.DENY if operation.startswith("!") else AclPermissionType.ALLOW
-    wanted = AclOperation[operation.removeprefix("!")]
-    return AclBinding(kind, name, pattern, f"User:{ALICE}", "*", wanted, permission)
 
 
 @pytest.fixture(scope="module", name="sites")
 def _sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Settings]]:
-    """Settings of alice's clients, at a broker and at the sidecar."""
-    work = tmp_path_factory.mktemp("authorization")
-    (work / "password").write_text(sasl.PASSWORD)
-    (work / "users").write_text(format_user(ALICE, "SCRAM-SHA-256", create_verifier("SCRAM-SHA-256", PASSWORD)))
-    settings = work / "sidecar.yaml"
-    login = f"mechanism: SCRAM-SHA-256, username: {sasl.USER}, password_file: {work / 'password'}"
-    settings.write_text(
-        f"brokers: {{security_protocol: SASL_PLAINTEXT, sasl: {{{login}}}}}\n"
-        f"clients: {{sasl: {{mechanisms: [SCRAM-SHA-256], users_file: {work / 'users'}}}}}\n{rules()}"
-    )
-    authorizer = {"super.users": f"User:ANONYMOUS;User:{sasl.USER}", "allow.everyone.if.no.acl.found": "false"}
-    with Cluster.start(NEWEST, 1, {**sasl.sasl_properties(), **authorizer}) as cluster:
-        sasl.add_scram_user(cluster.direct)
-        sasl.add_scram_user(cluster.direct, ALICE, PASSWORD)
-        for name in (*TOPICS, "p-one"):
-            if name != "t-created":
-                create_topic(cluster.direct, name, 1)
-        admin = AdminClient({"bootstrap.servers": cluster.direct})  # which its futures do not keep
-        for name in GROUPS:  # which then exist
-            direct = {"bootstrap.servers": cluster.direct, "logger": SILENT}
-            eventually(partial(outcome, commit, direct, name), lambda found: found == "allowed", f"{name} exists")
-        for future in admin.create_acls(acls()).values():
-            future.result(LIMIT_S)
-        with Sidecar.start(cluster.bootstrap, work / "sidecar.log", ["--config", str(settings)]) as sidecar:
-            yield {name: _alice(at) for name, at in (("broker", cluster.bootstrap), ("sidecar", sidecar.bootstrap))}
-
-
-def _alice(bootstrap: str) -> Settings:
-    return {
-        "bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": ALICE, "sasl.password": PASSWORD, "logger": SILENT,
-    }  # fmt: skip
+    with started(tmp_path_factory.mktemp("authorization")) as sites:
+        yield sites
 
 
 def metadata(at: Settings, topic: str) -> None:
@@ -220,15 +150,6 @@ def join(at: Settings, group: str) -> None:
         read_one(consumer)
     finally:
         consumer.close()
-
-
-def commit(at: Settings, group: str) -> None:
-    admin = AdminClient(at)
-    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition("t-read", 0, 0)])
-    found = admin.alter_consumer_group_offsets([wanted])[group].result(LIMIT_S)
-    for one in found.topic_partitions:
-        if one.error is not None:
-            raise KafkaException(one.error)
 
 
 def committed(at: Settings, group: str) -> None:
@@ -342,15 +263,64 @@ ROWS += [(operation, "1") for operation in (alter_broker, describe_broker)]
 ROWS += [(elect, "t-all")]
 
 
-def outcome(operation: Operation, at: Settings, name: str) -> str:
-    try:
-        operation(at, name)
-    except KafkaException as error:
-        return str(error.args[0].name())
-    return "allowed"
-
-
 @pytest.mark.parametrize(("operation", "name"), ROWS)
 def test_the_sidecar_decides_as_kafka(sites: dict[str, Settings], operation: Operation, name: str) -> None:
     expected = outcome(operation, sites["broker"], name)
     assert outcome(operation, sites["sidecar"], name) == expected
+
+
+@pytest.fixture(scope="module", name="described")
+def _described(sites: dict[str, Settings]) -> Iterator[None]:
+    """The groups have members, and the transaction is open."""
+    members = []
+    for group, topics in GROUPS_OF_TOPICS.items():
+        member = Consumer({**sites["direct"], "group.id": group, "group.protocol": "consumer"})
+        member.subscribe(topics)
+        eventually(partial(assigned, member), partial(eq, len(topics)), f"the partitions of {group}")
+        members.append(member)
+    producer = Producer({**sites["direct"], "transactional.id": OPEN})
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    for topic in GROUPS_OF_TOPICS["n-hidden"]:
+        producer.produce(topic, b"x", partition=0)
+    producer.flush(LIMIT_S)
+    yield
+    producer.abort_transaction(LIMIT_S)
+    for member in members:
+        member.close()
+
+
+def assigned(member: Consumer) -> int:
+    member.poll(0.1)
+    return len(member.assignment())
+
+
+def shown(host: ToolHost, at: Settings, tool: str, *arguments: str) -> list[str]:
+    """What a tool of alice's prints, by words, without what is measured; or the error that it has."""
+    security = Security(login=Login("SCRAM-SHA-256", ALICE, PASSWORD))
+    target = Target(at["bootstrap.servers"], "authorization", 1, {host.version: host}, security)
+    with target.client_properties() as properties:
+        try:
+            printed = Tools(target, host, properties).run(tool, *arguments)
+        except ToolError as error:
+            printed = str(error)
+    if failures := re.findall(r"\w+AuthorizationException", printed):
+        return sorted(set(failures))
+    return [line.split()[-1] for line in printed.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("ConsumerGroupCommand", ("--describe", "--members", "--verbose", "--group", "n-shown"), "t-describe:0"),
+        ("ConsumerGroupCommand", ("--describe", "--members", "--group", "n-hidden"), "TopicAuthorizationException"),
+        ("TransactionsCommand", ("describe", "--transactional-id", OPEN), "t-describe-0"),
+    ],
+)
+@pytest.mark.usefixtures("described")
+def test_descriptions_show_the_topics_that_a_broker_shows(
+    sites: dict[str, Settings], java: Mapping[str, ToolHost], tool: str, arguments: tuple[str, ...], expected: str
+) -> None:
+    at_broker = shown(java[NEWEST], sites["broker"], tool, *arguments)
+    assert expected in at_broker
+    assert shown(java[NEWEST], sites["sidecar"], tool, *arguments) == at_broker
