@@ -13,6 +13,7 @@ from harness.sidecar import Sidecar
 from harness.tls import CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.fronts import PLAIN
 from integration.partitions import move
 from integration.runs import Arena
 from integration.scenarios.security import Security
@@ -20,7 +21,7 @@ from integration.scenarios.target import LIMIT_S, admin_client, create_topic, ev
 from integration.secured import aiokafka, java_tools, librdkafka, sidecar
 
 pytestmark = pytest.mark.integration
-three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3)], indirect=True, scope="session")
+three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3, PLAIN)], indirect=True, scope="session")
 
 RECORDS, PER_SECOND = 4000, 800
 
