@@ -167,7 +167,7 @@ class ResponseDriver(Driver):
     def take(self, route: Route, exchange: Exchange) -> None:
         """Give the response that begins now to the exchange once it is whole."""
         self._route, self._exchange, self._since = route, exchange, self._clock()
-        self._frames.collect(self._begin)
+        self._frames.collect(self._begin, gathers=True)
 
     def _begin(self, frame: bytes) -> bytes:
         assert self._exchange is not None

@@ -46,12 +46,14 @@ class Edit(Protocol):
 class Collected:
     """Buffer a frame until it is whole; what ``rewrite`` returns leaves in its place."""
 
-    __slots__ = ("_parts", "_rewrite", "skip")
+    __slots__ = ("_gathers", "_parts", "_rewrite", "skip")
     buffers = True
 
-    def __init__(self, rewrite: Callable[[bytes], bytes]) -> None:
+    def __init__(self, rewrite: Callable[[bytes], bytes], gathers: bool) -> None:
+        """``gathers``: memory for all of a large frame is taken when it begins."""
         self.skip = 0
         self._rewrite = rewrite
+        self._gathers = gathers
         self._parts: list[bytes] | Gathered | None = None
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
@@ -61,7 +63,7 @@ class Collected:
                 new = self._rewrite(piece)
                 return None if new is piece else new
             size = LENGTH.size + LENGTH.unpack_from(piece)[0]
-            self._parts = Gathered(size) if size >= MIN_LARGE_BYTES else []
+            self._parts = Gathered(size) if self._gathers and size >= MIN_LARGE_BYTES else []
         if isinstance(self._parts, Gathered):
             self._parts.add(piece)
         else:
@@ -69,7 +71,7 @@ class Collected:
         if not last:
             return b""
         parts, self._parts = self._parts, None
-        return self._rewrite(parts.whole() if isinstance(parts, Gathered) else b"".join(parts))
+        return self._rewrite(parts.whole() if isinstance(parts, Gathered) else join(parts))
 
 
 class Swallowed:
@@ -135,9 +137,13 @@ class Frames:
         """Show the frame to ``edit``, piece by piece."""
         self._edit = edit
 
-    def collect(self, rewrite: Callable[[bytes], bytes]) -> None:
-        """Buffer the frame until it is whole; what ``rewrite`` returns leaves in its place."""
-        self._edit = Collected(rewrite)
+    def collect(self, rewrite: Callable[[bytes], bytes], gathers: bool = False) -> None:
+        """Buffer the frame until it is whole; what ``rewrite`` returns leaves in its place.
+
+        ``gathers``: for frames of brokers, which end. Clients may begin large ones that never do, and large pages for
+        those delay everybody.
+        """
+        self._edit = Collected(rewrite, gathers)
 
     def swallow(self) -> None:
         """Let nothing of the frame pass."""

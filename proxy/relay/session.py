@@ -332,7 +332,7 @@ class Session:
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
-                self._broker_frames.collect(partial(self._own_answer, owner))
+                self._broker_frames.collect(partial(self._own_answer, owner), gathers=True)
                 return size
             self._response_driver.take(route, owner)
         else:
@@ -379,7 +379,7 @@ class Session:
             self._broker_frames.edit(rewrite.stream())
             return
         self._check_collected(route, size)
-        self._broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now))
+        self._broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now), gathers=True)
 
     def _apply(self, rewrite: Rewrite, counts: ApiCounts, since: float, frame: bytes) -> bytes:
         new = rewrite.apply(frame)
