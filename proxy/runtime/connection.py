@@ -24,8 +24,9 @@ from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.observer import Observer
 from kafka_sidecar.proxy.runtime.peer import has_closed
 from kafka_sidecar.proxy.runtime.renewal import Renewal
-from kafka_sidecar.proxy.runtime.side import NOWHERE, Side
+from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.runtime.writers import NOWHERE, Writer, writer_of
 from kafka_sidecar.proxy.sasl.logins import Logins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
@@ -158,8 +159,8 @@ class Connection:
         self.flow = Flow(session.account, self.client)
         self.broker: BrokerSide | None = None
         # Where bytes are written to; None before there is a broker, and once the connection ends.
-        self.to_client: asyncio.Transport | None = None
-        self.to_broker: asyncio.Transport | None = None
+        self.to_client: Writer | None = None
+        self.to_broker: Writer | None = None
         self.bytes_from_client = 0
         self.bytes_from_broker = 0
         self._dial = dial
@@ -234,7 +235,7 @@ class Connection:
         self._open_sides += 1
         self._dialling = None  # nothing is left to cancel: a cancelled dial would lose the connection that it made
         self.broker = self.flow.broker = broker
-        self.to_client, self.to_broker = self.client.transport or NOWHERE, broker.transport
+        self.to_client, self.to_broker = writer_of(self.client.transport), writer_of(broker.transport)
         early, self._early = self._early, []
         for chunk in early:
             self.client.data_received(chunk)

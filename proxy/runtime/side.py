@@ -60,13 +60,3 @@ class Side(asyncio.Protocol):
     def _abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
-
-
-class _Nowhere(asyncio.Transport):
-    """Takes what a peer that has gone would have read."""
-
-    def write(self, data: object) -> None:
-        pass
-
-
-NOWHERE = _Nowhere()
