@@ -280,19 +280,21 @@ class Connection:
         return False
 
     def outlives_client(self) -> bool:
-        """Whether requests that the client sent before it closed are still on their way to the broker, which would
-        have received them from the client itself: with acks=0 producers close without waiting.
-        """
+        """Whether requests from before it closed have yet to be forwarded: producers with acks=0 do not wait."""
         if self._closing is not None or not (self._early or self.session.is_forwarding):
             return False
         self._open_sides -= 1
         self.flow.end()
         self.to_client = NOWHERE
+        if not self._early:
+            self._end_without_client()
         return True
 
     def _end_without_client(self) -> None:
-        if self.to_client is NOWHERE and not self.session.is_forwarding:
-            self.end(CLIENT_CLOSED)
+        if self.to_client is NOWHERE:
+            self.session.finish(CLIENT_CLOSED)  # in the time that clients have that send no more
+            if not self.session.is_forwarding:
+                self.end(CLIENT_CLOSED)
 
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
@@ -334,7 +336,6 @@ class Connection:
             self.broke(bug)
         if driver not in self._performing and (sender := self._sender(driver)) is not None:
             sender.resume(PAUSED)
-        self._end_without_client()
 
     def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
         """Let a direction go on with what it has waited for."""
@@ -348,6 +349,7 @@ class Connection:
             self.to_client.write(session.to_client())
         if session.closing is not None:
             self.end(session.closing)
+        self._end_without_client()
 
     def _sender(self, driver: Driver) -> Side | None:
         """The peer whose frames the driver gets."""

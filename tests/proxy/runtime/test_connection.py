@@ -12,6 +12,7 @@ from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Closing, Need
+from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.connection import BrokerSide, Connection
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError
 
@@ -317,6 +318,22 @@ async def test_a_client_that_leaves_without_a_whole_request_ends_its_connection(
     wire.client.lose()
     broker = wire.broker_comes()
     assert broker.written == []
+    assert broker.closed
+    broker.lose()
+    assert wire.causes == ["client_closed"]
+
+
+async def test_a_request_that_is_held_when_its_client_leaves_is_waited_for_and_no_longer(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.client_says(ASKED)
+    broker = wire.broker_comes()
+    monkeypatch.setattr(Session, "is_forwarding", True)
+    wire.client.lose()
+    assert not broker.closed
+    assert wire.connection.session.finishing is not None  # the sweep ends it if nothing comes
+    monkeypatch.setattr(Session, "is_forwarding", False)
+    wire.broker_says(ANSWERED)
     assert broker.closed
     broker.lose()
     assert wire.causes == ["client_closed"]
