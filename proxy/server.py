@@ -47,6 +47,7 @@ from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListen
 from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.sasl.gates import open_gates
 from kafka_sidecar.proxy.sasl.logins import open_logins
+from kafka_sidecar.proxy.sasl.principal_logins import open_principal_logins
 from kafka_sidecar.proxy.sasl.reauthentication import FreshKeys
 from kafka_sidecar.proxy.sasl.rejected_logins import reject_logins
 from kafka_sidecar.proxy.sasl.relogin import LoginTokens
@@ -91,6 +92,7 @@ class Server:
         limits = config.connections
         self.own = OwnConnections()
         self.logins = open_logins(config, metrics.broker_logins)
+        self._client_logins = open_principal_logins(config, self.logins, metrics.broker_logins)
         access, timeout_s = BrokerAccess(limits.source_address, self.tls.brokers, self.logins), limits.connect_timeout
         self._cluster = MetadataClient(
             self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
@@ -295,7 +297,7 @@ class Server:
         bound = bind_socket(self._bind_host, port)
         self.metrics.broker_listeners += 1
         spawn(
-            self._serve(f"node {node_id}", bound, lambda factory: self._dial_node(node_id, factory)),
+            self._serve(f"node {node_id}", bound, lambda *client: self._dial_node(node_id, *client)),
             f"listen for node {node_id}",
         )
 
@@ -316,15 +318,17 @@ class Server:
             known for node in self.addresses.nodes.values() if (known := (node.host, node.port)) not in order
         ]
 
-    async def _dial_any(self, factory: Callable[[], asyncio.Protocol]) -> None:
-        await self._dialer.dial(self._candidates, factory, self.config.connections.broker_wait)
+    async def _dial_any(self, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
+        wait_s = self.config.connections.broker_wait
+        await self._dialer.dial(self._candidates, factory, wait_s, self._client_logins.of(principal))
 
-    async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol]) -> None:
+    async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
         def candidates() -> list[Address]:
             node = self.addresses.nodes.get(node_id)
             return [(node.host, node.port)] if node is not None else []
 
-        await self._dialer.dial(candidates, factory, min(NODE_WAIT_S, self.config.connections.broker_wait))
+        wait_s = min(NODE_WAIT_S, self.config.connections.broker_wait)
+        await self._dialer.dial(candidates, factory, wait_s, self._client_logins.of(principal))
 
     async def _learn_names(self, need: TopicNames) -> None:
         """Names that no broker knows stay unknown."""

@@ -109,6 +109,16 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _check_logins(self) -> Config:
+        clients = self.clients
+        if self.brokers.logins and not clients.sasl.mechanisms and clients.tls.client_certificates == "none":
+            raise ValueError(
+                "brokers.logins is set, but clients have no principals: set clients.sasl or "
+                "clients.tls.client_certificates"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_max_message(self) -> Config:
         largest = max((topic.max_message for topic in self.large_messages.topics if topic.enabled), default=None)
         if largest is not None and largest + ROOM_IN_FRAME > self.connections.max_frame:

@@ -129,3 +129,26 @@ class BrokerSasl(Section):
             if name not in found:
                 raise SecretError(f"{section}: {name} is missing: set it, or add it to jaas_config")
         return found
+
+
+class _MappedSasl(BrokerSasl):
+    """The same for some clients; its messages name that section."""
+
+    at: ClassVar[Location] = ("brokers", "logins")
+
+
+class PrincipalLogin(Section):
+    """A user of the brokers for some clients, who have logged in to the sidecar or presented a certificate."""
+
+    principals: list[str] = Field(min_length=1)
+    """The clients' principals, with `*` and `?`. The first entry that has one applies."""
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    """The SASL mechanism of their connections to brokers."""
+    username: str = Field(min_length=1)
+    """The user there."""
+    password_file: File
+    """File with that user's password, read for each login."""
+
+    @property
+    def sasl(self) -> BrokerSasl:
+        return _MappedSasl(mechanism=self.mechanism, username=self.username, password_file=self.password_file)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from kafka_sidecar.proxy.config.client_sasl import ClientSasl
-from kafka_sidecar.proxy.config.sasl import BrokerSasl
+from kafka_sidecar.proxy.config.sasl import BrokerSasl, PrincipalLogin
 from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
 
@@ -26,6 +26,8 @@ class Brokers(Section):
     """How brokers are connected to; with `SASL_*` the sidecar logs in. Kafka: `security.protocol`."""
     tls: BrokerTls = Field(default_factory=BrokerTls)
     sasl: BrokerSasl = Field(default_factory=BrokerSasl)
+    logins: list[PrincipalLogin] = []  # noqa: RUF012 - pydantic copies it
+    """Users of the brokers for clients that the sidecar knows; all others are the user of `sasl`."""
 
     @model_validator(mode="after")
     def _check_protocol(self) -> Brokers:
@@ -38,6 +40,11 @@ class Brokers(Section):
             raise ValueError(
                 f"security_protocol is {self.security_protocol}, but sasl is not set: set sasl.mechanism and its "
                 f"credentials, or write {without} where clients log in themselves"
+            )
+        if self.logins and not self.uses_sasl:
+            raise ValueError(
+                "logins is set, but not used: set security_protocol to SASL_PLAINTEXT or SASL_SSL, and sasl to the "
+                "sidecar's own login, or remove logins"
             )
         return self
 

@@ -220,7 +220,7 @@ class Connection:
 
     async def _reach_broker(self) -> None:
         try:
-            await self._dial(lambda: BrokerSide(self))
+            await self._dial(lambda: BrokerSide(self), self.session.principal)
         except BrokerUnreachableError as error:
             self.end(Closing(error.cause, str(error)))
         except Exception as error:  # noqa: BLE001 - the client must not hang without a broker

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol
 
 from kafka_sidecar.proxy.sasl.conversation import LoginError
+from kafka_sidecar.proxy.sasl.logins import Logins
 from kafka_sidecar.proxy.security.broker_access import BrokerAccess, HandshakeError
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -19,8 +21,8 @@ Address = tuple[str, int]
 REJECTED_PAUSE_S = 1.0  # before the client's connection is closed: clients connect again at once, and for ever
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
 
-# Connects the protocol that it is given to a broker. Raises BrokerUnreachableError.
-Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[None]]
+# Connects the protocol that it is given to a broker, for a client with this principal. Raises BrokerUnreachableError.
+Dial = Callable[[Callable[[], asyncio.Protocol], str | None], Awaitable[None]]
 
 
 class BrokerUnreachableError(Exception):
@@ -59,16 +61,21 @@ class Dialer:
         self._timeout_s = timeout_s  # of one attempt
 
     async def dial(
-        self, candidates: Callable[[], list[Address]], factory: Callable[[], asyncio.Protocol], wait_s: float
+        self,
+        candidates: Callable[[], list[Address]],
+        factory: Callable[[], asyncio.Protocol],
+        wait_s: float,
+        logins: Logins | None = None,
     ) -> None:
         """Connect a protocol to one of the candidates, trying again for ``wait_s``. Raises BrokerUnreachableError."""
+        access = replace(self._access, logins=logins)
         now = asyncio.get_running_loop().time
         give_up_at, pause = now() + wait_s, FIRST_PAUSE_S
         while True:
             addresses = candidates()
             error = BrokerUnreachableError("broker_unreachable", "the broker has left the cluster")
             for address in addresses:
-                failed = await self._try(address, factory)
+                failed = await self._try(address, factory, access)
                 if failed is None:
                     return
                 error = failed
@@ -77,13 +84,15 @@ class Dialer:
             await asyncio.sleep(min(pause, give_up_at - now()))
             pause = min(pause * 2, MAX_PAUSE_S)
 
-    async def _try(self, address: Address, factory: Callable[[], asyncio.Protocol]) -> BrokerUnreachableError | None:
+    async def _try(
+        self, address: Address, factory: Callable[[], asyncio.Protocol], access: BrokerAccess
+    ) -> BrokerUnreachableError | None:
         host, port = address
         if self._attempts.is_own(address):
             return BrokerUnreachableError("connects_to_itself", f"{host}:{port} leads back to this sidecar")
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._access.connect(factory, host, port)
+                await access.connect(factory, host, port)
         except LoginError as error:  # which is logged already; no broker takes what another one rejects
             cause = "authentication_failed"
             self._failures[cause] += 1

@@ -10,6 +10,14 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from harness import sasl
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
@@ -17,13 +25,14 @@ from harness.tls import BROKERS_CA, CLIENTS_CA, from_clients, ssl_listener
 from harness.tool_host import ToolError, ToolHost
 from harness.versions import NEWEST
 from integration.scenarios.java_tools import Tools
-from integration.scenarios.target import LIMIT_S, SILENT, Target, create_topic
+from integration.scenarios.target import LIMIT_S, SILENT, Target, create_topic, eventually
 
 from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 
 MECHANISM, USER, PASSWORD = "SCRAM-SHA-512", "alice", "pw-of-alice"
+BOB, OF_BOB = "bob", "bob-at-brokers"  # who has a user of his own there
 VALUES = [f"value {number}" for number in range(20)]
 
 
@@ -37,27 +46,34 @@ class Site:
 @pytest.fixture(scope="module", name="site")
 def _site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     work = tmp_path_factory.mktemp("sasl-ssl")
-    (work / "users").write_text(format_user(USER, MECHANISM, create_verifier(MECHANISM, PASSWORD)))
+    verifier = create_verifier(MECHANISM, PASSWORD)
+    (work / "users").write_text("\n".join(format_user(user, MECHANISM, verifier) for user in (USER, BOB)))
     (work / "password").write_text(sasl.PASSWORD)
+    (work / "bob").write_text("pw-of-bob")
     config = from_clients(work)
     config["clients"]["sasl"] = {"mechanisms": [MECHANISM], "users_file": str(work / "users")}
     config["brokers"] = {
         "security_protocol": "SASL_SSL",
         "tls": {"ca": str(BROKERS_CA.write(work, "brokers-ca"))},
         "sasl": {"mechanism": MECHANISM, "username": sasl.USER, "password_file": str(work / "password")},
-    }
+        "logins": [
+            {"principals": [f"User:{BOB}"], "mechanism": MECHANISM, "username": OF_BOB,
+             "password_file": str(work / "bob")},
+        ],
+    }  # fmt: skip
     (work / "sidecar.yaml").write_text(yaml.safe_dump(config))
     with Cluster.start(NEWEST, 1, {**ssl_listener(work), **sasl.sasl_properties("SASL_SSL")}) as cluster:
         sasl.add_scram_user(cluster.direct)
+        sasl.add_scram_user(cluster.direct, OF_BOB, "pw-of-bob")
         arguments = ["--config", str(work / "sidecar.yaml")]
         with Sidecar.start(cluster.bootstrap, work / "sidecar.log", arguments) as sidecar:
             yield Site(cluster, sidecar, CLIENTS_CA.write(work, "sidecar-ca"))
 
 
-def librdkafka(site: Site, password: str, ca: Path | None = None) -> dict[str, Any]:
+def librdkafka(site: Site, password: str, ca: Path | None = None, user: str = USER) -> dict[str, Any]:
     return {
         "bootstrap.servers": site.sidecar.bootstrap, "security.protocol": "SASL_SSL", "logger": SILENT,
-        "ssl.ca.location": str(ca or site.ca), "sasl.mechanism": MECHANISM, "sasl.username": USER,
+        "ssl.ca.location": str(ca or site.ca), "sasl.mechanism": MECHANISM, "sasl.username": user,
         "sasl.password": password,
     }  # fmt: skip
 
@@ -99,6 +115,26 @@ def test_java_writes_and_reads(site: Site, java_tools: Tools, tmp_path: Path) ->
         config, "--timeout-ms", 20000,
     )  # fmt: skip
     assert [line for line in printed.splitlines() if line in VALUES] == VALUES
+
+
+def test_a_client_is_the_user_of_the_brokers_that_its_principal_has(site: Site) -> None:
+    create_topic(site.cluster.direct, "of-bob", 1)
+    admin = AdminClient({"bootstrap.servers": site.cluster.direct})
+    own = AclBinding(
+        ResourceType.TOPIC, "of-bob", ResourcePatternType.LITERAL, f"User:{OF_BOB}", "*", AclOperation.ALL,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    admin.create_acls([own])[own].result(LIMIT_S)
+
+    def sent_by(user: str) -> str:
+        errors: list[KafkaError | None] = []
+        producer = Producer({**librdkafka(site, PASSWORD, user=user), "message.timeout.ms": 8000})
+        producer.produce("of-bob", b"x", on_delivery=lambda error, _: errors.append(error))
+        assert producer.flush(LIMIT_S) == 0
+        return errors[0].name() if errors[0] is not None else "stored"
+
+    eventually(lambda: sent_by(USER), lambda found: found == "TOPIC_AUTHORIZATION_FAILED", "the ACL applies")
+    assert sent_by(BOB) == "stored"
 
 
 def test_a_wrong_password_and_an_unknown_ca_are_the_clients_own_errors(

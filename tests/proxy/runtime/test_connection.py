@@ -101,7 +101,7 @@ class Wire:
     def _perform(self, need: Need, connection: int, is_request: bool) -> asyncio.Future[object]:
         raise AssertionError(f"{need} is not expected")
 
-    async def _dial(self, factory: Callable[[], asyncio.Protocol]) -> None:
+    async def _dial(self, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
         self.dials += 1
         try:
             await self.dialled
