@@ -101,8 +101,7 @@ class Server:
         self._ends = Paced(ENDS_PER_TURN)
         self._dialer = Dialer(self, metrics.connect_failures, self._lines, access, timeout_s)
         self._admission = Admission(limits.max_connections or connections_that_fit(), limits.max_connections_per_ip)
-        max_buffered = limits.max_buffered or default_max_buffered(config.process_count)
-        self.memory = MemoryBudget(config.share(max_buffered), metrics.buffered)
+        self.memory = self._open_memory()
         self.topics = TopicNameCache(self._cluster.topic_names)
         self._budget = LoopBudget()
         self._performer = self._open_performer()
@@ -117,6 +116,10 @@ class Server:
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
+
+    def _open_memory(self) -> MemoryBudget:
+        whole = self.config.connections.max_buffered or default_max_buffered(self.config.process_count)
+        return MemoryBudget(self.config.share(whole), self.metrics.buffered)
 
     def _open_performer(self) -> Performer:
         performer = Performer(self._budget, Threads(self.config.threads.count))
