@@ -17,6 +17,7 @@ from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
 from support.produce_requests import batch, produce_request
 from support.secured_broker import PASSWORD, secured
+from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.remedies import VariableText
@@ -176,3 +177,52 @@ async def test_no_token_and_no_clients_secret_is_shown(
     expected = {"file": "Invalid username or password", "endpoint": "responds with 401", "crash": "forced by the test"}
     assert expected[source] in page
     assert [secret for secret in (TOKEN, WRONG) if secret in page] == []
+
+
+def bearer_token(signed: str) -> bytes:
+    """The client's response of OAUTHBEARER (RFC 7628)."""
+    return f"n,,\x01auth=Bearer {signed}\x01\x01".encode()
+
+
+async def test_tokens_of_clients_and_passwords_of_their_users_at_brokers_are_not_shown(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    known, stranger = Signer("k1"), Signer("k1")
+    (tmp_path / "keys").write_text(key_set(known))
+    (tmp_path / "mapped").write_text(PASSWORD)
+    settings["clients"] = {
+        "sasl": {"mechanisms": ["OAUTHBEARER"], "jwks_file": tmp_path / "keys", "expected_audience": ["kafka"]}
+    }
+    settings["brokers"]["logins"] = [
+        {"principals": ["User:alice"], "mechanism": "PLAIN", "username": "app", "password_file": tmp_path / "mapped"}
+    ]
+    signed = [
+        known.token(aud="kafka"), stranger.token(aud="kafka"), known.token(aud="another"), known.token(lifetime_s=-60),
+    ]  # fmt: skip
+    handshake = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="OAUTHBEARER"), 2)
+    page = ""
+    async with FakeBroker(1) as broker, serving(secured(broker, 0.1), **settings) as server:
+        await until(lambda: server.addresses.nodes)
+        for one in (*signed, "a.malformed-token-of-mallory.b"):
+            async with connected(port_of(server)) as client:
+                await client.ask(handshake)
+                login = oracle.request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=bearer_token(one))
+                await client.ask(oracle.request_frame(login, 3))
+                if one is signed[0]:
+                    await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
+                page += shown(server, caplog)
+        (tmp_path / "mapped").write_text(WRONG)
+        monkeypatch.setattr(Session, "from_client", _crash)
+        async with connected(port_of(server)) as client:
+            await client.ask(handshake)
+            login = oracle.request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=bearer_token(signed[0]))
+            await client.ask(oracle.request_frame(login, 3))
+            client.send(HEARTBEAT)
+            await client.rest()
+        page += shown(server, caplog)
+    for expected in ("login failed", "brokers.logins", "User:alice", "OAUTHBEARER"):
+        assert expected in page
+    parts = [part for one in signed for part in one.split(".")[1:]]  # claims and signatures
+    secrets = (*parts, "malformed-token-of-mallory", PASSWORD, WRONG, RECORD)
+    assert [secret for secret in secrets if secret in page] == []
