@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -213,8 +213,10 @@ async def test_a_node_port_in_use_is_replaced_by_another() -> None:
     async with FakeBroker(1) as one, serving(one) as server:
         await until(lambda: server.addresses.nodes)
         with socket.socket() as other:
-            other.bind(("127.0.0.1", port_of(server, 2)))
-            other.listen()
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):  # a connection of another program has it already
+                other.bind(("127.0.0.1", port_of(server, 2)))
+                other.listen()
             async with FakeBroker(2) as two, connected(port_of(server)) as client:
                 one.cluster = [one, two]
                 port = addresses_in(await client.ask(METADATA))[2][1]
