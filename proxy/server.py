@@ -184,7 +184,6 @@ class Server:
         limit_s = self.config.connections.drain_timeout
         drained_by = time.monotonic() + limit_s
         await stop(*self._tasks)
-        self._verifications.stop()
         for server in self._listeners.values():
             server.close()
         log.info(
@@ -205,6 +204,7 @@ class Server:
         except TimeoutError:
             log.warning("connections not closed in time", extra={"connections": len(self.connections)})
         self._ends.finish()
+        self._verifications.stop()
         self._cluster.close()
         await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
 

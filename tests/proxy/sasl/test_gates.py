@@ -239,3 +239,21 @@ async def test_a_new_key_is_asked_for_when_a_client_logs_in_again_with_it(tmp_pa
             keys._asked_at -= 60
             assert (await log_in_with(client, new.token())).error_code == 0
         assert server.metrics.client_logins == {"success": 1, "renewed": 1}
+
+
+async def test_a_client_can_log_in_while_the_sidecar_drains(
+    clients: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    connections = {"drain_timeout": "20s"}
+    async with FakeBroker(1) as broker, serving(broker, clients=clients, connections=connections) as server:
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server)) as client:
+            await client.ask(VERSIONS)
+            hurry = asyncio.Event()
+            draining = asyncio.ensure_future(server.drain(hurry))
+            await until(lambda: not server.listening)
+            await asyncio.sleep(0.05)
+            assert await logged_in(client, b"hush") == 0
+            hurry.set()
+            await draining
+    assert "background task crashed" not in caplog.text
