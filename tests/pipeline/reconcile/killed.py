@@ -7,11 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
+from kafka_sidecar.pipeline.reconcile import compaction
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.session import start_session
 from pipeline.conftest import LOCAL
 from pipeline.reconcile.conftest import run
-from pipeline.reconcile.moments import Moment, writes_that
+from pipeline.reconcile.moments import Moment, replacements
 
 
 def main() -> None:
@@ -21,8 +22,9 @@ def main() -> None:
         if moment == tuple(wanted):
             os.killpg(0, signal.SIGKILL)  # driver and JVM at once, as when the machine is switched off
 
-    for name, method in writes_that(act).items():
+    for name, method in replacements(act).items():
         setattr(Tables, name, method)
+    compaction.MAX_FOLDERS = 2
     run(start_session(LOCAL, "killed", uses_kafka=False), Path(source), Path(root), lambda: int(now))
 
 

@@ -25,8 +25,8 @@ MOMENTS: tuple[Moment, ...] = (
 METHODS = {"write_batch": "", "write_hours": "", "write_all": "", "write_merged": "merged "}
 
 
-def writes_that(act: Callable[[Moment], None]) -> dict[str, Method]:
-    """The methods of `Tables` that write, which do this at each moment."""
+def replacements(act: Callable[[Moment], None]) -> dict[str, Method]:
+    """For the methods of `Tables` that write, by name: they call ``act`` during and after each write."""
     return {name: acting(getattr(Tables, name), kind, act) for name, kind in METHODS.items()}
 
 
@@ -41,16 +41,17 @@ def acting(write: Method, kind: str, act: Callable[[Moment], None]) -> Method:
 
 @contextmanager
 def once_begun(folder: Path, act: Callable[[], None]) -> Iterator[None]:
-    """Do this beside a write, once Spark has begun it: in its folder of what is not committed."""
-    before, ended = names(folder), threading.Event()
+    """Call ``act`` in a thread as soon as the write in the block has files that are not committed."""
+    ended = threading.Event()
 
     def wait() -> None:
         while not ended.is_set():
-            if any(name.startswith(("_temporary", ".spark-staging")) for name in names(folder) - before):
+            if uncommitted(folder) - before:
                 act()
                 return
             time.sleep(0.003)
 
+    before = uncommitted(folder)
     waiting = threading.Thread(target=wait)
     waiting.start()
     try:
@@ -60,5 +61,7 @@ def once_begun(folder: Path, act: Callable[[], None]) -> Iterator[None]:
         waiting.join()
 
 
-def names(folder: Path) -> set[str]:
-    return {name for _, folders, files in os.walk(folder) for name in (*folders, *files)}
+def uncommitted(folder: Path) -> set[str]:
+    """The folders that Spark writes to until it commits."""
+    folders = {name for _, folders, _ in os.walk(folder) for name in folders}
+    return {name for name in folders if name.startswith(("_temporary", ".spark-staging"))}

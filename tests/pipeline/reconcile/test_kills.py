@@ -24,7 +24,7 @@ from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.conftest import LONG_AFTER, run, table, write_files
 from pipeline.reconcile.emitted import Event, disturb, emit
 from pipeline.reconcile.made import counts, interval, minute
-from pipeline.reconcile.moments import MOMENTS, Moment, writes_that
+from pipeline.reconcile.moments import MOMENTS, Moment, replacements, uncommitted
 from pipeline.reconcile.traffic import traffic
 
 TABLES = ("reconcile", "losses", "alerts", "holes", "groups")
@@ -36,8 +36,7 @@ class Runs:
 
     source: Path
     root: Path  # after all of them
-    first: Path  # after the first part of the events: with final rows that the rest corrects
-    died: dict[Moment, Path]  # what a run over the rest leaves that dies at a moment
+    died: dict[Moment, Path]  # after the last of them, had it died at this moment
     ids: list[str]  # of all events
     contents: dict[str, list[str]]
 
@@ -67,7 +66,7 @@ def late() -> list[Event]:
 
 @contextmanager
 def stopped_driver() -> Iterator[None]:
-    """SIGSTOP, while which files are as SIGKILL would leave them: the JVM does not write its buffers in either."""
+    """Stop the JVM with SIGSTOP. Its files are those that SIGKILL would leave: neither lets it write its buffers."""
     java = SparkContext._gateway.proc.pid
     os.kill(java, signal.SIGSTOP)
     try:
@@ -77,7 +76,7 @@ def stopped_driver() -> Iterator[None]:
 
 
 def copy_at_moments(root: Path, folder: Path, died: dict[Moment, Path]) -> Callable[[Moment], None]:
-    """The first time that each moment comes."""
+    """A function that copies the tables the first time that each moment comes."""
 
     def copy(moment: Moment) -> None:
         if moment in MOMENTS and moment not in died:
@@ -89,23 +88,24 @@ def copy_at_moments(root: Path, folder: Path, died: dict[Moment, Path]) -> Calla
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     folder = tmp_path_factory.mktemp("kills")
     events = disturb(emit(traffic(seed=4, minutes=20)), seed=4)
     first, second = events[: len(events) * 2 // 3], [*events[len(events) * 2 // 3 :], *late()]
     source, root, died = folder / "in", folder / "whole", dict[Moment, Path]()
     now = max(event["emitted_at"] for event in first) + 1000
     write_files(source, first, 2)
-    run(spark, source, root, lambda: now, files=1)
-    shutil.copytree(root, folder / "first")
+    run(spark, source, root, lambda: now, files=1)  # with final rows that the rest corrects
     write_files(source, second, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "MAX_FOLDERS", 2)
-        for name, method in writes_that(copy_at_moments(root, folder, died)).items():
+        for name, method in replacements(copy_at_moments(root, folder, died)).items():
             patch.setattr(Tables, name, method)
         run(spark, source, root)
-    every = sorted({event["audit_id"] for event in [*first, *second]})
-    return Runs(source, root, folder / "first", died, every, contents(spark, root))
+        patch.undo()
+        patch.setattr(compaction, "MAX_FOLDERS", 2)  # for the tests' runs, too
+        every = sorted({event["audit_id"] for event in [*first, *second]})
+        yield Runs(source, root, died, every, contents(spark, root))
 
 
 def test_the_run_that_goes_on_has_all_states_and_merges(spark: SparkSession, runs: Runs) -> None:
@@ -116,20 +116,22 @@ def test_the_run_that_goes_on_has_all_states_and_merges(spark: SparkSession, run
 
 @pytest.mark.parametrize("moment", MOMENTS, ids="-".join)
 def test_a_driver_that_dies_in_or_after_a_write_and_is_run_again_leaves_the_same_tables(
-    spark: SparkSession, runs: Runs, moment: Moment
+    spark: SparkSession, runs: Runs, moment: Moment, tmp_path: Path
 ) -> None:
-    root = runs.died[moment]
+    root, (write, when) = tmp_path / "died", moment
+    shutil.copytree(runs.died[moment], root)
     assert batches(root) < batches(runs.root)
+    assert bool(uncommitted(root / write.removeprefix("merged "))) is (when == "during")
     run(spark, runs.source, root)
     assert contents(spark, root) == runs.contents
     assert ids(spark, root) == runs.ids
 
 
-def test_a_driver_that_is_killed_and_run_again_leaves_the_same_tables(
+def test_a_driver_that_died_and_is_killed_when_it_is_run_again_leaves_the_same_tables(
     spark: SparkSession, runs: Runs, tmp_path: Path
 ) -> None:
     root = tmp_path / "killed"
-    shutil.copytree(runs.first, root)
+    shutil.copytree(runs.died["finals", "during"], root)
     command = [sys.executable, "-m", "pipeline.reconcile.killed", str(runs.source), str(root), str(LONG_AFTER)]
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
     # Not in the folder above, whose own `pipeline` would be found first.
