@@ -73,8 +73,16 @@ class PartitionReport(Report):
             self._complete(message_id, offset, offset)
         self._stats.dropped[reason] += 1
         if (suppressed := self._stats.lines.due((reason, self._name))) is not None:
-            extra = {"topic": self._name, "partition": self._partition, "offset": offset, "reason": reason}
-            log.warning("large message not assembled", extra={**extra, "suppressed": suppressed})
+            log.warning(
+                "large message not assembled",
+                extra={
+                    "topic": self._name,
+                    "partition": self._partition,
+                    "offset": offset,
+                    "reason": reason,
+                    "suppressed": suppressed,
+                },
+            )
 
     def _complete(self, message_id: bytes, start: int, end: int) -> None:
         intervals = self._stats.intervals

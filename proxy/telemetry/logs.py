@@ -44,6 +44,7 @@ KEYS = frozenset(
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker
+        "offset",  # of a record
         "partition",
         "pause_s",  # for which an interceptor is disabled
         "policy",

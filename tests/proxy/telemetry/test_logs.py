@@ -27,6 +27,9 @@ def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
     return read
 
 
+FUNCTIONS_WITH_KEYS = ("connection_keys(", "end_keys(")  # their results are part of ``extra``
+
+
 def keys_passed(tree: ast.AST) -> Iterator[str]:
     """The keys of every ``extra={...}``, of the dictionary that a method called ``summary`` returns, and those that a
     filter sets on a record.
@@ -37,7 +40,7 @@ def keys_passed(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "record":
             yield node.attr
-        if isinstance(node, ast.FunctionDef) and node.name in ("connection_keys", "end_keys"):
+        if isinstance(node, ast.FunctionDef) and f"{node.name}(" in FUNCTIONS_WITH_KEYS:
             yield from (key for part in ast.walk(node) if isinstance(part, ast.Dict) for key in keys_of(part))
 
 
@@ -61,7 +64,12 @@ def test_the_list_has_exactly_the_keys_that_the_sources_pass() -> None:
 def test_every_extra_is_a_literal_that_the_test_above_can_read() -> None:
     for path in SOURCES:
         for extra in extras(ast.parse(path.read_text())):
-            assert isinstance(extra, ast.Dict) or ast.unparse(extra).startswith("end_keys(")
+            if isinstance(extra, ast.Dict):
+                spread = [value for key, value in zip(extra.keys, extra.values, strict=True) if key is None]
+            else:
+                spread = [extra]
+            for one in spread:
+                assert ast.unparse(one).startswith(FUNCTIONS_WITH_KEYS), ast.unparse(one)
 
 
 def test_a_long_value_is_cut() -> None:
