@@ -1,0 +1,15 @@
+// A consumer of kafkajs, see shown.js.
+import kafkajs from 'kafkajs'
+import { show, wanted } from './shown.js'
+
+const kafka = new kafkajs.Kafka({ brokers: [wanted.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
+const consumer = kafka.consumer({
+  groupId: `${wanted.topic}-kafkajs`,
+  maxWaitTimeInMs: wanted.maxWaitMs,
+  maxBytes: wanted.fetchBytes,
+  maxBytesPerPartition: wanted.fetchBytes,
+  readUncommitted: !wanted.isCommittedOnly,
+})
+await consumer.connect()
+await consumer.subscribe({ topics: [wanted.topic], fromBeginning: true })
+await consumer.run({ autoCommit: false, eachMessage: async ({ message }) => show(message.offset, message.value) })

@@ -1,0 +1,22 @@
+// What the records are that a consumer gets. Arguments and output are those of tests/clients/go/shown.
+import { crc32 } from 'node:zlib'
+
+const LIMIT_MS = 120_000
+const EXTRA_MS = 1000
+const [bootstrap, topic, count, maxWaitMs, fetchBytes, isolation] = process.argv.slice(2)
+export const wanted = {
+  bootstrap,
+  topic,
+  maxWaitMs: Number(maxWaitMs),
+  fetchBytes: Number(fetchBytes),
+  isCommittedOnly: isolation === 'read_committed',
+}
+
+let left = Number(count)
+setTimeout(() => process.exit(0), LIMIT_MS).unref()
+
+export function show(offset, value) {
+  console.log(`${offset}\t${value.length}\t${crc32(value)}`)
+  left -= 1
+  if (left === 0) setTimeout(() => process.exit(0), EXTRA_MS)
+}
