@@ -35,6 +35,11 @@ SLICES = -(-(len(LARGE) - 1) // (LIMIT - 108))  # of LARGE
 MIXED = [b"1", LARGE, b"3", LARGE[::-1], b"5"]
 IN_CI = "librdkafka"
 FIRST_LIBRARY = [IN_CI, *(pytest.param(one, marks=pytest.mark.matrix) for one in LIBRARIES if one != IN_CI)]
+# What the reason of a rejection names. aiokafka does not say what it is.
+NAMED = {
+    "java": "max.request.size", "librdkafka": "message.max.bytes", "aiokafka": "its maximum size of requests",
+    "kafka-python": "max_request_size",
+}  # fmt: skip
 TOO_LARGE = ("RecordTooLargeException", "MSG_SIZE_TOO_LARGE", "MessageSizeTooLargeError")
 
 
@@ -185,6 +190,7 @@ def test_a_value_over_the_cap_is_an_error_of_its_client(
     assert front.assembled(topic).values == [SMALL, SMALL]
     details = [line["detail"] for line in front.lines() if line.get("topic") == topic]
     assert details[0].startswith("a value has 90000 bytes, more than the 20000 of large_messages.topics: max_message")
+    assert f"lower {NAMED[library]} of the producer" in details[0]
 
 
 @pytest.mark.parametrize("library", FIRST_LIBRARY)
