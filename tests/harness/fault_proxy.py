@@ -13,10 +13,11 @@ from harness.cluster import SIDECAR_HOST
 
 
 class Fault(Enum):
-    """How a connection ends at a request."""
+    """What happens to a connection at a request."""
 
     BEFORE = "the broker does not get it"
     AFTER = "the broker has it, and its response is lost"
+    LATER = "it does not end: the broker gets the request, and those after it, once `go_on` is called"
 
 
 class FaultProxy:
@@ -28,6 +29,7 @@ class FaultProxy:
         self._listening = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._may_go_on = asyncio.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -39,6 +41,13 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
         assert not self._thread.is_alive()
+
+    def go_on(self) -> None:
+        """The end of `Fault.LATER`, for good."""
+        self._loop.call_soon_threadsafe(self._may_go_on.set)
+
+    async def wait(self) -> None:
+        await self._may_go_on.wait()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels what still forwards
@@ -87,6 +96,8 @@ class _Conversation:
             fault = self._proxy.fault(frame)
             if fault is Fault.BEFORE:
                 return
+            if fault is Fault.LATER:
+                await self._proxy.wait()
             self._requests += 1
             if fault is Fault.AFTER:
                 self._last = self._requests

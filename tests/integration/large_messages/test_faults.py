@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +18,11 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.large_messages.senders import Sender, Sent, senders
 from integration.large_messages.stored import LargeFront
+from integration.large_messages.written_logs import PRODUCE
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
+from integration.validation.wire import Wire
+
+from kafka_sidecar.codec.records import NewRecord, build_batch
 
 pytestmark = pytest.mark.integration
 
@@ -108,6 +114,39 @@ def test_an_idempotent_producer_stores_each_record_once_after_a_lost_connection(
     front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender], library: str, fault: str
 ) -> None:
     check(front, producers[library], f"{library}-{fault}", fault, 5, 1)
+
+
+def test_a_retry_through_a_second_sidecar_while_the_first_still_sends_is_stored_once(
+    front: tuple[LargeFront, FaultProxy], tmp_path: Path
+) -> None:
+    large, between = front
+    topic = large.topic("large-two-sidecars", max_message_bytes=str(LIMIT))
+    data = build_batch([NewRecord(LARGE)], producer_id=88_000, producer_epoch=0, base_sequence=0)
+
+    def send(bootstrap: str) -> tuple[int, int]:
+        with Wire(bootstrap) as wire:
+            answer = wire.produce(PRODUCE, {topic: {0: data}})[topic, 0]
+            return answer.code, answer.base_offset
+
+    (tmp_path / "sidecar.yaml").write_text(RULES)
+    flags = ["--config", str(tmp_path / "sidecar.yaml")]
+    between.fault = held = Times(Fault.LATER, is_carrier, 1, 1)
+    with (
+        Sidecar.start(large.cluster.bootstrap, tmp_path / "sidecar.log", flags) as second,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        try:
+            first = pool.submit(send, large.sidecar.bootstrap)
+            eventually(lambda: held.left, lambda left: left == 0, "the first sidecar sends the carrier")
+            stored = send(second.bootstrap)
+            assert not first.done()
+        finally:
+            between.go_on()
+            between.fault = lambda frame: None
+        assert first.result(LIMIT_S) == stored == (0, 2 * SLICES)
+    found = large.assembled(topic)
+    assert ([record.offset for record in found.records], found.values) == ([2 * SLICES], [LARGE])
+    assert found.orphans == SLICES
 
 
 def compacted_topic(front: LargeFront, name: str) -> str:
