@@ -8,6 +8,8 @@ import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -32,6 +34,12 @@ RULES = """
 connections: {max_frame: 130MiB, max_buffered: 512MiB}
 large_messages: {topics: [{name: "huge-*", max_message: 120MiB, above_client_limits: true}]}
 """
+SMALL_BUDGET = """
+connections: {max_frame: 66MiB, max_buffered: 128MiB}
+large_messages: {topics: [{name: "huge-*", max_message: 64MiB}]}
+"""
+TWO = ("librdkafka", "aiokafka")
+PEAK_BYTES = 300 << 20  # the budget, the cache, and the program itself
 MB = 1_000_000
 SIZES_MB = (10, 60, 110)
 LONGEST_S, SHORTEST_S = 120.0, 15.0  # that a client may need, and that one which cannot read it is waited for
@@ -151,3 +159,20 @@ def test_a_client_reads_it_at_its_defaults_or_once_its_own_limit_is_raised(
         assert read(*place, True, LONGEST_S) == sums[size_mb]
     else:
         assert read(*place, False, LONGEST_S) == sums[size_mb]
+
+
+def test_two_clients_at_once_read_60_mb_through_a_budget_of_128_mib(
+    huge: tuple[Front, Mapping[int, Sum]], tmp_path: Path
+) -> None:
+    front, sums = huge
+    (tmp_path / "sidecar.yaml").write_text(SMALL_BUDGET)
+    flags = ["--config", str(tmp_path / "sidecar.yaml")]
+    with (
+        Sidecar.start(front.cluster.bootstrap, tmp_path / "sidecar.log", flags) as sidecar,
+        ThreadPoolExecutor() as pool,
+    ):
+        reads = [pool.submit(CLIENTS[name], sidecar.bootstrap, "huge-60", False, LONGEST_S) for name in TWO]
+        assert [one.result() for one in reads] == [sums[60]] * len(TWO)
+        peak = Front(front.cluster, sidecar).peak()
+
+        assert peak < PEAK_BYTES
