@@ -4,7 +4,7 @@ import { show, wanted } from './shown.js'
 
 const kafka = new kafkajs.Kafka({ brokers: [wanted.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
 const consumer = kafka.consumer({
-  groupId: `${wanted.topic}-kafkajs`,
+  groupId: wanted.group,
   maxWaitTimeInMs: wanted.maxWaitMs,
   maxBytes: wanted.fetchBytes,
   maxBytesPerPartition: wanted.fetchBytes,

@@ -4,7 +4,7 @@ import { show, wanted } from './shown.js'
 
 const consumer = new Consumer({
   clientId: 'consumer',
-  groupId: `${wanted.topic}-platformatic`,
+  groupId: wanted.group,
   bootstrapBrokers: [wanted.bootstrap],
 })
 const stream = await consumer.consume({

@@ -7,6 +7,7 @@ const [bootstrap, topic, count, maxWaitMs, fetchBytes, isolation] = process.argv
 export const wanted = {
   bootstrap,
   topic,
+  group: `${topic}-${process.pid}`, // one of its own: a member that ends here does not leave its group
   maxWaitMs: Number(maxWaitMs),
   fetchBytes: Number(fetchBytes),
   isCommittedOnly: isolation === 'read_committed',
