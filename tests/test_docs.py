@@ -180,3 +180,11 @@ def test_decisions_are_numbered_and_say_what_was_rejected() -> None:
     for number, a_page in enumerate(decisions, 1):
         assert a_page.titles(1)[0].startswith(f"{number}. ")
         assert a_page.titles(2) == ["Context", "Decision", "Rejected", "Consequences"]
+
+
+def test_each_case_of_large_messages_has_its_tests() -> None:
+    """The tests exist: see `test_every_function_that_is_named_is_in_the_file_that_is_linked`."""
+    a_page = page("docs/reference/large-messages.md")
+    rows = [line.split("|") for line in a_page.section("Test cases").splitlines() if re.match(r"\| (\d+|`?\w+)", line)]
+    assert [row[1].strip() for row in rows if row[1].strip().isdigit()] == [str(number) for number in range(1, 24)]
+    assert [row[1] for row in rows if not re.search(r"\[`test_\w+`\]\(", row[3])] == []
