@@ -127,7 +127,7 @@ MOMENTS: Mapping[str, tuple[Callable[[], Callable[[bytes], Fault | bool]], int]]
 
 @pytest.mark.parametrize("at", MOMENTS)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_message_that_a_move_has_interrupted_is_stored_once_where_its_producer_is_told(
+def test_a_message_that_a_move_has_interrupted_is_stored_once_at_the_acknowledged_offset(
     three: Three, library: str, at: str
 ) -> None:
     topic = three.topic(f"out-{library}-{at}", max_message_bytes=str(LIMIT))
