@@ -66,16 +66,27 @@ class Assembly:
         Raises:
             DamagedError: it is not of this message, or the message would be larger than it announces.
         """
-        own = self.segment
-        if segment.message_id != own.message_id or segment.count != own.count or segment.size != own.size:
-            raise DamagedError("segments of one message differ in its id, its number of segments, or its size")
         if segment.number not in self.missing:
+            self._checked(segment, len(segment.payload))
             return
-        if len(segment.payload) > self.bytes_left:
-            raise DamagedError(f"the segments of a message have more than the {own.size} bytes that it announces")
+        size = self._checked(segment, self.bytes_left)
         self.missing.discard(segment.number)
         self._payloads[segment.number] = segment.payload
-        self.bytes_left -= len(segment.payload)
+        self.bytes_left -= size
+
+    def _checked(self, segment: Segment, bytes_left: int) -> int:
+        """The size of a segment that may be added where this much of the value is missing."""
+        own, size = self.segment, len(segment.payload)
+        if segment.message_id != own.message_id or segment.count != own.count or segment.size != own.size:
+            raise DamagedError("segments of one message differ in its id, its number of segments, or its size")
+        if size > bytes_left:
+            raise DamagedError(f"the segments of a message have more than the {own.size} bytes that it announces")
+        return size
+
+    @property
+    def crc_of_pieces(self) -> int | None:
+        """CRC-32C of `pieces`, where it is known without reading them."""
+        return None
 
     def check(self) -> None:
         """Check the value, now that all segments are there. Reads all of it.

@@ -25,12 +25,20 @@ from kafka_sidecar.codec.records import (
     encode_headers,
     encode_varint,
 )
-from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT, CRC_AT, HEADER, LENGTH_FROM
+from kafka_sidecar.codec.records.batch_header import (
+    ATTRIBUTES_AT,
+    CODEC_BITS,
+    CRC_AT,
+    HEADER,
+    LENGTH_FROM,
+)
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference
 from kafka_sidecar.large_messages.assembly import Assembly, checksum
 from kafka_sidecar.large_messages.classify import Part
+from kafka_sidecar.large_messages.crc32c_joined import joined_crc
 from kafka_sidecar.large_messages.segment import ID_SIZE
+from kafka_sidecar.large_messages.stored_assembly import Store, StoredAssembly
 
 NO_SEQUENCE, MAX_SEQUENCE = -1, 2**31 - 1
 NULL_KEY = encode_varint(-1)
@@ -40,15 +48,17 @@ _UINT32 = Struct(">I")
 class SubBatch:
     """Records of one batch, from the offset ``first`` on; `seal` makes a batch of them."""
 
-    __slots__ = ("_count", "_records", "first")
+    __slots__ = ("_count", "_crc", "_records", "first")
 
-    def __init__(self, first: int, records: list[Buffer], count: int) -> None:
+    def __init__(self, first: int, records: list[Buffer], count: int, crc: int | None = None) -> None:
         """
         Args:
             first: the first record's offset, to which the offset deltas are relative.
             records: in pieces that follow each other.
             count: of the records.
+            crc: CRC-32C of the records if they are not in memory; they are not compressed then.
         """
+        self._crc = crc
         self.first = first
         self._records = records
         self._count = count
@@ -66,17 +76,22 @@ class SubBatch:
         sequence = old.base_sequence
         if sequence != NO_SEQUENCE:
             sequence = (sequence + self.first - old.base_offset) & MAX_SEQUENCE
-        records = self._records
-        if old.codec:
+        records, attributes = self._records, old.attributes
+        if self._crc is not None:
+            attributes &= ~CODEC_BITS
+        elif old.codec:
             records = [compress(old.codec, join(records), batch.data[BATCH_HEADER_SIZE:])]
         header = bytearray(
             HEADER.pack(
                 self.first, BATCH_HEADER_SIZE - LENGTH_FROM + sum(map(len, records)), old.leader_epoch, old.magic, 0,
-                old.attributes, last - self.first, old.base_timestamp, old.max_timestamp, old.producer_id,
+                attributes, last - self.first, old.base_timestamp, old.max_timestamp, old.producer_id,
                 old.producer_epoch, sequence, self._count,
             )
         )  # fmt: skip
-        _UINT32.pack_into(header, CRC_AT, checksum(records, crc32c(header[ATTRIBUTES_AT:])))
+        crc = crc32c(header[ATTRIBUTES_AT:])
+        size = sum(map(len, records))
+        crc = checksum(records, crc) if self._crc is None else joined_crc(crc, self._crc, size)
+        _UINT32.pack_into(header, CRC_AT, crc)
         return [bytes(header), *records]
 
 
@@ -92,8 +107,13 @@ def copy_records(base_offset: int, records: Records, some: Sequence[Record]) -> 
     return SubBatch(base_offset + first, [bytes(written)], len(some))
 
 
-def begin_assembly(records: Records, record: Record, part: Part, headers: Sequence[Header]) -> Assembly:
-    """The record that will have the whole value, in a batch of its own. `SubBatch` takes the assembly's pieces."""
+def begin_assembly(
+    records: Records, record: Record, part: Part, headers: Sequence[Header], store: Store | None = None
+) -> Assembly:
+    """The record that will have the whole value, in a batch of its own. `SubBatch` takes the assembly's pieces.
+
+    ``store``: where the value is written to; None: it stays in memory.
+    """
     data, segment = records.payload, part.segment
     _, start, keys_at, values_at, _, _ = record.edges()
     key = data[keys_at:values_at]
@@ -105,6 +125,8 @@ def begin_assembly(records: Records, record: Record, part: Part, headers: Sequen
     length = encode_varint(len(begins) + segment.size + len(ends))
     says = part.reference or part.pointers
     crc = says.crc if says is not None else None
+    if store is not None:
+        return StoredAssembly(segment, crc, length + begins, ends, store)
     return Assembly(segment, crc, length + begins, ends)
 
 

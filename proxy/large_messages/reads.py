@@ -59,21 +59,21 @@ class Reads:
         if self._late_at is None:
             self._late_at = self._stopwatch() + self._limit.work_s
         result: Any = None
-        error: Exception | None = None
+        errors: list[Exception] = []  # no variable may hold one: with its traceback it would hold what is read
         while True:
             try:
-                need = reading.send(result) if error is None else reading.throw(error)
+                need = reading.throw(errors.pop()) if errors else reading.send(result)
             except StopIteration as done:
                 value: T = done.value
                 return value
-            result = error = None
+            result = None
             if need is PAUSE:
                 yield TURN
                 continue
             try:
                 result = yield from self._meet(need, key, partition)
             except (LateError, UnreadableError, CodecError) as failure:
-                error = failure
+                errors.append(failure)
 
     def _meet(self, need: Read | ReadObject | Compute | Pause, key: str | bytes, partition: int) -> Steps[Any]:
         if isinstance(need, Compute):

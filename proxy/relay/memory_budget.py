@@ -36,7 +36,7 @@ class MemoryBudget:
     """What the accounts of all connections have in common."""
 
     def __init__(self, limit: int, buffered: Buffered) -> None:
-        self._limit = limit
+        self.limit = limit  # bytes
         self._all = limit + limit // RESERVE_PART  # with the reserve
         self._level = 0  # 1: the limit is spent; 2: the reserve too
         self._buffered = buffered
@@ -55,10 +55,10 @@ class MemoryBudget:
         account.bytes += size
         self._buffered.bytes += size
         self.peak = max(self.peak, self.spent)
-        level = (self.spent > self._limit) + (self.spent > self._all)
+        level = (self.spent > self.limit) + (self.spent > self._all)
         if level:
             for one in reversed(self._accounts) if level > self._level else (account,):
-                self._pause(one, 0 if level > 1 else self._limit // SMALL_PART)
+                self._pause(one, 0 if level > 1 else self.limit // SMALL_PART)
         self._level = level
         self._in_turn += size
         if self._in_turn >= MAX_TURN_BYTES and account.owner is not None:
@@ -71,7 +71,7 @@ class MemoryBudget:
     def release(self, account: Account, size: int) -> None:
         account.bytes -= size
         self._buffered.bytes -= size
-        self._level = (self.spent > self._limit) + (self.spent > self._all)
+        self._level = (self.spent > self.limit) + (self.spent > self._all)
         if not account.bytes:
             del self._accounts[account]
             self._resume(account)
@@ -89,7 +89,7 @@ class MemoryBudget:
             account.owner.pause_for_memory()
 
     def _resume_oldest(self) -> None:
-        room = self._limit - self.spent
+        room = self.limit - self.spent
         for number, account in enumerate(self._accounts):
             if number and room < ROOM_BYTES:
                 return
@@ -107,19 +107,19 @@ class MemoryBudget:
 class Account:
     """The bytes that one connection has buffered."""
 
-    __slots__ = ("_budget", "bytes", "is_paused", "owner")
+    __slots__ = ("budget", "bytes", "is_paused", "owner")
 
     def __init__(self, budget: MemoryBudget) -> None:
-        self._budget = budget
+        self.budget = budget
         self.bytes = 0
         self.is_paused = False
         self.owner: Owner | None = None
 
     def add(self, size: int) -> None:
-        self._budget.add(self, size)
+        self.budget.add(self, size)
 
     def release(self, size: int) -> None:
-        self._budget.release(self, size)
+        self.budget.release(self, size)
 
     def renew_turn(self) -> None:
-        self._budget.renew_turn()
+        self.budget.renew_turn()

@@ -43,8 +43,10 @@ class WatchedExchange(Exchange):
         unhidden = self._exchange.unhidden(frame) if new is not frame else frame
         if new is not unhidden:
             self._watch.received(whole(unhidden))
-        new = whole(new)
-        self._show(new)
+        if isinstance(new, Pieces):
+            self._show_pieces(new)
+        else:
+            self._show(new)
         return new
 
     def abandoned(self) -> None:
@@ -53,6 +55,18 @@ class WatchedExchange(Exchange):
     def lost(self, why: str) -> Work | None:
         self._watch.lost(why)
         return self._exchange.lost(why)
+
+    def _show_pieces(self, frame: Pieces) -> None:
+        """Without copying what the watch need not see, which may be in a file."""
+        watch, left, now = self._watch, len(frame), self._clock()
+        for part in frame.parts:
+            size = len(part)
+            left -= size
+            if watch.skip >= size and left:
+                watch.skip -= size
+            else:
+                piece = part if isinstance(part, bytes) else bytes(part)
+                watch.response(piece, 0, size, not left, now)
 
     def _show(self, frame: bytes) -> None:
         self._watch.response(frame, 0, len(frame), True, self._clock())

@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
+from kafka_sidecar.proxy.runtime.file_sender import sender_for
 from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.observer import Observer
 from kafka_sidecar.proxy.runtime.peer import has_closed
@@ -164,7 +165,7 @@ class Connection:
         self.bytes_from_client = 0
         self.bytes_from_broker = 0
         self._dial = dial
-        self._perform = perform
+        self.perform = perform
         self._performing: dict[Driver, asyncio.Future[Any]] = {}  # what paused directions wait for
         self._observer = observer
         self._early: list[bytes] = []  # what the client sent before the broker was connected
@@ -320,7 +321,7 @@ class Connection:
                 if (sender := self._sender(item)) is not None:
                     sender.pause(PAUSED)
                 is_request = self.session.is_request_driver(item)
-                self._performing[item] = future = self._perform(item.need, self.number, is_request)
+                self._performing[item] = future = self.perform(item.need, self.number, is_request)
                 future.add_done_callback(partial(self._performed, item))
 
     def _performed(self, driver: Driver, future: asyncio.Future[Any]) -> None:
@@ -342,7 +343,8 @@ class Connection:
         session = self.session
         out = session.resume(driver, result, error)
         to = self.to_broker if session.is_request_driver(driver) else self.to_client
-        for piece in (*driver.take_left(), out):
+        to = sender_for(self, to, left := driver.take_left())
+        for piece in (*left, out):
             if piece and to is not None:
                 to.write(piece)
         if session.due and self.to_client is not None:
@@ -360,13 +362,12 @@ class Connection:
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
-        for task in (self._dialling, self.handshake):
-            if task is not None:
-                task.cancel()
+        for task in filter(None, (self._dialling, self.handshake)):
+            task.cancel()
         performing, self._performing = self._performing, {}
         for future in performing.values():
             future.cancel()
-        self.client.close()
+        (self.flow.sender or self.client).close()
         if self.broker is not None:
             self.broker.close()
         if not self._open_sides:
@@ -386,7 +387,7 @@ class Connection:
     def _lose_session(self, why: str) -> None:
         try:
             for work in self.session.lost(why):
-                self._perform(work, self.number, False)
+                self.perform(work, self.number, False)
         except Exception as bug:  # noqa: BLE001 - the other side must be closed all the same
             self.broke(bug)
 

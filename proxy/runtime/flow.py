@@ -3,57 +3,84 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 from kafka_sidecar.proxy.relay.memory_budget import Account
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.unsent import Unsent
 
 
+class Sender(Protocol):
+    """Writes to the client what does not fit in its transport."""
+
+    def close(self) -> None:
+        """Send what is left, then close the client's side."""
+
+
 class Flow:
     """As `relay.memory_budget.Owner` of the connection's account."""
 
-    __slots__ = ("_account", "_client", "_unsent", "broker")
+    __slots__ = ("_account", "_client", "_is_slow", "_reader", "_unsent", "broker", "sender")
 
     def __init__(self, account: Account, client: Side) -> None:
         self._account = account
         self._client = client
         self._unsent = Unsent(account)
+        self._is_slow = False
+        self._reader: asyncio.Event | None = None  # is set once the client reads again, if that is waited for
+        self.sender: Sender | None = None  # while a response is sent from a file
         self.broker: Side | None = None  # once it is connected
         account.owner = self
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
-        self._pause("the client reads slowly")
+        self._is_slow = True
+        self.pause("the client reads slowly")
         self._unsent.hold(self._client.transport)
 
     def client_reads_again(self) -> None:
+        self._stop_waiting()
         self._unsent.release()
-        self._resume("the client reads slowly")
+        self.resume("the client reads slowly")
+
+    async def client_has_read(self) -> None:
+        """Wait until no more than a window is written and not sent, or a side has ended."""
+        if self._is_slow:
+            self._reader = self._reader or asyncio.Event()
+            await self._reader.wait()
+
+    def _stop_waiting(self) -> None:
+        self._is_slow = False
+        if self._reader is not None:
+            self._reader.set()
+            self._reader = None
 
     def pause_for_memory(self) -> None:
-        self._pause("connections.max_buffered")
+        self.pause("connections.max_buffered")
 
     def resume_after_memory(self) -> None:
-        self._resume("connections.max_buffered")
+        self.resume("connections.max_buffered")
 
     def pause_for_turn(self) -> None:
-        self._pause("others have a turn")
+        self.pause("others have a turn")
         asyncio.get_running_loop().call_soon(self._resume_after_turn)
 
     def end(self) -> None:
         """A side has ended: nothing waits for the client then."""
+        self._stop_waiting()
         self._unsent.release()
 
     def _resume_after_turn(self) -> None:
         self._account.renew_turn()
-        self._resume("others have a turn")
+        self.resume("others have a turn")
 
-    def _pause(self, reason: str) -> None:
+    def pause(self, reason: str) -> None:
+        """Read of neither side."""
         self._client.pause(reason)
         if self.broker is not None:
             self.broker.pause(reason)
 
-    def _resume(self, reason: str) -> None:
+    def resume(self, reason: str) -> None:
         self._client.resume(reason)
         if self.broker is not None:
             self.broker.resume(reason)
