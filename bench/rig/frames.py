@@ -156,10 +156,12 @@ def metadata_response(node: Address) -> bytes:
     return b"\0" + pack(">i", 0) + uvarint(2) + broker + cluster + uvarint(2) + topic + b"\0"
 
 
-def produce_response(partitions: int = 1) -> bytes:
+def produce_response(partitions: int = 1, base_offset: int = 0) -> bytes:
     """Produce v12 after the correlation id: no error."""
     # index, error, base offset, log append time, log start offset; no record errors, no message
-    answers = (pack(">ihqqq", number, 0, 0, -1, 0) + uvarint(1) + b"\0" + b"\0" for number in range(partitions))
+    answers = (
+        pack(">ihqqq", number, 0, base_offset, -1, 0) + uvarint(1) + b"\0" + b"\0" for number in range(partitions)
+    )
     topic = compact(TOPIC) + uvarint(partitions + 1) + b"".join(answers) + b"\0"
     return b"\0" + uvarint(2) + topic + pack(">i", 0) + b"\0"
 
