@@ -77,4 +77,5 @@ cdef class DeliveredEvents(FetchCounter):
     cdef Delivered _remembered(self)
 
 
-cdef int64_t _share(count, fresh, offsets) except? -1
+cdef int64_t _share(int64_t count, int64_t fresh, int64_t offsets) except? -1
+cdef int64_t _proportion(count, fresh, offsets) except? -1

@@ -312,4 +312,9 @@ class DeliveredEvents(FetchCounter):
 
 
 def _share(count: int, fresh: int, offsets: int) -> int:
+    return _proportion(count, fresh, offsets) if count and fresh else 0
+
+
+def _proportion(count: int, fresh: int, offsets: int) -> int:
+    """In Python's integers: the product may have more than 64 bits."""
     return count * fresh // offsets

@@ -24,7 +24,8 @@ cdef class Acked:
     cdef Longs _offsets, _times
     cdef dict _late
     cdef Acked older
-    cdef int64_t _last
+    cdef int64_t _last, _last_time
+    cdef bint _has_last
 
     @cython.locals(is_known=bint)
     cpdef bint put(self, int64_t offset, int64_t timestamp) except -1
@@ -47,7 +48,7 @@ cdef class AckMemory:
 @cython.final
 cdef class Delivered:
     cdef list _ranges
-    cdef int64_t _last, _latest
+    cdef int64_t _first, _last, _latest
 
     cpdef int64_t add(self, int64_t first, int64_t last, int64_t timestamp) except -1
     cdef _insert(self, first, last, timestamp)

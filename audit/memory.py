@@ -66,7 +66,7 @@ class Acked:
     They ascend as a rule: then a batch is two integers more.
     """
 
-    __slots__ = ("_last", "_late", "_memory", "_offsets", "_times", "generation", "older")
+    __slots__ = ("_has_last", "_last", "_last_time", "_late", "_memory", "_offsets", "_times", "generation", "older")
 
     def __init__(self, memory: AckMemory, older: Acked | None) -> None:
         self._memory = memory
@@ -76,17 +76,23 @@ class Acked:
         self._late: dict[int, int] = {}  # timestamps of those that came after a greater one, or again
         self.older = older  # of the generation before
         self._last: int = -1 if self.older is None else self.older._last  # the greatest offset
+        self._last_time = 0  # of the batch there,
+        self._has_last = False  # if it was put here
 
     def put(self, offset: int, timestamp: int) -> bool:
         """Remember a batch; whether it was acknowledged before, with this timestamp."""
         is_known = False
         if offset > self._last:
-            self._last = offset
+            self._last, self._last_time, self._has_last = offset, timestamp, True
             self._offsets.append(offset)
             self._times.append(timestamp)
+        elif self._has_last and offset == self._last and timestamp == self._last_time:
+            is_known = True  # nothing more is to be remembered
         else:
             is_known = self._time_of(offset) == timestamp
             self._late[offset] = timestamp
+            if offset == self._last:
+                self._last_time, self._has_last = timestamp, True
         self._memory.count_one()
         return is_known
 
@@ -137,11 +143,11 @@ class Delivered:
     topic was created again, or its log was truncated. Then everything known of it is forgotten.
     """
 
-    __slots__ = ("_last", "_latest", "_ranges")
+    __slots__ = ("_first", "_last", "_latest", "_ranges")
 
     def __init__(self) -> None:
         self._ranges: list[list[int]] = []  # first, last, greatest timestamp
-        self._last = self._latest = _NONE  # of the last range: there they are right, in the list maybe not yet
+        self._first = self._last = self._latest = _NONE  # of the last range: right there, in the list maybe not yet
 
     def add(self, first: int, last: int, timestamp: int) -> int:
         """Add a batch; the number of its offsets that this reader was sent before."""
@@ -149,10 +155,12 @@ class Delivered:
             self._last = last
             self._latest = max(self._latest, timestamp)
             return 0
+        if self._first <= first and last <= self._last and timestamp <= self._latest and self._last != _NONE:
+            return last - first + 1
         if self._ranges:
             self._ranges[len(self._ranges) - 1][1:] = self._last, self._latest
         before = self._insert(first, last, timestamp)
-        _, self._last, self._latest = self._ranges[len(self._ranges) - 1]
+        self._first, self._last, self._latest = self._ranges[len(self._ranges) - 1]
         return before
 
     def _insert(self, first: int, last: int, timestamp: int) -> int:

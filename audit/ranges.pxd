@@ -1,11 +1,13 @@
+cimport cython
 from libc.stdint cimport int64_t
 
 cdef int64_t _NONE
 
 
+@cython.final
 cdef class OffsetRanges:
     cdef object _firsts, _lasts
-    cdef int64_t _end
+    cdef int64_t _begin, _end
     cdef readonly bint is_exact
 
     cdef bint extend(self, int64_t first, int64_t last) except -1

@@ -15,19 +15,19 @@ _NONE = NONE  # for C
 class OffsetRanges:
     """Ranges of offsets. In most cases the next batch extends the last range."""
 
-    __slots__ = ("_end", "_firsts", "_lasts", "is_exact")
+    __slots__ = ("_begin", "_end", "_firsts", "_lasts", "is_exact")
 
     def __init__(self) -> None:
         self._firsts = array("q")
         self._lasts = array("q")
-        self._end = _NONE  # of the last range: there it is right, in the array maybe not yet
+        self._begin = self._end = _NONE  # of the last range: its end is right there, in the array maybe not yet
         self.is_exact = True
         """False: where there was no room for another range, two were joined, with the offsets between them."""
 
     def extend(self, first: int, last: int) -> bool:
-        """Add offsets that follow the last range, the usual case; False, and nothing is added, if they do not."""
+        """Add offsets that follow the last range, or that it has; False, and nothing is added, if not."""
         if first != self._end + 1 or self._end == _NONE:
-            return False
+            return self._begin <= first and last <= self._end and self._end != _NONE
         self._end = last
         return True
 
@@ -40,7 +40,7 @@ class OffsetRanges:
             return 0
         self._note_end()
         added = self._insert(first, last, has_room)
-        self._end = self._lasts[len(self._lasts) - 1]
+        self._begin, self._end = self._firsts[len(self._firsts) - 1], self._lasts[len(self._lasts) - 1]
         return added
 
     def _note_end(self) -> None:

@@ -28,11 +28,23 @@ cdef extern from *:
         return PyUnicode_CheckExact(known) && PyUnicode_IS_COMPACT_ASCII(known)
             && PyUnicode_GET_LENGTH(known) == size && !memcmp(PyUnicode_1BYTE_DATA(known), text, size);
     }
+
+    /* The varint at data[at], times 8, and the number of its bytes; 0: it is longer than 4, or than data[at:end]. */
+    static CYTHON_INLINE int64_t find_uvarint(PyObject *data, Py_ssize_t at, Py_ssize_t end) {
+        const unsigned char *p = (const unsigned char *)PyBytes_AS_STRING(data) + at;
+        int64_t value = 0;
+        for (int size = 1; size <= 4 && at + size <= end; size++) {
+            value |= (int64_t)(p[size - 1] & 127) << (7 * (size - 1));
+            if (p[size - 1] < 128) return value << 3 | size;
+        }
+        return 0;
+    }
     """
     int64_t read_big_endian(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
     bint is_text(object known, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
+    int64_t find_uvarint(bytes data, Py_ssize_t at, Py_ssize_t end) noexcept
 
-cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _STRING, _UNLIMITED
+cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _ONE_BYTE, _STRING, _UNLIMITED
 cdef int _MAX_UVARINT_BYTES
 
 
@@ -42,7 +54,7 @@ cdef int _MAX_UVARINT_BYTES
 cdef class Cursor:
     cdef readonly bytes data
     cdef Py_ssize_t _end, _limit, _room
-    cdef readonly Py_ssize_t at
+    cdef public Py_ssize_t at
     cdef public bint flexible
 
     cdef int skip(self, Py_ssize_t size) except -1
@@ -51,7 +63,7 @@ cdef class Cursor:
     cdef int64_t integer(self, Py_ssize_t size) except? -1
     @cython.locals(value=Py_ssize_t, at=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
     cdef Py_ssize_t _uvarint(self) except -1
-    @cython.locals(found=Py_ssize_t)
+    @cython.locals(found=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
     @cython.locals(found=Py_ssize_t)
     cdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1

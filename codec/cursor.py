@@ -30,6 +30,7 @@ _ID_SIZE = ID_SIZE
 _NULL = -1
 _MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
 _MAX_STRING_BYTES = MAX_STRING_BYTES
+_ONE_BYTE = 128  # a varint below is one byte
 _STRING = 2  # size of the length of a string
 _UNLIMITED = UNLIMITED
 
@@ -40,8 +41,19 @@ if not cython.compiled:  # for C they are in cursor.pxd
         return int.from_bytes(data[at : at + size], "big", signed=True)
 
     def is_text(known: object, data: bytes, at: int, size: int) -> bool:
-        """Whether ``known``, bytes or an ASCII string, is data[at : at + size]; False if that takes long to say."""
-        return False
+        """Whether ``known``, bytes or an ASCII string, is data[at : at + size]; may be False of other strings."""
+        text = known.encode("utf-8", "surrogateescape") if isinstance(known, str) else known
+        return data[at : at + size] == text
+
+    def find_uvarint(data: bytes, at: int, end: int) -> int:
+        """The varint at data[at], times 8, and the number of its bytes; 0: it is longer than 4, or data[at:end]."""
+        value = 0
+        for size in range(1, min(end - at, 4) + 1):
+            byte = data[at + size - 1]
+            value |= (byte & 127) << (7 * (size - 1))
+            if byte < 128:
+                return value << 3 | size
+        return 0
 
 
 class Cursor:
@@ -92,7 +104,14 @@ class Cursor:
     def length(self, size: int, nullable: bool, what: str) -> int:
         """The length of a string (``size`` 2), or of bytes or an array (``size`` 4); -1: null. ``size`` is that of the
         length field in versions that are not flexible."""
-        found = self._uvarint() - 1 if self.flexible else self.integer(size)
+        at = self.at
+        if not self.flexible:
+            found = self.integer(size)
+        elif at < self._end and self.data[at] < _ONE_BYTE:
+            found = self.data[at] - 1
+            self.at = at + 1
+        else:
+            found = self._uvarint() - 1
         if (found < 0 and (found < _NULL or not nullable)) or (found > _MAX_STRING_BYTES and size == _STRING):
             raise bad_length(what, found)
         return found

@@ -17,10 +17,10 @@ cdef class FetchPositions(FetchHead):
 
 
 @cython.locals(cursor=Cursor, found=FetchPositions, _=Py_ssize_t)
-cpdef FetchPositions fetch_positions(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+cpdef FetchPositions fetch_positions(bytes data, Py_ssize_t at, Py_ssize_t end, int version, known=*)
 
 @cython.locals(before=int, after=int, index=int, _=Py_ssize_t)
-cdef int _read_topic(Cursor cursor, int version, dict offsets) except -1
+cdef int _read_topic(Cursor cursor, int version, dict offsets, known) except -1
 
 
 cdef class FetchWalk(RecordsWalk):

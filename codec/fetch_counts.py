@@ -66,8 +66,8 @@ class FetchPositions(FetchHead):
     forgotten: list[Partition]  # that no longer belong to the session
 
 
-def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositions:
-    """What the Fetch request data[at:end] asks for, which begins with its length.
+def fetch_positions(data: bytes, at: int, end: int, version: int, known: str | bytes | None = None) -> FetchPositions:
+    """What the Fetch request data[at:end] asks for, which begins with its length. A topic equal to ``known`` is it.
 
     Raises:
         CodecError: these bytes are no such request.
@@ -78,7 +78,7 @@ def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositi
     found.offsets = {}
     found.forgotten = []
     for _ in range(cursor.length(4, False, "topics")):
-        _read_topic(cursor, version, found.offsets)
+        _read_topic(cursor, version, found.offsets, known)
     if has_sessions(version):
         for _ in range(cursor.length(4, False, "forgotten_topics_data")):
             topic = cursor.topic(names_ids(version))
@@ -88,8 +88,8 @@ def fetch_positions(data: bytes, at: int, end: int, version: int) -> FetchPositi
     return found
 
 
-def _read_topic(cursor: Cursor, version: int, offsets: dict[Partition, int]) -> None:
-    topic = cursor.topic(names_ids(version))
+def _read_topic(cursor: Cursor, version: int, offsets: dict[Partition, int], known: str | bytes | None) -> None:
+    topic = cursor.topic(names_ids(version), known)
     before, after = bytes_before_offset(version) - 4, bytes_after_offset(version)
     for _ in range(cursor.length(4, False, "partitions")):
         index = cursor.integer(4)
@@ -129,6 +129,7 @@ class FetchWalk(RecordsWalk):
             bucket_ms: length of the buckets of event time; 0: a row for each batch.
             now_ms: the time of delivery.
         """
+        self._aborting: set[int] = set()  # producers in whose aborted transaction the current batch may be
         self._open(version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
@@ -148,8 +149,11 @@ class FetchWalk(RecordsWalk):
         self._bucket_ms = bucket_ms
         self._now_ms = now_ms
         self._offset = 0
-        self._aborted: list[tuple[int, int]] = []  # (first offset, producer), ascending, of the current partition
-        self._aborting: set[int] = set()  # producers in whose aborted transaction the current batch may be
+        self._aborted: list[tuple[int, int]] | None = (
+            None  # (first offset, producer), ascending, of the current partition
+        )
+        if self._aborting:
+            self._aborting = set()
         self._row_count = self._row_size = self._row_first = self._row_last = self._row_aborted = 0
         self._row_min = self._row_max = self._row_bucket = 0
         self._row_dense = False
@@ -175,7 +179,7 @@ class FetchWalk(RecordsWalk):
             cursor.skip(4)
         size = cursor.length(4, True, "records")
         self._index = index
-        self._aborted = aborted or []
+        self._aborted = aborted
         if self._aborting:
             self._aborting = set()
         self._offset = self._offsets.get((self._key, index), 0) if size > 0 else 0

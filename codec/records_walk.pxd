@@ -26,6 +26,8 @@ cdef class RecordsWalk:
     cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
+    cdef object topic(self)
+    cdef bint _has_begun(self) except -1
     cdef _step(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(
         left=Py_ssize_t, data=bytes, at=Py_ssize_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,

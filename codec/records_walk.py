@@ -104,6 +104,8 @@ class RecordsWalk:
                 mark = cursor.at
                 self._step(cursor, end)
         except TruncatedError:
+            if self._phase == _BATCHES and self._records_left:
+                mark = cursor.at  # of several batches, those before this one were read
             if end - mark > _MAX_CARRIED:
                 raise CodecError(f"{end - mark} bytes without the end of a struct") from None
             self._carry = data[mark:end]
@@ -112,7 +114,8 @@ class RecordsWalk:
         """Read one struct. What it changes, it changes after the last byte was read."""
         if self._phase == _BATCHES:
             if self._records_left:
-                self._batch(cursor, end)
+                while self._records_left and not self.skip:
+                    self._batch(cursor, end)
                 return
             self._after_records(cursor)
             self._flush()
@@ -168,8 +171,19 @@ class RecordsWalk:
             attributes, delta, producer_id, count = 0, 0, -1, 1
             timestamp = read_big_endian(data, at + _OLD_TIMESTAMP_AT, 8) if magic else NO_TIMESTAMP
         self._add(read_big_endian(data, at, 8), delta, count, size, timestamp, attributes, producer_id)
-        self._records_left -= size
-        self._pass(cursor, size, end)
+        self._records_left = left - size
+        if size <= end - at:
+            cursor.at = at + size
+        else:
+            self._pass(cursor, size, end)
+
+    def topic(self) -> str | bytes:
+        """The topic that was read last."""
+        return self._key
+
+    def _has_begun(self) -> bool:
+        """Whether any of the frame was read, or part of a struct."""
+        return self._phase != _HEAD or bool(self._carry)
 
     def _end_early(self, cursor: Cursor, end: int) -> None:
         """A broker truncates a Fetch response at the requested size: clients do not read the last batch then."""

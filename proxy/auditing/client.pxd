@@ -11,6 +11,7 @@ cdef int _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
 @cython.final
 cdef class TappedClient:
     cdef readonly object audited
+    cdef readonly tuple origin
     cdef public int session_id
     cdef object _client_id, _principal, _group, _key
     cdef dict _offsets, _produced, _producing, _read
@@ -22,6 +23,7 @@ cdef class TappedClient:
     cdef ProduceWalk produce_walk(self, int version)
     @cython.locals(offsets=dict, is_committed_only=bint)
     cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, int64_t now_ms)
+    cdef object known_topic(self)
     @cython.locals(epoch=int, named=dict, offsets=dict)
     cpdef dict offsets_of(self, FetchPositions positions)
     cdef ProduceCounter produce_counter(self, counting, key, index)

@@ -43,13 +43,14 @@ class TappedClient:
 
     __slots__ = (
         "_client_id", "_counters_left", "_group", "_key", "_offsets", "_principal", "_produced", "_producing", "_read",
-        "_requests", "_requests_version", "_responses", "_responses_version", "audited", "session_id",
+        "_requests", "_requests_version", "_responses", "_responses_version", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
         self.audited = audited
         self._client_id = audited.client_id
         self._principal = audited.principal
+        self.origin = (audited.client_id, audited.host)  # by which its group is known
         self.session_id = 0  # 0: there is none
         self._offsets: dict[Partition, int] = {}  # that the session's requests have asked for
         self._produced: dict[str | bytes, dict[int, ProduceCounter]] = {}  # by topic (name or id) and partition
@@ -64,7 +65,10 @@ class TappedClient:
 
     def is_still(self, client: Client) -> bool:
         """Whether client id and principal have not changed."""
-        return self._client_id == client.client_id and self._principal == client.principal
+        client_id, principal = client.client_id, client.principal
+        if client_id is self._client_id and principal is self._principal:
+            return True
+        return self._client_id == client_id and self._principal == principal
 
     def produce_walk(self, version: int) -> ProduceWalk:
         """What reads the next Produce request; the one before has been read."""
@@ -82,6 +86,10 @@ class TappedClient:
             self._responses, self._responses_version = FetchWalk(version, {}), version
         self._responses.restart(offsets, is_committed_only, bucket_ms, now_ms)
         return self._responses
+
+    def known_topic(self) -> str | bytes | None:
+        """The topic of the last response, which the next request most likely names."""
+        return None if self._responses is None else self._responses.topic()
 
     def offsets_of(self, positions: FetchPositions) -> dict[Partition, int]:
         """The offsets that a Fetch reads from: a request that continues a session names only those that have changed.

@@ -10,7 +10,7 @@ cdef int64_t _NOTHING_MORE
 
 
 cdef class FetchTap(Tap):
-    cdef readonly object clock, counting
+    cdef readonly object clock, counting, find_group
     cdef readonly int version
 
     @cython.locals(watch=FetchWatch)

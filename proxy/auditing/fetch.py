@@ -54,11 +54,12 @@ def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
 class FetchTap(Tap):
     """What all requests of one version share."""
 
-    __slots__ = ("clock", "counting", "version")
+    __slots__ = ("clock", "counting", "find_group", "version")
 
     def __init__(self, counting: Counting, version: int) -> None:
         self.clock = counting.clock
         self.counting = counting
+        self.find_group = counting.groups.find
         self.version = version
 
     def begin(self, client: Client, now: float) -> Watch:
@@ -92,7 +93,7 @@ class FetchWatch(Watch):
                 return
             data, start, end = frame
         try:
-            self._positions = fetch_positions(data, start, end, self._tap.version)
+            self._positions = fetch_positions(data, start, end, self._tap.version, self._state.known_topic())
         except CodecError:
             self._tap.counting.stats.unreadable(API)
 
@@ -136,8 +137,7 @@ class FetchWatch(Watch):
             self._tap.counting.stats.unreadable(API)
 
     def _group(self) -> str | None:
-        client = self._state.audited
-        return self._tap.counting.groups.find((client.client_id, client.host))
+        return self._tap.find_group(self._state.origin)
 
     def _count_shown(self, received: list[Shown], shown: list[Shown]) -> None:
         """Count the broker's batches; what is missing of one in the client's response is hidden."""

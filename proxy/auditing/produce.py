@@ -92,6 +92,9 @@ class ProduceWatch(Watch):
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
+        if last and walk.read(data, start, end):
+            self._sent = walk.rows
+            return
         walk.skip = self.skip
         try:
             walk.feed(data, start, end)

@@ -33,6 +33,15 @@ def test_a_batch_is_known_by_offset_and_timestamp() -> None:
     assert not put(memory, 5, 2000, partition=1)
 
 
+def test_the_last_batch_is_known_however_often_it_comes() -> None:
+    memory = AckMemory(3)
+    found = memory.of("orders", 0)
+    known = [found.put(7, time) for time in (1000, 1000, 1000)]
+    assert known == [False, True, True]
+    found = memory.of("orders", 0)  # of the next generation
+    assert [found.put(7, time) for time in (1000, 1000, 2000, 2000)] == [True, True, False, True]
+
+
 def test_the_batches_acknowledged_last_are_known_and_the_memory_is_bounded() -> None:
     memory = AckMemory(10)
     for offset in range(100):
@@ -59,6 +68,12 @@ def test_offsets_that_were_sent_before_are_counted(batches: list[tuple[int, int]
         offsets = set(range(first, first + more + 1))
         assert delivered.add(first, first + more, 1000) == len(offsets & seen)
         seen |= offsets
+
+
+def test_a_part_of_the_last_range_is_a_repetition_unless_it_is_later() -> None:
+    seen = Delivered()
+    assert [seen.add(*one) for one in [(0, 4, 50), (10, 19, 100), (12, 15, 100), (10, 19, 90)]] == [0, 0, 4, 10]
+    assert [seen.add(*one) for one in [(0, 4, 50), (12, 15, 101), (12, 15, 101), (10, 11, 90)]] == [5, 0, 4, 0]
 
 
 def test_only_the_latest_ranges_are_kept() -> None:

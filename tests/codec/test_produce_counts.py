@@ -20,7 +20,7 @@ from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse
 from kafka_sidecar.codec.produce_counts import MAX_SCANNED, NOT_ANSWERED, ProduceWalk, Sent, acknowledge
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 
-FIRST_WITH_IDS, FIRST_OF_KIO = 13, 3
+FIRST_WITH_IDS, FIRST_OF_KIO, FIRST_FLEXIBLE = 13, 3, 9
 each_version = pytest.mark.parametrize("version", versions(ProduceRequest))
 
 
@@ -85,6 +85,46 @@ def test_a_request_is_counted_alike_in_any_pieces(
         assert of_request(walk) == expected
         assert {one.error for one in walk.rows} <= {NOT_ANSWERED}
         assert walk.acks == -1
+
+
+@given(
+    version=some.sampled_from(versions(ProduceRequest)),
+    topics=some.dictionaries(
+        some.sampled_from(["a", "orders", "Bücher"]),
+        some.dictionaries(some.integers(0, 5), some.none() | some.builds(batch, some.integers(1, 4)), max_size=3),
+        max_size=3,
+    ),
+    positions=some.lists(some.tuples(some.integers(0, 2000), some.integers(0, 255)), max_size=3),
+)
+def test_a_request_that_is_read_at_once_is_counted_as_in_pieces(
+    version: int, topics: dict[str, dict[int, bytes | None]], positions: list[tuple[int, int]]
+) -> None:
+    frame = bytearray(produce_request(version, topics))
+    for at, byte in positions:
+        frame[at % len(frame)] = byte
+    walk, data = ProduceWalk(version), b"xx" + bytes(frame) + b"yy"
+    was_read = walk.read(data, 2, len(data) - 2)
+    assert was_read == walk.is_done
+    if was_read:
+        expected = walked(version, bytes(frame))
+        assert expected.is_done
+        assert of_request(walk) == of_request(expected)
+        assert [one.crc for one in walk.rows] == [one.crc for one in expected.rows]
+        assert walk.acks == expected.acks
+    else:
+        assert not walk.rows
+        assert positions or version < FIRST_FLEXIBLE
+
+
+def test_a_request_of_which_a_part_was_fed_is_not_read_at_once() -> None:
+    frame = produce_request(9, {"orders": {0: batch(3)}})
+    walk = ProduceWalk(9)
+    walk.feed(frame, 0, 5)
+    assert not walk.read(frame, 0, len(frame))
+    walk.restart()
+    assert not walk.read(frame, 0, len(frame) + 1)
+    assert not walk.read(frame, 0, len(frame) - 20)
+    assert walk.read(frame, 0, len(frame))
 
 
 def test_what_may_be_skipped_need_not_be_shown() -> None:
