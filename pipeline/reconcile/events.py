@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
+from kafka_sidecar.pipeline.reconcile.sql import column
+
 EVENT_VERSION = 1
+HOUR_MS = 3_600_000
+MAX_REPEATED = 1_000_000  # ids that are sent to all executors, of 8 bytes each
 _TYPES = {
     "string": types.StringType(),
     "integer": types.LongType(),
@@ -61,18 +66,53 @@ def hour_of(ms: Column) -> Column:
     return functions.date_format(functions.timestamp_millis(ms), "yyyy-MM-dd-HH")
 
 
+def _at() -> Column:
+    return functions.coalesce("bucket_start", "interval_start")
+
+
 def to_valid(events: DataFrame) -> DataFrame:
     """The valid events with their hour. What is not valid shows as a missing number of its interval."""
-    at = functions.coalesce("bucket_start", "interval_start")
-    is_valid = (events.version == EVENT_VERSION) & events.audit_id.isNotNull() & at.isNotNull()
-    keyed = events.where(is_valid).withColumn("hour", hour_of(at))
+    is_valid = (events.version == EVENT_VERSION) & events.audit_id.isNotNull() & _at().isNotNull()
+    keyed = events.where(is_valid).withColumn("hour", hour_of(_at()))
     return keyed.withColumn("cluster", functions.coalesce("cluster", functions.lit(""))).drop("version")
 
 
-def once(events: DataFrame) -> DataFrame:
-    """Each event once. One that is sent again keeps its id, and its hour."""
-    # Few are sent again, so that to look for copies in each partition first would sort all events in vain.
-    return events.repartition("audit_id").dropDuplicates(["audit_id"])
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids of a batch of valid events."""
+
+    hours: frozenset[str]
+    repeated: int  # how many come more than once
+    counts: DataFrame  # id_hash, at (ms: the hour), count
+
+
+def ids_of(valid: DataFrame) -> Ids:
+    """One pass over the events, of which no more is kept than their ids need."""
+    hour = (functions.floor(_at() / HOUR_MS) * HOUR_MS).alias("at")
+    counts = valid.groupBy(_id_hash(), hour).count().localCheckpoint()
+    again = functions.sum((column("count") > 1).cast("long")).alias("again")
+    found = counts.groupBy("at").agg(again).select(hour_of(column("at")).alias("hour"), "again").collect()
+    return Ids(frozenset(row.hour for row in found), sum(row.again for row in found), counts)
+
+
+def once(events: DataFrame, ids: Ids | None = None) -> DataFrame:
+    """Each event once. One that is sent again keeps its id, and its hour.
+
+    Few are sent again, so with ``ids`` only those are shuffled, and compared; also two ids with the same hash.
+    """
+    if ids is None or ids.repeated > MAX_REPEATED:
+        return events.repartition("audit_id").dropDuplicates(["audit_id"])
+    if not ids.repeated:
+        return events
+    again = functions.broadcast(ids.counts.where("count > 1").select("id_hash"))
+    hashed = events.withColumn("id_hash", _id_hash())
+    alone, several = (hashed.join(again, "id_hash", how) for how in ("left_anti", "left_semi"))
+    return alone.unionByName(several.repartition("audit_id").dropDuplicates(["audit_id"])).drop("id_hash")
+
+
+def _id_hash() -> Column:
+    # Of 8 bytes, where an id has 36.
+    return functions.xxhash64("audit_id").alias("id_hash")
 
 
 def stored_schema() -> types.StructType:

@@ -26,3 +26,8 @@ def with_hop(events: DataFrame) -> DataFrame:
     hop = functions.when(tier == "produce_ack", PRODUCE).when(tier == "share_delivered", SHARE)
     named = events.withColumn("hop", hop.when(tier == "fetch_delivered", fetched)).where("hop IS NOT NULL")
     return named.withColumn("group", functions.when(column("hop").isin(*GROUPED), column("group")))
+
+
+def hop_of_group() -> Column:
+    """The hop of a group, of its rows with a column ``hop``. To aggregate text, Spark would sort all rows."""
+    return functions.when(functions.max(column("hop") == SHARE), SHARE).otherwise(DELIVER).alias("hop")

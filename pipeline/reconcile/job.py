@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile import coverage, intervals, states
 from kafka_sidecar.pipeline.reconcile.compaction import Hour, compact, found_hours, parts
-from kafka_sidecar.pipeline.reconcile.events import hour_of, once, stored_schema, to_valid
+from kafka_sidecar.pipeline.reconcile.events import hour_of, ids_of, once, stored_schema, to_valid
 from kafka_sidecar.pipeline.reconcile.history import history_of
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE
 from kafka_sidecar.pipeline.reconcile.rows import ROWS, bucket_rows
@@ -26,6 +26,8 @@ from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 TICKS = "batch_tick"
 PARTITIONS = "spark.sql.shuffle.partitions"
+WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
+MAX_WRITERS = 64  # files that a task writes at once, one for each hour; for more hours it sorts its rows
 PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
 
 
@@ -74,6 +76,8 @@ class Job:
             where = self.tables.path("checkpoint")
             raise ValueError(f"{where} is missing, so batches would begin at 0 again; delete the folder above it, too")
         self._set_partitions(0)
+        if not self.spark.sparkContext.getConf().contains(WRITERS):
+            self.spark.conf.set(WRITERS, MAX_WRITERS)
         # A second source that always has rows: the clock goes on after the last sidecar has stopped.
         ticks = self.spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
         both = events.unionByName(ticks.select(functions.lit(TICKS).alias("kind")), allowMissingColumns=True)
@@ -112,11 +116,11 @@ class Job:
         """The events that no earlier batch has, so that nothing after this counts any of them twice."""
         self.tables.describe("hours of new events")
         valid = to_valid(received.where(column("kind") != TICKS).drop(TICKS))
-        hours = {row.hour for row in valid.select("hour").distinct().collect()}
-        if not hours:
+        ids = ids_of(valid)
+        if not ids.hours:
             return
-        events = once(valid)
-        folders = [one for one in self.tables.folders("events", batch) if one.hour in hours]
+        events = once(valid, ids)
+        folders = [one for one in self.tables.folders("events", batch) if one.hour in ids.hours]
         if folders:
             earlier = self.tables.read_folders("events", stored_schema(), folders).select("audit_id", "hour")
             events = events.join(earlier, ["audit_id", "hour"], "left_anti")

@@ -12,7 +12,7 @@ from kafka_sidecar.pipeline.reconcile import coverage
 from kafka_sidecar.pipeline.reconcile.coverage import Groups
 from kafka_sidecar.pipeline.reconcile.events import hour_of
 from kafka_sidecar.pipeline.reconcile.history import GROUP
-from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, READ, with_hop
+from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, READ, hop_of_group, with_hop
 from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
 from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total
 
@@ -110,7 +110,7 @@ def _delivered(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
         with_hop(events)
         .where(column("hop").isin(*GROUPED))
         .groupBy(*keys)
-        .agg(functions.max("hop").alias("hop"), functions.min("ranges_exact").alias("delivered_exact"), *_sent())
+        .agg(hop_of_group(), functions.min("ranges_exact").alias("delivered_exact"), *_sent())
     )
     both = beside(expected, seen, keys, "full")
     common = [*keys, "bucket_ms", "hop"]
@@ -190,7 +190,7 @@ def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     timed = due.join(reached, [*GROUP, "bucket_start"], "left")
     return timed.groupBy(*BUCKET, "group").agg(
         functions.max("bucket_ms").alias("bucket_ms"),
-        functions.max("hop").alias("hop"),
+        hop_of_group(),
         functions.min("exact").alias("exact"),
         functions.sum(at_least_zero(number - column("before"))).alias("acked"),
         total("pending"),

@@ -58,7 +58,12 @@ def counts(emitter: str, seq: int, index: int, tier: str, ranges: list[list[int]
 
 def frame(spark: SparkSession, *events: Event) -> DataFrame:
     """As they are stored."""
+    return once(received(spark, *events))
+
+
+def received(spark: SparkSession, *events: Event) -> DataFrame:
+    """The valid ones, each as often as it has come."""
     schema = event_schema()
     # As Arrow it is a local relation; rows would start Python on the executors.
     made = pyarrow.Table.from_pylist(list(events), to_arrow_schema(schema))
-    return once(to_valid(spark.createDataFrame(made, schema)))
+    return to_valid(spark.createDataFrame(made, schema))

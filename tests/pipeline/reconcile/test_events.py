@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession, functions, types
 from support.pages import ROOT
 
-from kafka_sidecar.pipeline.reconcile.events import event_schema, from_files, hour_of
+from kafka_sidecar.pipeline.reconcile.events import MAX_REPEATED, event_schema, from_files, hour_of, ids_of, once
 from pipeline.reconcile.emitted import emit
-from pipeline.reconcile.made import counts, frame, interval
+from pipeline.reconcile.made import counts, frame, interval, minute, received
 from pipeline.reconcile.traffic import traffic
 
 SCHEMA = json.loads((ROOT / "audit/event.schema.json").read_text())
@@ -49,6 +50,24 @@ def test_the_events_of_these_tests_follow_the_shared_schema() -> None:
 def test_an_event_that_is_sent_twice_is_stored_once(spark: SparkSession) -> None:
     event = counts("a", 0, 0, "produce_ack", [[0, 9]])
     assert frame(spark, event, event, interval("a", 0, 1)).count() == 2
+
+
+@pytest.mark.usefixtures("several_partitions")
+@pytest.mark.parametrize("again", [0, 1, MAX_REPEATED + 1])
+def test_each_event_is_stored_once_however_many_are_repeated(spark: SparkSession, again: int) -> None:
+    made = [counts("a", 0, index, "produce_ack", [[0, 9]]) for index in range(20)]
+    events = received(spark, *made, *(made[3:9] * 2 if again else ()))
+    stored = once(events, replace(ids_of(events), repeated=again)).select("audit_id", "event_index").collect()
+    assert sorted(map(tuple, stored)) == sorted((event["audit_id"], event["event_index"]) for event in made)
+
+
+def test_hours_are_found_with_the_number_of_repeated_ids(spark: SparkSession) -> None:
+    first, second, third = (interval("a", seq) for seq in (0, 59, 60))
+    later = counts("a", 0, 0, "commit", [[0, 1]], bucket_start=minute(119))
+    events = received(spark, first, second, second, second, third, later, later)
+    found = ids_of(events)
+    assert found.hours == {"2026-01-01-00", "2026-01-01-01"}
+    assert found.repeated == 2
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"version": None}, {"audit_id": None}, {"bucket_start": None}])
