@@ -1,6 +1,6 @@
 """How `reconcile` grows with events and cores: a Spark standalone cluster of two workers on loopback.
 
-usage: reconcile.py [--events N,N] [--cores N,N] [--forms batch,stream] [--steps N] [--json FILE]
+usage: reconcile.py [--events N,N] [--hours N] [--cores N,N] [--forms batch,stream] [--steps N] [--json FILE]
 
 Each worker has one core; the job is started by spark-submit, unchanged. "batch" is one run over all events, "stream" is
 `--watch`, to which they come in so many steps. CPU seconds are those that tasks have taken, by Spark's event log, and
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ class Run:
     spilled_mb: float
     shuffled_mb: float
     tables_mb: float
+    peak_mb: float  # execution memory of the task that took most
     by_step: dict[str, float]  # CPU seconds of tasks by what the job does
     by_batch: list[tuple[int, float]]  # events, CPU seconds of tasks
     states: str
@@ -136,23 +137,30 @@ def run(on: Cluster, work: Path, events: int, cores: int, form: str, steps: int,
         command, cwd=work, env=environment(), stdout=subprocess.PIPE, stderr=on.log, text=True, start_new_session=True
     )
     lines = []
-    for line in job.stdout or ():
-        if found := LINE.match(line):
-            lines.append(found)
-            if int(found[2]) and waiting:
-                feed(source, waiting.pop(0))
-            elif int(found[2]) and form == "stream":
-                os.killpg(job.pid, signal.SIGINT)
-    if job.wait() and form == "batch":
-        sys.exit((work / "cluster.log").read_text(errors="replace")[-3000:])
+    try:
+        for line in job.stdout or ():
+            if found := LINE.match(line):
+                lines.append(found)
+                if int(found[2]) and waiting:
+                    feed(source, waiting.pop(0))
+                elif int(found[2]) and form == "stream":
+                    os.killpg(job.pid, signal.SIGINT)
+        if job.wait() and form == "batch":
+            sys.exit((work / "cluster.log").read_text(errors="replace")[-3000:])
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGTERM)
     wall, after = time.monotonic() - begun, os.times()
     driver = after.children_user + after.children_system - usage.children_user - usage.children_system
     tasks = read_log(logs)
+    by_step: dict[str, float] = {
+        name: round(value, 1) for name, value in sorted(tasks.by_step.items(), key=lambda one: -one[1])
+    }
     by_batch = [(int(found[2]), round(tasks.by_batch[found[1]], 1)) for found in lines]
     return Run(
         events, cores, form, wall, len(lines), sum(tasks.by_step.values()), ended_cpu(on) - ended, driver,
         tasks.spilled / 1e6, tasks.shuffled / 1e6, megabytes(tables),
-        {name: round(value, 1) for name, value in tasks.by_step.most_common()}, by_batch, lines[-1][4],
+        tasks.peak / 1e6, by_step, by_batch, lines[-1][4],
     )  # fmt: skip
 
 
@@ -170,15 +178,16 @@ def ended_cpu(on: Cluster) -> float:
 
 @dataclass(slots=True)
 class Tasks:
-    by_step: Counter[str]
+    by_step: defaultdict[str, float]
     by_batch: defaultdict[str, float]
     spilled: int = 0
     shuffled: int = 0
+    peak: int = 0
 
 
 def read_log(folder: Path) -> Tasks:
     """What the tasks of one application have taken."""
-    tasks = Tasks(Counter(), defaultdict(float))
+    tasks = Tasks(defaultdict(float), defaultdict(float))
     steps: dict[int, tuple[str, str]] = {}
     (file,) = folder.iterdir()
     for line in file.open():
@@ -196,6 +205,7 @@ def read_log(folder: Path) -> Tasks:
                 tasks.by_step[step] += cpu
                 tasks.by_batch[batch] += cpu
                 tasks.spilled += metrics["Disk Bytes Spilled"]
+                tasks.peak = max(tasks.peak, metrics["Peak Execution Memory"])
                 tasks.shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
     return tasks
 
@@ -204,8 +214,9 @@ def megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
-def generate(work: Path, events: int) -> dict[str, Any]:
-    command = [sys.executable, str(ROOT / "tests/pipeline/reconcile/generate.py"), str(work / "events"), str(events)]
+def generate(work: Path, events: int, hours: int) -> dict[str, Any]:
+    program = ROOT / "tests/pipeline/reconcile/generate.py"
+    command = [sys.executable, str(program), str(work / "events"), str(events), str(hours)]
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
     truth: dict[str, Any] = json.loads(done.stdout)
     return truth
@@ -216,31 +227,36 @@ def row(result: Run) -> str:
     return (
         f"| {result.events:,} | {result.cores} | {result.form} | {result.batches} | {result.wall_s:.0f} s | "
         f"{result.task_cpu_s:.0f} s | {result.executor_cpu_s:.0f} s | {result.driver_cpu_s:.0f} s | "
-        f"{per_event:.0f} µs | {result.shuffled_mb:,.0f} MB | {result.spilled_mb:,.0f} MB |"
+        f"{per_event:.0f} µs | {result.shuffled_mb:,.0f} MB | {result.spilled_mb:,.0f} MB | "
+        f"{result.peak_mb:,.0f} MB | {result.tables_mb:,.0f} MB |"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", default="100000,1000000")
+    parser.add_argument("--hours", type=int, default=24, help="of event time")
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--forms", default="batch,stream")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--memory", default="2g", help="of driver and of each executor")
     parser.add_argument("--json", type=Path)
     flags = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing goes on after `timeout`
     results = []
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         with cluster(work, flags.memory) as on:
             for events in map(int, flags.events.split(",")):
-                truth = generate(work, events)
+                truth = generate(work, events, flags.hours)
                 expected = ", ".join(f"{count} {state}" for state, count in truth["states"].items())
                 for form in flags.forms.split(","):
                     for cores in map(int, flags.cores.split(",")):
                         results.append(run(on, work, events, cores, form, flags.steps, flags.memory))
                         print(row(results[-1]), flush=True)
                         print("  ", results[-1].by_step, results[-1].by_batch, results[-1].states, expected, flush=True)
+                        if form == "batch" and results[-1].states != expected:
+                            sys.exit("these are not the states of the truth")
                         if flags.json:
                             flags.json.write_text(json.dumps([asdict(one) for one in results], indent=2))
 

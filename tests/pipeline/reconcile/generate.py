@@ -1,7 +1,8 @@
 """Audit events in any number, with known truth: copies of the same traffic, each with sidecars and topics of its own.
 
-    PYTHONPATH=src:tests python tests/pipeline/reconcile/generate.py FOLDER EVENTS
+    PYTHONPATH=src:tests python tests/pipeline/reconcile/generate.py FOLDER EVENTS [HOURS]
 
+makes them in that many hours of event time (24), by Spark: only the traffic of one copy is made record by record. It
 writes Parquet for `reconcile --input FOLDER --input-format parquet`, and prints what the tables must have.
 """
 
@@ -22,9 +23,9 @@ from pipeline.reconcile.conftest import LIMITS
 from pipeline.reconcile.emitted import disturb, emit
 from pipeline.reconcile.traffic import MINUTE, Traffic, traffic
 
-AT_ONCE = 20  # copies in the same hours
 SPAN = 120 * MINUTE  # after which the next copies begin
 EVENTS_PER_FILE = 50_000
+MAX_FILES = 1000  # which is what a batch of the job takes
 TIMES = (
     "emitter_epoch", "emitted_at", "bucket_start", "interval_start", "interval_end", "lost_min_ts", "lost_max_ts",
     "min_ts", "max_ts",
@@ -40,16 +41,16 @@ class Expected:
     missing: int  # of final rows of groups
 
 
-def generate(spark: SparkSession, folder: str, made: Traffic, copies: int) -> Expected:
-    """Write the events, those of the first hours first."""
+def generate(spark: SparkSession, folder: str, made: Traffic, copies: int, at_once: int) -> Expected:
+    """Write the events, those of the first hours first. So many copies are in the same hours."""
     once = emit(made)
     arrived = disturb(once, seed=1)
     base = spark.createDataFrame(
         [{**dict.fromkeys(event_schema().names), **event} for event in arrived], event_schema()
     )
-    files = max(1, len(arrived) * copies // EVENTS_PER_FILE)
+    files = min(MAX_FILES, max(1, len(arrived) * copies // EVENTS_PER_FILE))
     copy = functions.col("copy")
-    later = (copy / AT_ONCE).cast("long") * SPAN
+    later = (copy / at_once).cast("long") * SPAN
     rows = (
         spark.range(copies)
         .withColumnRenamed("id", "copy")
@@ -58,7 +59,9 @@ def generate(spark: SparkSession, folder: str, made: Traffic, copies: int) -> Ex
     )
     moved = rows.withColumns(
         {name: functions.col(name) + later for name in TIMES}
-        | {name: functions.concat_ws("-", name, copy) for name in ("audit_id", "emitter_id", "topic")}
+        | {name: functions.concat_ws("-", name, copy) for name in ("emitter_id", "topic")}
+        # As random as a UUID is: copies with the same beginning would be slow to sort.
+        | {"audit_id": functions.concat(functions.hex(functions.xxhash64("audit_id", copy)), functions.lit("-"), copy)}
     )
     moved.drop("copy").write.mode("overwrite").parquet(folder)
     return expected_of(made, len(once), copies)
@@ -74,10 +77,11 @@ def expected_of(made: Traffic, events: int, copies: int) -> Expected:
 
 
 def main() -> None:
-    folder, events = sys.argv[1], int(sys.argv[2])
+    folder, events, hours = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 24
     made = traffic(seed=1, minutes=60)
     copies = -(-events // len(disturb(emit(made), seed=1)))
-    found = generate(start_session(Pipeline(), "generate", uses_kafka=False), folder, made, copies)
+    at_once = -(-copies // max(1, hours * 60 * MINUTE // SPAN))
+    found = generate(start_session(Pipeline(), "generate", uses_kafka=False), folder, made, copies, at_once)
     print(json.dumps(asdict(found) | {"lateness_ms": LIMITS.lateness, "clock_skew_ms": LIMITS.clock_skew}))
 
 

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_sidecar.pipeline.reconcile import job as job_module
 from kafka_sidecar.pipeline.reconcile.events import from_files
 from kafka_sidecar.pipeline.reconcile.job import Job
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, table
-from pipeline.reconcile.generate import AT_ONCE, SPAN, generate
+from pipeline.reconcile.generate import SPAN, generate
 from pipeline.reconcile.traffic import traffic
 
 
 @pytest.mark.usefixtures("several_partitions")
-def test_copies_have_the_truth_of_the_original(spark: SparkSession, tmp_path: Path) -> None:
-    copies = AT_ONCE + 1
-    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=20), copies)
+def test_copies_have_the_truth_of_the_original(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_module, "MAX_WRITERS", 2)  # less than there are hours
+    copies, at_once = 21, 20
+    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=20), copies, at_once)
     job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER + SPAN)
     job.start(from_files(spark, str(tmp_path / "in"), "parquet", 10), availableNow=True).awaitTermination()
     rows = table(spark, tmp_path / "out", "reconcile")
