@@ -26,7 +26,7 @@ install: .venv/.installed ## install everything into .venv
 
 # What unit tests and the proxy do without. The archive of loaded classes makes a session start in a third of the time.
 SPARK_CLASSES := $(abspath .venv/spark.jsa)
-SPARK_SHORT := -Xlog:disable -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m
+SPARK_SHORT := -Xlog:disable -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -Djdk.lang.Process.launchMechanism=VFORK
 .venv/.spark: .venv/.installed requirements-pipeline.lock pipeline/pom.xml pipeline/jars.sha256
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-pipeline.lock
 	$(BIN)/python -m kafka_sidecar.pipeline jars

@@ -33,7 +33,11 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
 }
 # PySpark looks these up for nearly every column: unless they are named, in every package it imports, in every jar.
-LOOKED_UP = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
+LOOKED_UP = (
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+)
 
 
 def is_submitted() -> bool:

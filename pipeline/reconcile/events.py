@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
-from kafka_sidecar.pipeline.reconcile.sql import column
+from kafka_sidecar.pipeline.reconcile.sql import apart, column
 
 EVENT_VERSION = 1
 HOUR_MS = 3_600_000
@@ -101,13 +101,13 @@ def once(events: DataFrame, ids: Ids | None = None) -> DataFrame:
     Few are sent again, so with ``ids`` only those are shuffled, and compared; also two ids with the same hash.
     """
     if ids is None or ids.repeated > MAX_REPEATED:
-        return events.repartition("audit_id").dropDuplicates(["audit_id"])
+        return apart(events, "audit_id").dropDuplicates(["audit_id"])
     if not ids.repeated:
         return events
     again = functions.broadcast(ids.counts.where("count > 1").select("id_hash"))
     hashed = events.withColumn("id_hash", _id_hash())
     alone, several = (hashed.join(again, "id_hash", how) for how in ("left_anti", "left_semi"))
-    return alone.unionByName(several.repartition("audit_id").dropDuplicates(["audit_id"])).drop("id_hash")
+    return alone.unionByName(apart(several, "audit_id").dropDuplicates(["audit_id"])).drop("id_hash")
 
 
 def _id_hash() -> Column:

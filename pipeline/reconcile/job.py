@@ -20,15 +20,15 @@ from kafka_sidecar.pipeline.reconcile.events import hour_of, ids_of, once, store
 from kafka_sidecar.pipeline.reconcile.history import history_of
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE
 from kafka_sidecar.pipeline.reconcile.rows import ROWS, bucket_rows
-from kafka_sidecar.pipeline.reconcile.sql import column
+from kafka_sidecar.pipeline.reconcile.sql import PARTITIONS, column
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 TICKS = "batch_tick"
-PARTITIONS = "spark.sql.shuffle.partitions"
 WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 MAX_WRITERS = 64  # files that a task writes at once, one for each hour; for more hours it sorts its rows
 PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
+SMALL_BYTES = 1 << 20  # of stored events: to spread them takes longer than to compare them
 
 
 def wall_clock() -> int:
@@ -75,7 +75,7 @@ class Job:
         if self.tables.exists("events") and not self.tables.exists("checkpoint"):
             where = self.tables.path("checkpoint")
             raise ValueError(f"{where} is missing, so batches would begin at 0 again; delete the folder above it, too")
-        self._set_partitions(0)
+        self._set_partitions()
         if not self.spark.sparkContext.getConf().contains(WRITERS):
             self.spark.conf.set(WRITERS, MAX_WRITERS)
         # A second source that always has rows: the clock goes on after the last sidecar has stopped.
@@ -88,6 +88,7 @@ class Job:
         """Store the events of a batch, and compute again what they change."""
         now = self.clock()
         self._store(received, batch)
+        self._set_partitions()
         stored = found_hours(self.tables)
         history = history_of(parts(self.tables, stored.values())).computed()
         self.tables.describe("what sidecars have reported")
@@ -108,6 +109,7 @@ class Job:
         self.tables.describe("name ranges of offsets")
         ranges = losses(rows, cut, coverage.copies(recent), hours).localCheckpoint()
         written = self._write(rows, ranges, finals, reported, hours, batch)
+        self._set_partitions()
         last_at = {hour: row.at for hour, row in counted.items()}
         compact(self.tables, batch, hours, last_at, now - self.limits.retention)
         self.report(written)
@@ -150,11 +152,11 @@ class Job:
         events = self.tables.read_folders("events", stored_schema(), folders)
         return events.where(column("hour").isin(hours) | (column("no_timestamp_count") > 0))
 
-    def _set_partitions(self, size: int) -> None:
+    def _set_partitions(self, size: int | None = None) -> None:
         """As many as the data needs, unless it is configured: Spark joins small ones, but splits none."""
         context = self.spark.sparkContext
         if not context.getConf().contains(PARTITIONS):
-            self.spark.conf.set(PARTITIONS, max(2 * context.defaultParallelism, size // PARTITION_BYTES))
+            self.spark.conf.set(PARTITIONS, partitions_of(size, context.defaultParallelism))
 
     def _finals(self, hours: Collection[str], before: int) -> DataFrame:
         """What earlier batches have published of these hours."""
@@ -183,6 +185,13 @@ class Job:
         new = [one for one in tables.folders("events") if one.batch == batch]
         stored = tables.read_folders("events", stored_schema(), new).count()
         return Written(batch, stored, len(hours), counts, found.where("NOT is_resolved").count())
+
+
+def partitions_of(size: int | None, cores: int) -> int:
+    """How many partitions so many bytes of stored events are compared in; None if it is not known how many."""
+    if size is not None and size <= SMALL_BYTES:
+        return 1
+    return max(2 * cores, (size or 0) // PARTITION_BYTES)
 
 
 def changed(before: DataFrame, after: DataFrame) -> list[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 column = functions.col
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 BUCKET = ["cluster", "topic", "bucket_start"]
 PARTITION = ["cluster", "topic", "partition"]
@@ -14,6 +15,21 @@ PARTITION = ["cluster", "topic", "partition"]
 
 def longs(*names: str) -> list[types.StructField]:
     return [types.StructField(name, types.LongType()) for name in names]
+
+
+def is_small(spark: SparkSession) -> bool:
+    """Whether there is so little to compute that one task is enough."""
+    return bool(spark.conf.get(PARTITIONS) == "1")
+
+
+def together(rows: DataFrame) -> DataFrame:
+    """In one partition if that is enough: Spark then plans no shuffle, each of which takes longer than few rows do."""
+    return rows.coalesce(1) if is_small(rows.sparkSession) else rows
+
+
+def apart(rows: DataFrame, name: str) -> DataFrame:
+    """What has the same value of a column is in the same partition."""
+    return rows.coalesce(1) if is_small(rows.sparkSession) else rows.repartition(name)
 
 
 def empty(spark: SparkSession, schema: types.StructType) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions, types
 
 from kafka_sidecar.pipeline.reconcile.folders import Folder, named_in, visible
-from kafka_sidecar.pipeline.reconcile.sql import empty
+from kafka_sidecar.pipeline.reconcile.sql import apart, empty, together
 
 FILE_BYTES = 128 << 20  # of a merged folder
 
@@ -33,7 +33,11 @@ class Tables:
 
     def describe(self, step: str) -> None:
         """Name the jobs that follow, in Spark's UI and its event log."""
-        self._spark.sparkContext.setJobDescription(step)
+        context = self._spark.sparkContext
+        context.setJobDescription(step)
+        # Else each step of a plan looks through the stack for the program's line that leads to it: always this one's.
+        context.setLocalProperty("callSite.short", step)
+        context.setLocalProperty("callSite.long", step)
 
     def write_batch(self, name: str, rows: DataFrame, batch: int, hours: Iterable[str] = ()) -> None:
         """Replace what an earlier attempt of this batch has written, of ``hours`` also where there are no rows now."""
@@ -46,7 +50,7 @@ class Tables:
     def write_hours(self, name: str, rows: DataFrame, hours: Iterable[str]) -> None:
         """Replace these hours: those without rows are deleted."""
         self.describe(f"write {name}")
-        rows.repartition("hour").write.mode("overwrite").partitionBy("hour").parquet(self.path(name))
+        apart(rows, "hour").write.mode("overwrite").partitionBy("hour").parquet(self.path(name))
         for hour in without_rows(rows, hours):
             self._delete(f"{self.path(name)}/hour={hour}")
 
@@ -65,14 +69,14 @@ class Tables:
         """A table of hours, or a small one; empty if it was never written."""
         if not self.exists(name):
             return empty(self._spark, schema)
-        return self._spark.read.schema(schema).parquet(self.path(name))
+        return together(self._spark.read.schema(schema).parquet(self.path(name)))
 
     def read_folders(self, name: str, schema: types.StructType, folders: Collection[Folder]) -> DataFrame:
         """The rows of these folders."""
         if not folders:
             return empty(self._spark, schema)
         reader = self._spark.read.schema(schema).option("basePath", self.path(name))
-        return reader.parquet(*(f"{self.path(name)}/{one.name}" for one in folders))
+        return together(reader.parquet(*(f"{self.path(name)}/{one.name}" for one in folders)))
 
     def folders(self, name: str, before: int | None = None) -> list[Folder]:
         """Those that count; only those of earlier batches."""
