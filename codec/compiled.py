@@ -20,6 +20,7 @@ MODULES = (
     "kafka_sidecar.audit.ranges",
     "kafka_sidecar.audit.sketch",
     "kafka_sidecar.audit.tally",
+    "kafka_sidecar.codec.crc_parts",
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.envelope",
     "kafka_sidecar.codec.fetch_counts",

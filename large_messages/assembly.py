@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from crc32c import crc32c
 
+from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.large_messages.segment import Segment
@@ -19,11 +22,14 @@ class Assembly:
     The caller has compared the size that the segment announces with its limit.
     """
 
-    __slots__ = ("_after", "_before", "_crc", "_payloads", "bytes_left", "missing", "segment")
+    __slots__ = ("_after", "_before", "_crc", "_crcs", "_payloads", "bytes_left", "missing", "segment")
+
+    is_stored: ClassVar[bool] = False  # whether the value is not in memory
 
     bytes_left: int  # of the value, that are not there yet
     missing: set[int]  # numbers of segments
     _payloads: dict[int, Buffer]  # by number
+    _crcs: dict[int, int | None]  # of these, where they are known
 
     def __init__(self, segment: Segment, crc: int | None = None, before: bytes = b"", after: bytes = b"") -> None:
         """
@@ -47,7 +53,7 @@ class Assembly:
         """Forget all that has been added, but this segment."""
         self.missing = set(range(segment.count))
         self.bytes_left = segment.size
-        self._payloads = {}
+        self._payloads, self._crcs = {}, {}
         self.add(segment)
 
     @property
@@ -71,7 +77,7 @@ class Assembly:
             return
         size = self._checked(segment, self.bytes_left)
         self.missing.discard(segment.number)
-        self._payloads[segment.number] = segment.payload
+        self._payloads[segment.number], self._crcs[segment.number] = segment.payload, segment.crc
         self.bytes_left -= size
 
     def _checked(self, segment: Segment, bytes_left: int) -> int:
@@ -83,21 +89,44 @@ class Assembly:
             raise DamagedError(f"the segments of a message have more than the {own.size} bytes that it announces")
         return size
 
-    @property
-    def crc_of_pieces(self) -> int | None:
-        """CRC-32C of `pieces`, where it is known without reading them."""
-        return None
-
     def check(self) -> None:
-        """Check the value, now that all segments are there. Reads all of it.
+        """Check the value, now that all segments are there. Reads what has no checksum of its own.
 
         Raises:
             DamagedError: it is smaller than it announces, or its checksum is wrong.
         """
         if self.missing or self.bytes_left:
             raise DamagedError(f"the segments of a message lack {self.bytes_left} bytes of {self.segment.size}")
-        if self._crc is not None and checksum(self.value) != self._crc:
+        if self._crc is not None and self._checksum() != self._crc:
             raise DamagedError("the checksum of an assembled message is wrong")
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether all segments have checksums, so that `check` reads nothing."""
+        return None not in self._crcs.values()
+
+    @property
+    def pieces_crc(self) -> int | None:
+        """CRC-32C of `pieces`, once it is checked; None: they would have to be read."""
+        before = crc32c(self._before)
+        if self._crc is not None:
+            value = joined(before, self._crc, self.segment.size)
+        elif self.is_summed:
+            value = self._checksum(before)
+        else:
+            return None
+        return crc32c(self._after, value)
+
+    def _checksum(self, before: int = 0) -> int:
+        """CRC-32C of the value, after bytes whose checksum is ``before``."""
+        for number in sorted(self._payloads):
+            before = checksum_after(before, self._payloads[number], self._crcs[number])
+        return before
+
+
+def checksum_after(before: int, payload: Buffer, crc: int | None) -> int:
+    """CRC-32C with a payload after bytes whose checksum is ``before``; it is read only if its own is not known."""
+    return crc32c(payload, before) if crc is None else joined(before, crc, len(payload))
 
 
 def checksum(pieces: list[Buffer], before: int = 0) -> int:

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
+from crc32c import crc32c
+
+from kafka_sidecar.codec.crc_parts import without_end, without_start
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Record, Records
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference, payload_format
@@ -59,8 +62,11 @@ class Reader:
         self._deserializer = deserializer
         self._is_default = type(deserializer) is DefaultSegmentDeserializer
 
-    def parts(self, base_offset: int, records: Records) -> dict[int, Part | Damaged]:
-        """By index in the batch. Records that are no parts are not in the result."""
+    def parts(self, base_offset: int, records: Records, crc: int | None = None) -> dict[int, Part | Damaged]:
+        """By index in the batch. Records that are no parts are not in the result.
+
+        ``crc``: of all records together, if it is known.
+        """
         found = self._references(base_offset, records)
         plain = records.missing_header(lm_header.KEY)
         if len(plain) < len(records):
@@ -68,7 +74,7 @@ class Reader:
             for record in records:
                 if record.index in missing or record.index in found:
                     continue
-                if (part := self._headed(base_offset, records, record)) is not None:
+                if (part := self._headed(base_offset, records, record, crc)) is not None:
                     found[record.index] = part
         for record in self._candidates(records):
             if record.index not in found and (part := self._unheaded(base_offset, record)) is not None:
@@ -94,7 +100,7 @@ class Reader:
             found[record.index] = Part(offset, segment, None, False, None, record.key_size >= 0, reference)
         return found
 
-    def _headed(self, base_offset: int, records: Records, record: Record) -> Part | Damaged | None:
+    def _headed(self, base_offset: int, records: Records, record: Record, crc: int | None) -> Part | Damaged | None:
         """What a record with the header `_lm` is; None: the value has to say."""
         offset = base_offset + record.offset_delta
         found = record.header(lm_header.KEY)
@@ -105,7 +111,8 @@ class Reader:
         if header.is_delivered or header.type != lm_header.V3:
             return None
         payload = _value(records, record)
-        segment = Segment(header.message_id, header.number, header.count, header.size, payload)
+        value_crc = _value_crc(records, record, crc) if crc is not None and isinstance(payload, memoryview) else None
+        segment = Segment(header.message_id, header.number, header.count, header.size, payload, value_crc)
         return _part(offset, record, segment, header)
 
     def _candidates(self, records: Records) -> Iterator[Record]:
@@ -145,6 +152,17 @@ def _value(records: Records, record: Record) -> bytes | memoryview:
         return record.value or b""
     end = record.edges()[-2]  # where the headers begin
     return memoryview(records.payload)[end - size : end]
+
+
+def _value_crc(records: Records, record: Record, crc: int) -> int | None:
+    """The checksum of a value, from that of all records; None: reading the value takes no longer."""
+    end = record.edges()[-2]
+    start = end - record.value_size
+    others = records.payload[:start], records.payload[end:]
+    if sum(map(len, others)) > MIN_VIEW_BYTES:
+        return None
+    before, after = map(crc32c, others)
+    return without_start(without_end(crc, after, len(others[1])), before, end - start)
 
 
 def _part(offset: int, record: Record, segment: Segment, header: LmHeader | None) -> Part | Damaged:

@@ -213,7 +213,8 @@ class Delivery:
         lasts = [*(after.first - 1 for after in made[1:]), end]
         for one, until in zip(made, lasts, strict=True):
             seal = partial(one.seal, batch, until)
-            self._add(seal() if len(one) <= MAX_INLINE_COMPRESSED_BYTES else (yield Compute(seal)), is_shown=True)
+            is_short = len(one) <= MAX_INLINE_COMPRESSED_BYTES or one.is_sealed_fast(batch)
+            self._add(seal() if is_short else (yield Compute(seal)), is_shown=True)
 
     def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Reading[list[SubBatch]]:
         """The visible records from the client's offset on, up to the first message that does not fit."""
@@ -235,7 +236,7 @@ class Delivery:
                 if plain:
                     made.append(copy_records(base, records, plain))
                     plain = []
-                made.append(SubBatch(part.offset, whole.pieces, 1, whole.crc_of_pieces))
+                made.append(SubBatch(part.offset, whole.pieces, 1, whole.pieces_crc, whole.is_stored))
                 self._pending += len(whole)
         if plain:
             made.append(copy_records(base, records, plain))

@@ -6,10 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
+from crc32c import crc32c
+
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.crc_parts import without_start
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import Batch, Records, batches
+from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batches
+from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
 from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
@@ -50,7 +54,7 @@ class PartitionLog:
         if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
             raise CodecError("a wrong checksum")
         records = batch.records(limit, self.max_records)
-        return records, self.reader.parts(batch.header.base_offset, records)
+        return records, self.reader.parts(batch.header.base_offset, records, _records_crc(batch))
 
     def keep(self, part: Part) -> None:
         """Keep the payload of a part, as long as there is room."""
@@ -106,3 +110,11 @@ class PartitionLog:
                 parts += [part for part in found.values() if isinstance(part, Part)]
             end = offsets_of(batch)[1] + 1
         return end, parts
+
+
+def _records_crc(batch: Batch) -> int | None:
+    """CRC-32C of the records of a batch, whose own is right; None: compressed ones have none."""
+    if batch.header.codec:
+        return None
+    header = crc32c(batch.data[ATTRIBUTES_AT:BATCH_HEADER_SIZE])
+    return without_start(batch.header.crc, header, len(batch.data) - BATCH_HEADER_SIZE)

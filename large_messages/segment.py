@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.errors import CodecError
 
@@ -20,6 +20,7 @@ class Segment:
     count: int
     size: int  # of the whole value in bytes; -1: not known
     payload: bytes | memoryview
+    crc: int | None = field(default=None, compare=False)  # CRC-32C of the payload, if it is known
 
     def check(self) -> None:
         """Raises CodecError where li's `sanityCheck` fails, or where a segment of several is empty."""

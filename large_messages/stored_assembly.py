@@ -11,9 +11,9 @@ from typing import Protocol
 
 from crc32c import crc32c
 
+from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.message import Buffer
-from kafka_sidecar.large_messages.assembly import Assembly, DamagedError
-from kafka_sidecar.large_messages.crc32c_joined import joined_crc
+from kafka_sidecar.large_messages.assembly import Assembly, DamagedError, checksum_after
 from kafka_sidecar.large_messages.segment import Segment
 
 
@@ -42,6 +42,8 @@ class StoreFailedError(Exception):
 
 class StoredAssembly(Assembly):
     """An assembly that takes segments in the order of their numbers alone."""
+
+    is_stored = True
 
     __slots__ = ("_stored_crc", "next_number", "store")
 
@@ -94,7 +96,7 @@ class StoredAssembly(Assembly):
         for segment in segments:
             if not self.store.write(at, segment.payload):
                 return None
-            crc = crc32c(segment.payload, crc)
+            crc = checksum_after(crc, segment.payload, segment.crc)
             at += len(segment.payload)
         return crc
 
@@ -113,6 +115,6 @@ class StoredAssembly(Assembly):
             raise DamagedError("the checksum of an assembled message is wrong")
 
     @property
-    def crc_of_pieces(self) -> int:
+    def pieces_crc(self) -> int:
         """CRC-32C of `pieces`."""
-        return crc32c(self._after, joined_crc(crc32c(self._before), self._stored_crc, self.segment.size))
+        return crc32c(self._after, joined(crc32c(self._before), self._stored_crc, self.segment.size))

@@ -14,6 +14,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.records import (
@@ -36,7 +37,6 @@ from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference
 from kafka_sidecar.large_messages.assembly import Assembly, checksum
 from kafka_sidecar.large_messages.classify import Part
-from kafka_sidecar.large_messages.crc32c_joined import joined_crc
 from kafka_sidecar.large_messages.segment import ID_SIZE
 from kafka_sidecar.large_messages.stored_assembly import Store, StoredAssembly
 
@@ -48,24 +48,32 @@ _UINT32 = Struct(">I")
 class SubBatch:
     """Records of one batch, from the offset ``first`` on; `seal` makes a batch of them."""
 
-    __slots__ = ("_count", "_crc", "_records", "first")
+    __slots__ = ("_count", "_crc", "_is_stored", "_records", "first")
 
-    def __init__(self, first: int, records: list[Buffer], count: int, crc: int | None = None) -> None:
+    def __init__(
+        self, first: int, records: list[Buffer], count: int, crc: int | None = None, is_stored: bool = False
+    ) -> None:
         """
         Args:
             first: the first record's offset, to which the offset deltas are relative.
             records: in pieces that follow each other.
             count: of the records.
-            crc: CRC-32C of the records if they are not in memory; they are not compressed then.
+            crc: CRC-32C of the records, if it is known.
+            is_stored: whether they are not in memory, so that they cannot be compressed; the checksum is known then.
         """
-        self._crc = crc
         self.first = first
         self._records = records
         self._count = count
+        self._crc = crc
+        self._is_stored = is_stored
 
     def __len__(self) -> int:
         """Bytes, without compression."""
         return BATCH_HEADER_SIZE + sum(map(len, self._records))
+
+    def is_sealed_fast(self, batch: Batch) -> bool:
+        """Whether `seal` need not read the records."""
+        return self._is_stored or (self._crc is not None and not batch.header.codec)
 
     def seal(self, batch: Batch, last: int) -> list[Buffer]:
         """The batch, which ends at the offset ``last``; the header's other fields are those of the broker's batch.
@@ -77,7 +85,7 @@ class SubBatch:
         if sequence != NO_SEQUENCE:
             sequence = (sequence + self.first - old.base_offset) & MAX_SEQUENCE
         records, attributes = self._records, old.attributes
-        if self._crc is not None:
+        if self._is_stored:
             attributes &= ~CODEC_BITS
         elif old.codec:
             records = [compress(old.codec, join(records), batch.data[BATCH_HEADER_SIZE:])]
@@ -89,8 +97,10 @@ class SubBatch:
             )
         )  # fmt: skip
         crc = crc32c(header[ATTRIBUTES_AT:])
-        size = sum(map(len, records))
-        crc = checksum(records, crc) if self._crc is None else joined_crc(crc, self._crc, size)
+        if self._crc is not None and not attributes & CODEC_BITS:
+            crc = joined(crc, self._crc, sum(map(len, records)))
+        else:
+            crc = checksum(records, crc)
         _UINT32.pack_into(header, CRC_AT, crc)
         return [bytes(header), *records]
 

@@ -127,6 +127,7 @@ FRONT_DOORS = {
         "apis",
         "checkpoint",
         "compiled",
+        "crc_parts",
         "cython_shim",
         "envelope",
         "errors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
@@ -85,3 +86,48 @@ def test_a_value_that_is_not_whole_or_not_the_one_that_was_sent_is_refused() -> 
     damaged.add(third)
     with pytest.raises(DamagedError, match="checksum"):
         damaged.check()
+
+
+def summed(parts: Sequence[Buffer], known: Sequence[bool]) -> list[Segment]:
+    """Segments, some of which say what their checksums are."""
+    return [
+        replace(one, crc=crc32c(one.payload) if is_known else None)
+        for one, is_known in zip(segments(parts), known, strict=True)
+    ]
+
+
+@given(st.lists(st.tuples(st.binary(min_size=1, max_size=50), st.booleans()), min_size=1, max_size=8), st.booleans())
+def test_the_checksums_of_segments_stand_for_their_bytes(parts: list[tuple[bytes, bool]], says_crc: bool) -> None:
+    payloads, known = zip(*parts, strict=True)
+    value = b"".join(payloads)
+    first, *others = summed(payloads, known)
+    assembly = Assembly(first, crc32c(value) if says_crc else None, b"before", b"after")
+    for one in others:
+        assembly.add(one)
+    assembly.check()
+    assert assembly.is_summed == all(known)
+    assert assembly.pieces_crc == (crc32c(b"before" + value + b"after") if says_crc or all(known) else None)
+
+
+def test_segments_with_checksums_of_another_message_are_refused() -> None:
+    first, second = summed([b"0123456789"] * 2, [True, True])
+    damaged = Assembly(first, crc32c(b"something else"))
+    damaged.add(second)
+    with pytest.raises(DamagedError, match="checksum"):
+        damaged.check()
+
+
+def test_checksums_are_forgotten_with_their_segments() -> None:
+    first, second = summed([b"0123456789"] * 2, [True, True])
+    other, wrong = summed([b"9876543210"] * 2, [True, True])
+    assembly = Assembly(first, crc32c(b"0123456789" * 2))
+    assembly.add(wrong)
+    with pytest.raises(DamagedError, match="checksum"):
+        assembly.check()
+    assembly.restart(first)
+    assembly.add(second)
+    assembly.check()
+    assembly.restart(other)
+    assert assembly.is_summed
+    assembly.restart(replace(first, crc=None))
+    assert not assembly.is_summed

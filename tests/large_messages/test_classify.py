@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from support.large_logs import TOPIC_ID, carrier_record, lm, message_id
 
 from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages import payload_format
 from kafka_sidecar.large_messages.back_pointers import BackPointers
-from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
+from kafka_sidecar.large_messages.classify import MIN_VIEW_BYTES, Damaged, Part, Reader
 from kafka_sidecar.large_messages.lm_header import LEGACY_V2, V3, LmHeader
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
@@ -39,6 +41,24 @@ def test_ordinary_records_are_no_parts() -> None:
 def test_a_segment_says_in_its_header_what_it_is() -> None:
     found = parts(NewRecord(b"plain"), NewRecord(b"0123456789", b"key", (lm(ID, 1, 3, 30),)), NewRecord(b"plain"))
     assert found == {1: Part(BASE + 1, SEGMENT, LmHeader(V3, ID, 1, 3, 30), False, None, True)}
+
+
+@pytest.mark.parametrize("size", [MIN_VIEW_BYTES - 1, MIN_VIEW_BYTES, 300_000])
+@pytest.mark.parametrize("others", [0, 1, MIN_VIEW_BYTES // 2, MIN_VIEW_BYTES])
+def test_the_checksum_of_a_large_payload_follows_from_that_of_the_records(size: int, others: int) -> None:
+    payload = os.urandom(size)
+    segment = NewRecord(payload, b"key", (Header("h", b"1"), lm(ID, 1, 3, 1 << 20)))
+    records = (NewRecord(os.urandom(others)), segment, NewRecord(b"last")) if others else (segment,)
+    (batch,) = batches(build_batch(list(records), base_offset=BASE))
+    opened = batch.records()
+    reader = Reader("orders", DefaultSegmentDeserializer())
+    (found,) = reader.parts(BASE, opened, crc32c(opened.payload)).values()
+    assert isinstance(found, Part)
+    is_known = size >= MIN_VIEW_BYTES > others
+    assert found.segment.crc == (crc32c(payload) if is_known else None)
+    (found,) = reader.parts(BASE, opened).values()
+    assert isinstance(found, Part)
+    assert found.segment.crc is None
 
 
 def test_a_segment_says_in_its_value_what_it_is() -> None:

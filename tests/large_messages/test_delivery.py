@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from support.large_logs import (
@@ -22,7 +23,7 @@ from support.large_logs import (
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import Codec, Header, NewRecord, batches, build_batch
+from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Codec, Header, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.delivery import ResponseRoom
 from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
@@ -64,6 +65,38 @@ def test_a_message_comes_out_whole_and_its_slices_are_hidden(codec: int) -> None
     assert [one.header.codec for one in batches(data or b"")] == [0, codec, 0]
     assert all(one.crc_is_right() for one in batches(data or b""))
     assert not log.reads  # the slices were in the same response
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_what_is_not_read_again_has_the_right_checksums(codec: int) -> None:
+    log, value = Log(), VALUE * 40
+    at = log.add_large(value, 5, 1, codec)
+    end = log.add_segments(value, 3, 2, (2, 0, 1))[-1]  # of li: nothing says what the whole is
+    delivery = Process(log).fetch()
+    data = delivery.records(with_marker=True)
+    assert shown(data) == [(at, value), (end, value)]
+    assert all(one.crc_is_right() for one in batches(data or b""))
+
+
+def test_a_large_value_that_is_not_the_one_that_was_sent_is_not_delivered() -> None:
+    log, value = Log(), VALUE * 40
+    log.add_large(value, 5, 1, crc=crc32c(value) ^ 1)
+    log.add(b"last")
+    assert shown(Process(log).fetch().records(with_marker=True)) == [(5, b"last")]
+    assert log.reports
+
+
+@pytest.mark.parametrize("at", [BATCH_HEADER_SIZE, 200, 100_000, -1])
+def test_a_large_slice_that_is_damaged_is_not_delivered(at: int) -> None:
+    """Its checksum is compared before anything follows from it."""
+    log, value = Log(), VALUE * 40
+    log.add_large(value, 5, 1)
+    damaged = bytearray(log.batches[2])
+    damaged[at] ^= 1
+    log.batches[2] = bytes(damaged)
+    log.add(b"last")
+    found = batches(Process(log).fetch().records(with_marker=True) or b"")
+    assert shown(b"".join(one.data for one in found if one.crc_is_right())) == [(5, b"last")]
 
 
 @pytest.mark.parametrize("max_bytes", [1, 3000, 6000, 1 << 20])
