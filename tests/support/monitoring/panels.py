@@ -234,6 +234,11 @@ LARGE_MESSAGES = Section("Large messages", (
         (rate("large_messages_look_backs_total"), "searches before a message"),
         about="Segments that were neither in the consumer's own response nor in the cache."),
     lines("Bytes in the cache", "bytes", (total("large_messages_cache_bytes", "instance"), "{{instance}}")),
+    lines("Messages that memory has no room for", "cps",
+        (rate("large_messages_spilled_total"), "assembled in a file"),
+        (rate("large_messages_spill_waits_total", "reason"), "waited for memory: {{reason}}")),
+    lines("Bytes in files", "bytes", (total("large_messages_spill_bytes", "instance"), "{{instance}}")),
+    lines("Bytes written to files", "Bps", (rate("large_messages_spilled_bytes_total"), "of large messages")),
 ))  # fmt: skip
 
 SECTIONS = (
