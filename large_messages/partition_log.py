@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +41,7 @@ class PartitionLog:
     is_committed_only: bool
     report: Report
     max_records: int
+    resumed: Callable[[int], list[tuple[int, int]]] | None = None  # all that may be looked back to; None: the gap
 
     def place(self, offset: int) -> Place:
         return Place(self.topic, self.partition, offset)
@@ -76,26 +77,34 @@ class PartitionLog:
         return fetched
 
     def look_back(self, offset: int) -> Reading[None]:
-        """See all segments in the gap before an offset, so that `index` has them."""
-        start, room = max(offset - self.settings.look_back, 0), MAX_LOOK_BACK_BYTES
-        if self.settings.offsets == "strict-li" or self.index.first_unread(start, offset) is None:
-            return
-        self.report.looked_back()
-        while room > 0 and (at := self.index.first_unread(start, offset)) is not None:
+        """See all segments in the gap before an offset, so that `index` has them; those that li would see."""
+        first, room = max(offset - self.settings.look_back, 0), MAX_LOOK_BACK_BYTES
+        ranges = [(0, offset)] if self.resumed is None else self.resumed(offset)
+        ranges = [(max(start, first), end) for start, end in ranges]
+        unread = [one for one in ranges if self.index.first_unread(*one) is not None]
+        if unread:
+            self.report.looked_back()
+        for start, end in unread:
+            room = yield from self._read_unread(start, end, room)
+
+    def _read_unread(self, start: int, end: int, room: int) -> Reading[int]:
+        """What was not read of these offsets, up to ``room`` bytes; what is left of them."""
+        while room > 0 and (at := self.index.first_unread(start, end)) is not None:
             fetched = yield from self.read(at, READ_BYTES, self.is_committed_only)
             if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                log_start = (yield from self.read(offset, 1)).log_start_offset
+                log_start = (yield from self.read(end, 1)).log_start_offset
                 if log_start <= at:  # nor is it the log's start that is missing
-                    return
-                self.index.note(at, min(log_start, offset))
+                    break
+                self.index.note(at, min(log_start, end))
                 continue
             room -= len(fetched.records)
-            end, parts = yield from compute(partial(self._see, fetched.records, fetched.aborted), fetched.records)
-            if end <= at:
-                return
-            self.index.note(at, end, parts)
+            read_to, parts = yield from compute(partial(self._see, fetched.records, fetched.aborted), fetched.records)
+            if read_to <= at:
+                break
+            self.index.note(at, read_to, parts)
             for part in parts:
                 self.keep(part)
+        return room
 
     def _see(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> tuple[int, list[Part]]:
         """The end of what was read, exclusive, and the parts that its readers see."""

@@ -165,6 +165,7 @@ FRONT_DOORS = {
         "payload_format",
         "reading",
         "report",
+        "resume_points",
         "segment",
         "segment_index",
         "serializers",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.intervals import Intervals
+from kafka_sidecar.large_messages.resume_points import ResumePoints
 from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage, FindSettings
@@ -61,6 +62,11 @@ class Assembling:
             li_clients=tuple(section.li_clients),
             time_limit=TimeLimit("large_messages", section.timeout, config.threads.max_wait),
         )
+
+    @property
+    def resume_points(self) -> ResumePoints:
+        """Where groups go on, as consumers have asked."""
+        return self._services.resume_points
 
     def _open_spill(self, folder: Path | None, max_bytes: int) -> Spill | None:
         if folder is None or self.threads is None:

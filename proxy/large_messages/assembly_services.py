@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from math import inf
 
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.partition_log import PartitionLog
 from kafka_sidecar.large_messages.report import Report
+from kafka_sidecar.large_messages.resume_points import ResumePoints
 from kafka_sidecar.large_messages.segment_index import SegmentIndex, SegmentIndexes
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.unfinished import Unfinished
@@ -40,6 +42,7 @@ class AssemblyServices:
     li_clients: tuple[str, ...] = ()  # client ids of clients that assemble themselves
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("large_messages", inf, inf))  # of a request
     indexes: SegmentIndexes = field(default_factory=SegmentIndexes)
+    resume_points: ResumePoints = field(default_factory=ResumePoints)
     ahead: ReadsAhead = field(default_factory=lambda: ReadsAhead(0, lambda: 0.0))
     hidden_offsets: HiddenOffsets = field(default_factory=HiddenOffsets)
 
@@ -63,6 +66,7 @@ class AssemblyServices:
         reader = Reader(name, settings.deserializer, reads_objects=settings.store == "object")
         report = self.report(name, topic, partition, settings)
         index = index or self.indexes.of(topic, partition, is_committed_only)
+        resumed = partial(self.resume_points.before, name, partition) if settings.offsets == "strict-li" else None
         return PartitionLog(
-            topic, partition, settings, reader, self.cache, index, is_committed_only, report, self.max_records
+            topic, partition, settings, reader, self.cache, index, is_committed_only, report, self.max_records, resumed
         )

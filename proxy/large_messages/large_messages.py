@@ -116,7 +116,8 @@ class LargeMessages:
         """What looks into OffsetFetch, if offsets of a topic may be stored as li does."""
         if not self.topics.store_offsets:
             return None
-        return OffsetFetchExchanges(self.topics.find, self._name_of, self._services.li_clients)
+        note = self.assembling.resume_points.note
+        return OffsetFetchExchanges(self.topics.find, self._name_of, note, self._services.li_clients)
 
     async def _put(self, need: PutObjects) -> None:
         if self._objects is None:

@@ -18,10 +18,12 @@ from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafka_sidecar.large_messages.offsets import Committed, restore
-from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.large_messages.settings import Offsets, TopicSettings
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.large_messages.offset_stage import is_li_client
 from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, Steps, TopicNames
+
+NoteResumed = Callable[[str, int, int, int], None]  # topic, partition, S, C
 
 FIRST_WITH_GROUPS = first_version(OffsetFetchResponse, "groups")
 FIRST_WITH_IDS = first_version(OffsetFetchResponseTopics, "topic_id")
@@ -34,16 +36,19 @@ class OffsetFetchExchanges:
         self,
         find: Callable[[str], TopicSettings | None],
         name_of: Callable[[bytes], str | None],
+        note_resumed: NoteResumed,
         li_clients: Sequence[str] = (),
     ) -> None:
         """
         Args:
             find: the settings of a topic; None: it has no large messages.
             name_of: a topic's name by its id, as far as it is known here.
+            note_resumed: gets S and C of a partition of a topic with ``strict-li``, where they differ.
             li_clients: patterns of client ids: these clients get offsets as they are stored.
         """
         self._find = find
         self.name_of = name_of
+        self.note_resumed = note_resumed
         self._li_clients = li_clients
 
     def exchange(self, version: int) -> Begin | None:
@@ -55,20 +60,21 @@ class OffsetFetchExchanges:
         """As `exchange.Begin`, for one version."""
         return None if is_li_client(client.client_id, self._li_clients) else OffsetFetchExchange(self, version)
 
-    def restores(self, topic: str | None) -> bool:
-        """Whether offsets of a topic may be stored as li does."""
+    def mode(self, topic: str | None) -> Offsets:
+        """How offsets of a topic are stored."""
         settings = self._find(topic) if topic is not None else None
-        return settings is not None and settings.offsets != "plain"
+        return settings.offsets if settings is not None else "plain"
 
 
 class OffsetFetchExchange(Exchange):
     """One OffsetFetch and its response."""
 
-    __slots__ = ("_shared", "_version")
+    __slots__ = ("_resumed", "_shared", "_version")
 
     def __init__(self, shared: OffsetFetchExchanges, version: int) -> None:
         self._shared = shared
         self._version = version
+        self._resumed: list[tuple[str, int, int, int]] = []  # topic, partition, S, C
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         return Forward(frame, wants_response=True)
@@ -82,7 +88,10 @@ class OffsetFetchExchange(Exchange):
         body = yield from offload(partial(decode_response, OffsetFetchResponse, frame, self._version), count)
         if unknown := self._unknown_ids(body.message):
             yield TopicNames(unknown)
-        return (yield from offload(partial(self._restored, body), count))
+        restored = yield from offload(partial(self._restored, body), count)
+        for resumed in self._resumed:
+            self._shared.note_resumed(*resumed)
+        return restored
 
     def _unknown_ids(self, message: OffsetFetchResponse) -> tuple[bytes, ...]:
         """The ids of topics whose names are needed and not known here."""
@@ -105,9 +114,17 @@ class OffsetFetchExchange(Exchange):
 
     def _topic(self, topic: Any) -> Any:
         name = self._shared.name_of(topic.topic_id) if self._version >= FIRST_WITH_IDS else topic.name
-        if not self._shared.restores(name):
+        mode = self._shared.mode(name)
+        if name is None or mode == "plain":
             return topic
-        return replace_fields(topic, partitions=tuple(map(_restored, topic.partitions)))
+        partitions = tuple(map(_restored, topic.partitions))
+        if mode == "strict-li":
+            self._resumed += [
+                (name, of_client.partition_index, stored.committed_offset, of_client.committed_offset)
+                for stored, of_client in zip(topic.partitions, partitions, strict=True)
+                if stored.committed_offset < of_client.committed_offset
+            ]
+        return replace_fields(topic, partitions=partitions)
 
 
 def _is_changed(partition: Any) -> bool:

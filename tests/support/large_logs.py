@@ -179,12 +179,14 @@ class Process:
     index: SegmentIndex = field(default_factory=SegmentIndex)
     unfinished: Unfinished = field(default_factory=lambda: Unfinished(1 << 30))
     topic: bytes | str = TOPIC_ID
+    resumed: Callable[[int], list[tuple[int, int]]] | None = None
 
     def partition(self, is_committed_only: bool = False) -> PartitionLog:
         reader = Reader("orders", self.settings.deserializer)
         return PartitionLog(
-            self.topic, 0, self.settings, reader, self.cache, self.index, is_committed_only, self.log, 1_000_000
-        )
+            self.topic, 0, self.settings, reader, self.cache, self.index, is_committed_only, self.log, 1_000_000,
+            self.resumed,
+        )  # fmt: skip
 
     def delivery(
         self,

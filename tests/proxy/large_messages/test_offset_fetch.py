@@ -19,7 +19,7 @@ from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.proxy.large_messages.offset_fetch import OffsetFetchExchanges
+from kafka_sidecar.proxy.large_messages.offset_fetch import NoteResumed, OffsetFetchExchanges
 from kafka_sidecar.proxy.relay.exchange import TopicNames, Work
 
 KEY, CORRELATION_ID = ApiKey.OFFSET_FETCH, 7
@@ -93,10 +93,16 @@ def without_epochs(stored: Stored) -> Stored:
     return {name: {at: (*one[:2], -1) for at, one in partitions.items()} for name, partitions in stored.items()}
 
 
-def begin(version: int, names: dict[bytes, str] | None = None, mode: Any = "li") -> Driven:
+def note_nothing(topic: str, partition: int, safe: int, committed: int) -> None:
+    raise AssertionError("only the mode strict-li needs it")
+
+
+def begin(
+    version: int, names: dict[bytes, str] | None = None, mode: Any = "li", note: NoteResumed = note_nothing
+) -> Driven:
     known = {topic_id(name): name for name in STORED} if names is None else names
     settings = TopicSettings(offsets=mode)
-    exchanges = OffsetFetchExchanges(lambda topic: settings if topic == "orders" else None, known.get)
+    exchanges = OffsetFetchExchanges(lambda topic: settings if topic == "orders" else None, known.get, note)
     found = exchanges.exchange(version)
     assert found is not None
     begun = exchange_of(exchanges.begin(version, b"", 0, 0, FakeClient()))
@@ -146,20 +152,32 @@ def test_the_broker_is_asked_for_names_of_topics_that_have_stored_offsets_of_li(
     assert stored_in(10, exchange.answer()) == [RESTORED | {"plain": {0: (3, "a,b", 1)}}]
 
 
-@pytest.mark.parametrize(("mode", "want"), [("plain", STORED), ("strict-li", RESTORED)])
-def test_modes(mode: str, want: Stored) -> None:
-    assert stored_in(9, begin(9, mode=mode).response(response(9, STORED))) == [want]
+def test_in_the_mode_plain_offsets_stay_as_they_are() -> None:
+    assert stored_in(9, begin(9, mode="plain").response(response(9, STORED))) == [STORED]
+
+
+def test_in_the_mode_strict_li_it_is_noted_where_a_consumer_of_li_would_begin() -> None:
+    noted: list[tuple[str, int, int, int]] = []
+    exchange = begin(9, mode="strict-li", note=lambda *one: noted.append(one))
+    assert stored_in(9, exchange.response(response(9, STORED))) == [RESTORED]
+    want = {
+        ("orders", partition, stored[0], RESTORED["orders"][partition][0])
+        for partition, stored in STORED["orders"].items()
+    }
+    assert want.issuperset(noted)
+    assert sorted(noted) == sorted(one for one in want if one[2] < one[3])
+    assert noted
 
 
 def test_a_client_of_li_gets_offsets_as_they_are_stored() -> None:
-    exchanges = OffsetFetchExchanges(lambda topic: TopicSettings(), nothing, ["app*"])
+    exchanges = OffsetFetchExchanges(lambda topic: TopicSettings(), nothing, note_nothing, ["app*"])
     assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id="app-1")) is None
     assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id="other")) is not None
     assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id=None)) is not None
 
 
 def test_a_version_that_cannot_be_read_is_relayed() -> None:
-    assert OffsetFetchExchanges(lambda topic: None, nothing).exchange(11) is None
+    assert OffsetFetchExchanges(lambda topic: None, nothing, note_nothing).exchange(11) is None
 
 
 def test_a_long_response_is_decoded_in_a_thread() -> None:
