@@ -53,8 +53,11 @@ class FileSender(Writer):
         self._task: asyncio.Task[None] | None
         connection.flow.sender = self
         connection.flow.pause(SENDING)
-        task = self._task = spawn(self._send(), "send a file")
-        task.add_done_callback(self._ended)
+        self._start()
+
+    def _start(self) -> None:
+        self._task = spawn(self._send(), "send a file")
+        self._task.add_done_callback(self._ended)
 
     def write(self, data: Buffer) -> None:
         self._queue.append(data)
@@ -101,8 +104,12 @@ class FileSender(Writer):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None  # the traceback of one that was cancelled holds the file
-        connection, left = self._connection, sum(len(one) for one in self._queue if file_of(one) is None)
-        if left:
+        connection = self._connection
+        has_failed = task.cancelled() or task.exception() is not None
+        if self._queue and not has_failed and connection.client.transport is not None:
+            self._start()  # what was written after the last piece
+            return
+        if left := sum(len(one) for one in self._queue if file_of(one) is None):
             connection.session.account.release(left)
         self._queue.clear()
         connection.flow.sender = None

@@ -97,6 +97,27 @@ async def test_all_is_sent_in_order_and_what_comes_later_waits(tmp_path: Path) -
     assert client.flow.sender is None
 
 
+async def test_what_is_written_just_after_the_last_piece_is_sent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, write = Client(), Client.write
+
+    def write_then_another(self: Client, data: bytes) -> None:
+        write(self, data)
+        if data == b"after":  # the task ends with this step, and its callbacks run in the next one
+            asyncio.get_running_loop().call_soon(client.connection.to_client.write, b"late")
+
+    monkeypatch.setattr(Client, "write", write_then_another)
+    client.send(view(tmp_path), b"after")
+    sender: Any = client.flow.sender
+    await asyncio.wait([sender._task], timeout=10)
+    for _ in range(5):  # turns of the loop: the callbacks, and a second task
+        await asyncio.sleep(0)
+    assert client.flow.sender is None
+    assert client.sent == VALUE + b"after" + b"late"
+    assert client.memory.spent == 0
+
+
 async def test_nothing_is_read_ahead_of_a_client_that_reads_slowly(tmp_path: Path) -> None:
     client = Client()
     client.flow.client_is_slow()
