@@ -127,6 +127,16 @@ def test_a_request_of_which_a_part_was_fed_is_not_read_at_once() -> None:
     assert walk.read(frame, 0, len(frame))
 
 
+@pytest.mark.parametrize("version", [one for one in versions(ProduceRequest) if one >= FIRST_FLEXIBLE])
+def test_a_request_that_is_cut_off_is_not_read_at_once(version: int) -> None:
+    frame = produce_request(version, {"orders": {0: batch(2), 1: None}})
+    assert ProduceWalk(version).read(frame, 0, len(frame))
+    for end in range(len(frame) - 1):  # the tags at its end are not looked at
+        walk = ProduceWalk(version)
+        assert not walk.read(frame[:end], 0, end)
+        assert not walk.rows
+
+
 def test_what_may_be_skipped_need_not_be_shown() -> None:
     frame = produce_request(9, {"orders": {0: batch(3, 100_000), 1: batch(2)}})
     walk, at, shown = ProduceWalk(9), 0, 0

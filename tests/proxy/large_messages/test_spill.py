@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from support.in_process import config
 
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.large_messages.exposition import collect
 from kafka_sidecar.proxy.large_messages.from_config import find_mistakes
+from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.large_messages.spill import FAILED, FULL, NO_SPACE, Spill, SpillStats, max_response
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime.threads import Threads
@@ -112,3 +116,27 @@ def test_a_folder_that_is_not_writable_is_a_mistake(tmp_path: Path) -> None:
         f"{missing}: No such file or directory; name a folder in which the sidecar may create files"
     )
     assert not list(find_mistakes(config("a:1", large_messages={"spill": {"folder": str(tmp_path)}})))
+
+
+def test_metrics_say_how_many_messages_go_to_files_and_how_many_wait() -> None:
+    large = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
+    stats = large.assembling.spill_stats
+    stats.messages, stats.bytes, stats.held = 3, 3000, 1000
+    stats.wait(FULL, "no room")
+    large.stats.stored_offsets["wrapped"] += 2
+    large.assembling.stats.dropped["damaged"] += 1
+    found = {(one.name, *one.labels.values()): one.value for family in collect(large) for one in family.samples}
+    name = "kafka_sidecar_large_messages_"
+    assert found[f"{name}spilled_total",] == 3
+    assert found[f"{name}spilled_bytes_total",] == 3000
+    assert found[f"{name}spill_bytes",] == 1000
+    assert found[f"{name}spill_waits_total", FULL] == 1
+    assert found[f"{name}offsets_total", "wrapped"] == 2
+    assert found[f"{name}dropped_total", "damaged"] == 1
+
+
+def test_a_folder_in_which_no_file_can_be_created_is_a_mistake(tmp_path: Path) -> None:
+    large = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
+    spilling = {"topics": [{"name": "orders"}], "spill": {"folder": str(tmp_path / "none")}}
+    with pytest.raises(ConfigError, match="No such file"):
+        large.load(config("a:1", large_messages=spilling))

@@ -140,6 +140,25 @@ async def test_a_connection_that_ends_closes_once_all_is_sent(tmp_path: Path) ->
     assert client.sent == VALUE
 
 
+async def test_several_pieces_written_at_once_follow_the_file(tmp_path: Path) -> None:
+    client = Client()
+    client.send(view(tmp_path))
+    client.connection.to_client.writelines([b"one", b"other"])
+    await client.until_sent()
+    assert client.sent == VALUE + b"oneother"
+
+
+async def test_a_client_that_has_gone_ends_what_is_sent_at_once(tmp_path: Path) -> None:
+    client = Client()
+    client.send(b"before", view(tmp_path))
+    client.side.transport = None
+    client.flow.sender.close()  # type: ignore[union-attr]
+    await client.until_sent()
+    assert client.is_closed is False
+    assert client.flow.sender is None
+    assert client.memory.spent == 0
+
+
 async def test_nothing_is_sent_to_a_client_that_has_gone(tmp_path: Path) -> None:
     client = Client()
     client.flow.client_is_slow()
