@@ -36,6 +36,8 @@ cdef class Gathered:
     @cython.locals(end=Py_ssize_t)
     cpdef add(self, part)
 
+    cpdef fill(self, Py_ssize_t size)
+
     cpdef bytes whole(self)
 
 

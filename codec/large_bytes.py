@@ -1,7 +1,7 @@
 """Makes one object of megabytes that arrive in parts, on large pages.
 
-Memory for a new object of megabytes is mapped page by page as it is written. With pages of 4 KB that takes longer than
-the copy itself, so Linux is asked for pages of 2 MB.
+Memory for a new object of megabytes is mapped page by page as it is written, unless it was used before
+(runtime/allocator.py). With pages of 4 KB that takes longer than the copy itself, so Linux is asked for pages of 2 MB.
 
 This file runs as it is, with one copy more, and compiled (large_bytes.pxd holds the C types).
 """
@@ -20,7 +20,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
-MIN_LARGE_BYTES = 4 << 20  # smaller objects come from memory that is mapped already (runtime/allocator.py)
+MIN_LARGE_BYTES = 4 << 20  # for smaller objects it is not worth a system call
 _MIN_LARGE_BYTES = MIN_LARGE_BYTES  # for C
 
 
@@ -49,6 +49,15 @@ class Gathered:
         end = self._at + len(part)
         self._view[self._at : end] = part
         self._at = end
+
+    @property
+    def room(self) -> memoryview:
+        """Where the rest can be written to, all but its last byte; valid as long as this object is not let go."""
+        return self._view[self._at : len(self._view) - 1]
+
+    def fill(self, size: int) -> None:
+        """So many bytes have been written to `room`."""
+        self._at += size
 
     def whole(self) -> bytes:
         """All parts, which must have come; called once."""

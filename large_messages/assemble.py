@@ -129,7 +129,7 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Rea
             for offset, segment in found:
                 del pending[offset]
                 assembly.add(segment)
-        if assembly.segment.size > RECORD_BYTES and not assembly.is_summed:
+        if assembly.bytes_to_sum > RECORD_BYTES:
             yield Compute(assembly.check)
         else:
             assembly.check()

@@ -101,9 +101,9 @@ class Assembly:
             raise DamagedError("the checksum of an assembled message is wrong")
 
     @property
-    def is_summed(self) -> bool:
-        """Whether all segments have checksums, so that `check` reads nothing."""
-        return None not in self._crcs.values()
+    def bytes_to_sum(self) -> int:
+        """How much `check` has to read: the segments without checksums of their own."""
+        return sum(len(self._payloads[number]) for number, crc in self._crcs.items() if crc is None)
 
     @property
     def pieces_crc(self) -> int | None:
@@ -111,7 +111,7 @@ class Assembly:
         before = crc32c(self._before)
         if self._crc is not None:
             value = joined(before, self._crc, self.segment.size)
-        elif self.is_summed:
+        elif not self.bytes_to_sum:
             value = self._checksum(before)
         else:
             return None

@@ -321,11 +321,13 @@ class Delivery:
 
     @property
     def bytes_to_next(self) -> int:
-        """The same up to the end of the message that comes after the response: about as much as for this one."""
+        """The same for the message that comes after the response, without its first segment: like this message."""
         last = self._last_part
         if last is None or last.segment.number + 1 < last.segment.count:
             return self.bytes_to_carrier
-        return last.segment.size + last.segment.count * SLICE_OVERHEAD_BYTES + UNKNOWN_BYTES
+        segment = last.segment
+        others = segment.count - 1
+        return segment.size * others // segment.count + others * SLICE_OVERHEAD_BYTES + UNKNOWN_BYTES
 
     def _has_room(self, size: int) -> bool:
         """Whether a message of this size may be added, and not be first in a later response instead."""

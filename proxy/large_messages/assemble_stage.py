@@ -159,10 +159,10 @@ class AssembleRun(StageRun):
     def _begin_next(self, partition: FetchedPartition, delivery: Delivery) -> Steps[None]:
         """While the client receives a large message, the broker sends what follows it."""
         size = min(delivery.bytes_to_next, self._services.read_ahead, READ_BYTES)
-        is_followed = delivery.cut_at is None and delivery.next_offset < self._end(partition)
-        if delivery.has_large_alone and is_followed and size:
-            need = Read(delivery.next_offset, size, self._is_committed_only)
-            yield from self._reads.read_ahead(delivery.offset, need, partition.key, partition.index)
+        until = delivery.next_offset
+        need = Read(until + 1, size, self._is_committed_only)  # the first batch is in the next response of the broker
+        if delivery.has_large_alone and delivery.cut_at is None and need.offset < self._end(partition) and size:
+            yield from self._reads.read_ahead(delivery.offset, until, need, partition.key, partition.index)
 
     def _end(self, partition: FetchedPartition) -> int:
         """The offset after the last record that the client may read now."""

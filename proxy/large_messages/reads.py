@@ -97,10 +97,10 @@ class Reads:
         except OSError as error:
             raise UnreadableError(STORAGE_ERROR) from error
 
-    def read_ahead(self, since: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:
-        """Begin to read what comes after a response that has begun at ``since`` and has large messages alone."""
+    def read_ahead(self, since: int, until: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:
+        """Begin to read what comes after a response from ``since`` up to ``until`` that has large messages alone."""
         reader = self._reader(key, partition, need.committed_only)
-        if self._ahead is not None and self._ahead.begin(reader, since, need.offset, need.max_bytes):
+        if self._ahead is not None and self._ahead.begin(reader, since, until, need):
             frame = read_request(need, self._version, key, partition, self._client.client_id)
             yield Send((frame,), partial(_take, self._ahead, reader, self._version))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.codec.visibility import offsets_of
-from kafka_sidecar.large_messages.reading import Fetched
+from kafka_sidecar.large_messages.reading import Fetched, Read
 
 MAX_AGE_S = 5.0  # a client that goes on does so at once
 MAX_READERS = 10_000  # of which it is remembered where they go on
@@ -47,23 +47,23 @@ class ReadsAhead:
         self._next: dict[Reader, int] = {}  # the offset after a response with large messages alone; the oldest first
         self.bytes = 0
 
-    def begin(self, reader: Reader, since: int, offset: int, size: int) -> bool:
-        """Whether about ``size`` bytes from an offset on may be read now.
+    def begin(self, reader: Reader, since: int, until: int, need: Read) -> bool:
+        """Whether what comes next may be read now.
 
-        The reader gets a response with large messages alone, which begins at ``since`` and ends before ``offset``.
+        The reader gets a response with large messages alone, which begins at ``since`` and ends before ``until``.
         """
         self.forget(reader)
         before = self._next.pop(reader, None)
-        self._next[reader] = offset
+        self._next[reader] = until
         if len(self._next) > MAX_READERS:
             del self._next[next(iter(self._next))]
         if before != since:
             return False
         self.forget_old()
-        if self.bytes + size > self.limit:
+        if self.bytes + need.max_bytes > self.limit:
             return False
-        self._ahead[reader] = _Ahead(offset, size, self._stopwatch())
-        self.bytes += size
+        self._ahead[reader] = _Ahead(need.offset, need.max_bytes, self._stopwatch())
+        self.bytes += need.max_bytes
         return True
 
     def came(self, reader: Reader, fetched: Fetched) -> None:

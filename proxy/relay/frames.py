@@ -56,6 +56,11 @@ class Collected:
         self._gathers = gathers
         self._parts: list[bytes] | Gathered | None = None
 
+    @property
+    def gathered(self) -> Gathered | None:
+        """What is written to one object as it comes."""
+        return self._parts if isinstance(self._parts, Gathered) else None
+
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         piece = data[start:end]
         if self._parts is None:
@@ -228,6 +233,18 @@ class Frames:
         data = self._carry + chunk if self._carry else chunk
         self._carry = b""
         return self._cut(data)
+
+    @property
+    def gathered(self) -> Gathered | None:
+        """The memory of the frame that is coming in, if it is large; `fill` says how much was read into its room."""
+        return self._edit.gathered if isinstance(self._edit, Collected) else None
+
+    def fill(self, size: int) -> None:
+        """So many bytes have been read into the room of `gathered`."""
+        if (gathered := self.gathered) is not None:
+            gathered.fill(size)
+            self._left -= size
+            self._buffer(size)
 
     def _pass(self, edit: Edit, chunk: bytes) -> bytes:
         """What leaves in place of a chunk in which nothing begins or ends."""

@@ -47,11 +47,11 @@ class Session:
     """
 
     __slots__ = (
-        "_acks_at", "_broker_frames", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now",
-        "_own_waiting", "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "client_id", "client_software", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "has_closed", "host", "number", "principal", "record", "recorder", "reports_running", "requests",
-        "routes", "tap_state",
+        "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now", "_own_waiting",
+        "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
+        "account", "agenda", "broker_frames", "client_id", "client_software", "closing", "due", "fetch_session",
+        "fetch_state", "finishing", "has_closed", "host", "number", "principal", "record", "recorder",
+        "reports_running", "requests", "routes", "tap_state",
     )  # fmt: skip
 
     client_id: str | None
@@ -72,7 +72,7 @@ class Session:
         self._client_frames = Frames(
             self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._now)
         )
-        self._broker_frames = Frames(
+        self.broker_frames = Frames(
             self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._now)
         )
         self._waiting: deque[Waiting] = deque()
@@ -91,7 +91,7 @@ class Session:
         self.fetch_session: FetchSession | None = None
         self.reports_running = self.requests = 0
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
-        self._response_driver = ResponseDriver(self._broker_frames, self, clock, budget)
+        self._response_driver = ResponseDriver(self.broker_frames, self, clock, budget)
         # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
         self.agenda: list[Driver | OwnRequests] = []
         self._sought: OwnRequests | None = None  # whose answers come after a response that waits for them
@@ -118,11 +118,11 @@ class Session:
     def from_broker(self, chunk: bytes) -> bytes:
         """What goes to the client."""
         self._now = self._clock()
-        out = self._broker_frames.feed(chunk)
+        out = self.broker_frames.feed(chunk)
         if self._sought is not None and self._sought.may_be_answered(len(chunk)):
             self._find_answers(self._sought)
-        if self._broker_frames.error is not None:
-            self._fail(self._broker_frames.error, "unreadable_response")
+        if self.broker_frames.error is not None:
+            self._fail(self.broker_frames.error, "unreadable_response")
         elif self.due:
             out += self.to_client()
         return out
@@ -167,7 +167,7 @@ class Session:
     @property
     def incomplete(self) -> tuple[bool, bool]:
         """Whether only a part of a request was read, and of a response."""
-        return self._client_frames.is_mid_frame, self._broker_frames.is_mid_frame
+        return self._client_frames.is_mid_frame, self.broker_frames.is_mid_frame
 
     @property
     def awaits_responses(self) -> bool:
@@ -188,7 +188,7 @@ class Session:
 
     def broker_ended(self) -> None:
         """The broker has closed: a TLS alert is shorter than any response."""
-        if not self.responses and (sentence := diagnose(self._broker_frames.carry)) is not None:
+        if not self.responses and (sentence := diagnose(self.broker_frames.carry)) is not None:
             self._fail(CodecError(sentence), "unreadable_response")
 
     def lost(self, why: str) -> list[Work]:
@@ -197,7 +197,7 @@ class Session:
             return []
         self._is_lost = True
         self._client_frames.drop()
-        if isinstance(edit := self._broker_frames.drop(), WatchedResponse):
+        if isinstance(edit := self.broker_frames.drop(), WatchedResponse):
             edit.lost(why)
         waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
         # In the order in which the requests came.
@@ -206,7 +206,7 @@ class Session:
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
-        if not self.due or not self._broker_frames.between_frames:
+        if not self.due or not self.broker_frames.between_frames:
             return b""
         frames = self._own_responses()
         if self.finishing is not None and self.closing is None and not self.awaits_responses:
@@ -322,7 +322,7 @@ class Session:
         length, correlation_id = RESPONSE.unpack_from(data, at)
         if self.due:
             for frame in self._own_responses():
-                self._broker_frames.insert(frame)
+                self.broker_frames.insert(frame)
         waiting = self._waiting
         if not waiting or waiting[0][1] != correlation_id or length < MIN_RESPONSE_BYTES:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
@@ -332,7 +332,7 @@ class Session:
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
-                self._broker_frames.collect(partial(self._own_answer, owner), gathers=True)
+                self.broker_frames.collect(partial(self._own_answer, owner), gathers=True)
                 return size
             self._response_driver.take(route, owner)
         else:
@@ -341,7 +341,7 @@ class Session:
                 if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
                     self._edit_response(route, rewrite, size, whole)
             if owner is not None:
-                show_response(owner, self._broker_frames, data, at, size, self._now)
+                show_response(owner, self.broker_frames, data, at, size, self._now)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size
@@ -362,7 +362,7 @@ class Session:
         """Take the answers that a response waits for from among the frames after it; the others stay in their order."""
         before = len(self._waiting)
         try:
-            self._broker_frames.put_back(take_answers(own, self._broker_frames.take_carry(), self._waiting))
+            self.broker_frames.put_back(take_answers(own, self.broker_frames.take_carry(), self._waiting))
         except CodecError as error:
             self._fail(error, "unreadable_response")
         self._own_waiting -= before - len(self._waiting)
@@ -376,10 +376,10 @@ class Session:
 
     def _edit_response(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> None:
         if rewrite.stream is not None and not whole and size > MAX_COLLECTED_BYTES:
-            self._broker_frames.edit(rewrite.stream())
+            self.broker_frames.edit(rewrite.stream())
             return
         self._check_collected(route, size)
-        self._broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now), gathers=True)
+        self.broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now), gathers=True)
 
     def _apply(self, rewrite: Rewrite, counts: ApiCounts, since: float, frame: bytes) -> bytes:
         new = rewrite.apply(frame)

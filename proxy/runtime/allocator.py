@@ -1,8 +1,9 @@
 """Limits of glibc's allocator, so that large reads do not unmap and map memory each time.
 
 A read of some hundred kilobytes is above glibc's threshold for a mapping of its own: it is mapped, faulted in page by
-page and unmapped each time, which costs more than relaying it. Both limits are needed; one alone changes nothing
-(docs/reference/benchmarks.md has the figures).
+page and unmapped each time, which costs more than relaying it. The same applies to a frame of megabytes with a large
+message. Both limits are needed; one alone changes nothing (docs/reference/benchmarks.md has the figures). What is kept
+so is returned by `release_unused_memory`, which the sweep of connections calls.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from functools import cache
 from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-TRIM_THRESHOLD_BYTES = 8 << 20
-MMAP_THRESHOLD_BYTES = 4 << 20
+TRIM_THRESHOLD_BYTES = 32 << 20
+MMAP_THRESHOLD_BYTES = 32 << 20  # the most that glibc takes
 
 
 def configure_allocator() -> None:

@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
+from kafka_sidecar.proxy.runtime.direct_reads import MIN_CHUNK_BYTES, read_directly
 from kafka_sidecar.proxy.runtime.file_sender import sender_for
 from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.observer import Observer
@@ -111,10 +112,15 @@ class BrokerSide(Side):
                 connection.to_client.write(out)
             if session.agenda:
                 connection.do_agenda()
+            if len(chunk) >= MIN_CHUNK_BYTES:
+                read_directly(self, session.broker_frames)
         except Exception as error:  # noqa: BLE001 - as above
             connection.broke(error)
         if session.closing is not None:
             connection.end(session.closing)
+
+    def has_read(self, size: int) -> None:
+        self._connection.bytes_from_broker += size
 
     def logged_in(self, logins: Logins, lifetime_s: float) -> None:
         """The sidecar has logged in on this connection; the broker ends it after this time."""
@@ -190,13 +196,6 @@ class Connection:
     def peer(self) -> str | None:
         """The client's address and port."""
         return f"{self.ip}:{self._peer[1]}" if self._peer else None
-
-    @property
-    def broker_address(self) -> str | None:
-        """Address and port of the broker, while it is connected."""
-        transport = self.broker.transport if self.broker is not None else None
-        name = transport.get_extra_info("peername") if transport is not None else None
-        return f"{name[0]}:{name[1]}" if name else None
 
     @property
     def in_flight(self) -> int:

@@ -49,10 +49,17 @@ def describe_open(connection: Connection) -> dict[str, Any]:
     broker = connection.broker
     return {
         **connection_keys(connection),
-        "broker": connection.broker_address,
+        "broker": _broker_address(connection),
         "client_paused": sorted(connection.client.reasons),
         "broker_paused": sorted(broker.reasons) if broker is not None else [],
     }
+
+
+def _broker_address(connection: Connection) -> str | None:
+    """Address and port of the broker, while it is connected."""
+    transport = connection.broker.transport if connection.broker is not None else None
+    name = transport.get_extra_info("peername") if transport is not None else None
+    return f"{name[0]}:{name[1]}" if name else None
 
 
 def recorded(connection: Connection) -> list[RequestLine]:

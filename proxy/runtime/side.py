@@ -50,6 +50,9 @@ class Side(asyncio.Protocol):
         if self.transport is not None and not self._reasons and not self.transport.is_closing():
             self.transport.resume_reading()
 
+    def has_read(self, size: int) -> None:
+        """So many bytes have come without `data_received` (direct_reads.py)."""
+
     def close(self) -> None:
         """Send what is written, then end; but do not wait for ever for a peer that does not read."""
         if self.transport is not None and not self.transport.is_closing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ from support.large_fetches import ORDERS, Cluster
 from support.large_logs import Log
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.large_messages.reading import Fetched
+from kafka_sidecar.large_messages.reading import Fetched, Read
 from kafka_sidecar.proxy.large_messages.reads_ahead import MAX_AGE_S, Reader, ReadsAhead
 
 VERSION = 12
@@ -31,7 +31,7 @@ class Ahead(ReadsAhead):
     def __init__(self, limit: int = 1000) -> None:
         self.now = 0.0
         super().__init__(limit, lambda: self.now)
-        assert not self.begin(READER, 0, 10, 1)
+        assert not self.begin(READER, 0, 10, Read(11, 1))
 
 
 def log_of(values: Sequence[bytes], between: Sequence[bytes] = ()) -> Log:
@@ -43,23 +43,32 @@ def log_of(values: Sequence[bytes], between: Sequence[bytes] = ()) -> Log:
     return log
 
 
-def consume(cluster: Cluster, client: FakeClient) -> list[bytes | None]:
-    """All values, in responses that have a slice each before the sidecar reads on."""
-    found: list[bytes | None] = []
+def responses(cluster: Cluster, client: FakeClient) -> Iterator[list[bytes | None]]:
+    """The values in each response, which has one slice before the sidecar reads on."""
     offset, end = 0, cluster.logs[0].end
     while offset < end:
         response = cluster.fetch(VERSION, {0: offset}, max_bytes=SLICE_BYTES, client=client)
         shown = values_by_partition(VERSION, response)["orders", 0]
-        found += [value for _, value in shown]
+        yield [value for _, value in shown]
         offset = shown[-1][0] + 1
-    return found
+
+
+def consume(cluster: Cluster, client: FakeClient) -> list[bytes | None]:
+    """All values."""
+    return [value for response in responses(cluster, client) for value in response]
 
 
 def test_after_two_large_messages_the_next_one_is_read_before_it_is_asked_for() -> None:
     cluster = Cluster({0: log_of(VALUES)})
+    reads = [(values, len(cluster.reads)) for values in responses(cluster, FakeClient())]
+    assert [count for _, count in reads] == [1, 3, 4, 5, 5]
+
+
+def test_no_slice_is_read_twice() -> None:
+    cluster = Cluster({0: log_of(VALUES)})
     assert consume(cluster, FakeClient()) == VALUES
-    starts = [offset for _, offset, _ in cluster.reads]
-    assert starts == [1, SLICES + 1, 2 * SLICES, 3 * SLICES, 4 * SLICES]  # two after the first slice; three with it
+    assert [offset for _, offset, _ in cluster.reads] == list(range(1, len(VALUES) * SLICES, SLICES))
+    assert all(size < SLICES * SLICE_BYTES for *_, size in cluster.reads)
 
 
 def test_nothing_is_read_before_it_is_asked_for_where_small_messages_are_between() -> None:
@@ -89,7 +98,7 @@ def test_another_client_does_not_get_what_one_has_read() -> None:
 
 def test_a_read_is_taken_once_from_the_batch_that_is_asked_for() -> None:
     ahead = Ahead()
-    assert ahead.begin(READER, 10, 20, 500)
+    assert ahead.begin(READER, 10, 19, Read(20, 500))
     assert ahead.bytes == 500
     ahead.came(READER, Fetched(0, batch(20) + batch(21) + batch(22)))
     assert ahead.bytes == len(3 * batch(20))
@@ -102,14 +111,14 @@ def test_a_read_is_taken_once_from_the_batch_that_is_asked_for() -> None:
 @pytest.mark.parametrize("offset", [19, 23])
 def test_a_client_that_reads_elsewhere_gets_nothing(offset: int) -> None:
     ahead = Ahead()
-    ahead.begin(READER, 10, 20, 500)
+    ahead.begin(READER, 10, 19, Read(20, 500))
     ahead.came(READER, Fetched(0, batch(20) + batch(21)))
     assert (ahead.take(READER, offset), ahead.bytes) == (None, 0)
 
 
 def test_what_has_not_come_is_no_result_and_is_not_kept_when_it_comes() -> None:
     ahead = Ahead()
-    ahead.begin(READER, 10, 20, 500)
+    ahead.begin(READER, 10, 19, Read(20, 500))
     assert ahead.take(READER, 20) is None
     ahead.came(READER, Fetched(0, batch(20)))
     assert (ahead.take(READER, 20), ahead.bytes) == (None, 0)
@@ -117,11 +126,11 @@ def test_what_has_not_come_is_no_result_and_is_not_kept_when_it_comes() -> None:
 
 def test_no_more_than_the_limit_is_kept_and_old_reads_make_room() -> None:
     ahead, other = Ahead(limit=800), READER._replace(partition=1)
-    assert not ahead.begin(other, 0, 10, 1)
-    assert ahead.begin(READER, 10, 20, 500)
-    assert not ahead.begin(other, 10, 20, 500)
+    assert not ahead.begin(other, 0, 10, Read(11, 1))
+    assert ahead.begin(READER, 10, 19, Read(20, 500))
+    assert not ahead.begin(other, 10, 19, Read(20, 500))
     ahead.now = MAX_AGE_S + 1
-    assert ahead.begin(other, 20, 30, 500)
+    assert ahead.begin(other, 19, 29, Read(30, 500))
     assert ahead.bytes == 500
     ahead.came(READER, Fetched(0, batch(20)))
     assert (ahead.take(READER, 20), ahead.bytes) == (None, 500)
@@ -129,6 +138,6 @@ def test_no_more_than_the_limit_is_kept_and_old_reads_make_room() -> None:
 
 def test_records_that_cannot_be_cut_apart_are_no_result() -> None:
     ahead = Ahead()
-    ahead.begin(READER, 10, 20, 500)
+    ahead.begin(READER, 10, 19, Read(20, 500))
     ahead.came(READER, Fetched(0, bytes(100)))
     assert ahead.take(READER, 20) is None
