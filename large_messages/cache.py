@@ -1,11 +1,13 @@
 """The payloads of segments that were read recently: a cache, because the log has them too.
 
-One for all connections of a process, limited in bytes.
+One for all connections of a process, limited in bytes. Segments that are views of one object, such as a response of the
+broker, keep all of it in memory: it counts once, as long as any of them is here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_sidecar.large_messages.segment import Segment
@@ -27,6 +29,7 @@ class SegmentCache:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._segments: OrderedDict[Place, Segment] = OrderedDict()
+        self._views: Counter[int] = Counter()  # of each object, by its id
         self.bytes = 0
         self.hits = 0
         self.misses = 0
@@ -40,15 +43,15 @@ class SegmentCache:
         self._evict()
 
     def put(self, place: Place, segment: Segment) -> None:
-        """Keep a segment; its payload must be its own bytes, not a view of something larger."""
-        size = len(segment.payload) + ENTRY_BYTES
-        if size > self._limit:
+        """Keep a segment. A view of what is larger than the cache is copied."""
+        if isinstance(segment.payload, memoryview) and _bytes_kept(segment.payload) + ENTRY_BYTES > self._limit:
+            segment = replace(segment, payload=bytes(segment.payload))
+        if len(segment.payload) + ENTRY_BYTES > self._limit:
             return
-        before = self._segments.pop(place, None)
-        if before is not None:
-            self.bytes -= len(before.payload) + ENTRY_BYTES
+        if (before := self._segments.pop(place, None)) is not None:
+            self._release(before)
         self._segments[place] = segment
-        self.bytes += size
+        self._hold(segment)
         self._evict()
 
     def get(self, place: Place) -> Segment | None:
@@ -64,4 +67,30 @@ class SegmentCache:
     def _evict(self) -> None:
         while self.bytes > self._limit:
             _, old = self._segments.popitem(last=False)
-            self.bytes -= len(old.payload) + ENTRY_BYTES
+            self._release(old)
+
+    def _hold(self, segment: Segment) -> None:
+        payload = segment.payload
+        self.bytes += ENTRY_BYTES
+        if not isinstance(payload, memoryview):
+            self.bytes += len(payload)
+            return
+        if not self._views[id(payload.obj)]:
+            self.bytes += _bytes_kept(payload)
+        self._views[id(payload.obj)] += 1
+
+    def _release(self, segment: Segment) -> None:
+        payload = segment.payload
+        self.bytes -= ENTRY_BYTES
+        if not isinstance(payload, memoryview):
+            self.bytes -= len(payload)
+            return
+        self._views[id(payload.obj)] -= 1
+        if not self._views[id(payload.obj)]:
+            del self._views[id(payload.obj)]
+            self.bytes -= _bytes_kept(payload)
+
+
+def _bytes_kept(view: memoryview) -> int:
+    """How much a view keeps in memory."""
+    return memoryview(view.obj).nbytes

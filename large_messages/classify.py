@@ -6,15 +6,16 @@ comes last completes the message. A slice without a key never does: li gives eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from crc32c import crc32c
 
 from kafka_sidecar.codec.crc_parts import without_end, without_start
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import Record, Records
+from kafka_sidecar.codec.records import LoneRecord, Record, Records
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference, payload_format
 from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.lm_header import LmHeader
@@ -74,7 +75,8 @@ class Reader:
             for record in records:
                 if record.index in missing or record.index in found:
                     continue
-                if (part := self._headed(base_offset, records, record, crc)) is not None:
+                payload = partial(_payload, records, record, crc)
+                if (part := self._headed(base_offset, record, payload)) is not None:
                     found[record.index] = part
         for record in self._candidates(records):
             if record.index not in found and (part := self._unheaded(base_offset, record)) is not None:
@@ -100,8 +102,20 @@ class Reader:
             found[record.index] = Part(offset, segment, None, False, None, record.key_size >= 0, reference)
         return found
 
-    def _headed(self, base_offset: int, records: Records, record: Record, crc: int | None) -> Part | Damaged | None:
-        """What a record with the header `_lm` is; None: the value has to say."""
+    def part_of(self, base_offset: int, lone: LoneRecord, crc: int | None) -> Part | Damaged | None:
+        """As `parts`, of a batch's only record; None: its value has to be read."""
+        record = lone.records[0]
+        if self._reads_objects or record.header(lm_header.KEY) is None:
+            return None
+        return self._headed(base_offset, record, partial(_lone_payload, lone, crc))
+
+    def _headed(
+        self, base_offset: int, record: Record, read: Callable[[], tuple[bytes | memoryview, int | None]]
+    ) -> Part | Damaged | None:
+        """What a record with the header `_lm` is; None: the value has to say.
+
+        ``read``: its payload, with the checksum if it is known.
+        """
         offset = base_offset + record.offset_delta
         found = record.header(lm_header.KEY)
         try:
@@ -110,9 +124,7 @@ class Reader:
             return Damaged(offset, str(error))
         if header.is_delivered or header.type != lm_header.V3:
             return None
-        payload = _value(records, record)
-        value_crc = _value_crc(records, record, crc) if crc is not None and isinstance(payload, memoryview) else None
-        segment = Segment(header.message_id, header.number, header.count, header.size, payload, value_crc)
+        segment = Segment(header.message_id, header.number, header.count, header.size, *read())
         return _part(offset, record, segment, header)
 
     def _candidates(self, records: Records) -> Iterator[Record]:
@@ -145,24 +157,28 @@ class Reader:
         return _part(base_offset + record.offset_delta, record, segment, header)
 
 
-def _value(records: Records, record: Record) -> bytes | memoryview:
-    """The value of a record, without a copy if it is large, and most of what a view keeps in memory."""
-    size = record.value_size
-    if size < max(MIN_VIEW_BYTES, len(records.payload) // 2):
-        return record.value or b""
+def _payload(records: Records, record: Record, crc: int | None) -> tuple[bytes | memoryview, int | None]:
+    """The value of a record, without a copy if it is large, and most of what a view keeps in memory; its checksum.
+
+    ``crc``: of all records. The checksum is None if that is, or if reading the value takes no longer.
+    """
+    size, data = record.value_size, memoryview(records.payload)
+    if size < max(MIN_VIEW_BYTES, len(data) // 2):
+        return record.value or b"", None
     end = record.edges()[-2]  # where the headers begin
-    return memoryview(records.payload)[end - size : end]
+    start = end - size
+    if crc is None or len(data) - size > MIN_VIEW_BYTES:
+        return data[start:end], None
+    return data[start:end], _crc_between(data[:start], data[end:], crc, size)
 
 
-def _value_crc(records: Records, record: Record, crc: int) -> int | None:
-    """The checksum of a value, from that of all records; None: reading the value takes no longer."""
-    end = record.edges()[-2]
-    start = end - record.value_size
-    others = records.payload[:start], records.payload[end:]
-    if sum(map(len, others)) > MIN_VIEW_BYTES:
-        return None
-    before, after = map(crc32c, others)
-    return without_start(without_end(crc, after, len(others[1])), before, end - start)
+def _lone_payload(lone: LoneRecord, crc: int | None) -> tuple[memoryview, int | None]:
+    return lone.value, _crc_between(lone.before, lone.after, crc, len(lone.value)) if crc is not None else None
+
+
+def _crc_between(before: memoryview, after: memoryview, crc: int, size: int) -> int:
+    """The checksum of so many bytes between others, from that of all."""
+    return without_start(without_end(crc, crc32c(after), len(after)), crc32c(before), size)
 
 
 def _part(offset: int, record: Record, segment: Segment, header: LmHeader | None) -> Part | Damaged:

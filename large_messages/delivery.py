@@ -319,11 +319,24 @@ class Delivery:
         """Whether large messages, and nothing else, are visible."""
         return self.has_grown and not self.has_others
 
+    def end_of_message(self, data: bytes | memoryview) -> int | None:
+        """The offset after a large message if it is all that is visible, and ``data`` are the rest of it; else None.
+
+        Raises:
+            CodecError: the data cannot be cut into batches.
+        """
+        last = self._last_part
+        if last is None or self.has_others or self.has_grown:
+            return None
+        end = last.offset + last.segment.count - last.segment.number
+        rest = batches(data, may_end_early=True)
+        return end if rest and offsets_of(rest[-1])[1] + 1 == end else None
+
     @property
     def bytes_to_next(self) -> int:
-        """The same for the message that comes after the response, without its first segment: like this message."""
+        """How much the next message takes without its first segment, if it is like the last one; or the rest of it."""
         last = self._last_part
-        if last is None or last.segment.number + 1 < last.segment.count:
+        if last is None or (self.has_grown and last.segment.number + 1 < last.segment.count):
             return self.bytes_to_carrier
         segment = last.segment
         others = segment.count - 1

@@ -12,7 +12,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.crc_parts import without_start
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batches
+from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batches, lone_record
 from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
@@ -47,15 +47,20 @@ class PartitionLog:
         return Place(self.topic, self.partition, offset)
 
     def parts_of(self, batch: Batch, limit: int) -> tuple[Records, dict[int, Part | Damaged]]:
-        """The records of a batch, and the parts of large messages among them.
+        """The records of a batch, and the parts of large messages among them, whose values may be empty in the records.
 
         Raises:
             CodecError: the batch is damaged, or has more than ``limit`` bytes when inflated.
         """
         if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
             raise CodecError("a wrong checksum")
+        base, crc = batch.header.base_offset, _records_crc(batch)
+        if len(batch.data) <= limit and (lone := lone_record(batch)) is not None:
+            part = self.reader.part_of(base, lone, crc)
+            if part is not None:
+                return lone.records, {0: part}
         records = batch.records(limit, self.max_records)
-        return records, self.reader.parts(batch.header.base_offset, records, _records_crc(batch))
+        return records, self.reader.parts(base, records, crc)
 
     def keep(self, part: Part) -> None:
         """Keep the payload of a part, as long as there is room."""

@@ -9,6 +9,7 @@ from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, BatchHea
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
 from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
 from kafka_sidecar.codec.records.header import Header
+from kafka_sidecar.codec.records.lone_record import LoneRecord, lone_record
 from kafka_sidecar.codec.records.record import Record
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.records.writing import (
@@ -36,6 +37,7 @@ __all__ = [
     "DecompressionError",
     "Header",
     "Keep",
+    "LoneRecord",
     "NewRecord",
     "Record",
     "Records",
@@ -46,6 +48,7 @@ __all__ = [
     "edit_records",
     "encode_headers",
     "encode_varint",
+    "lone_record",
     "reseal",
     "with_header",
     "with_header_each",

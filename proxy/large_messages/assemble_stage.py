@@ -153,15 +153,15 @@ class AssembleRun(StageRun):
         for partition, delivery in self._deliveries:
             self._settle(partition, delivery)
         for partition, delivery in self._deliveries:
-            yield from self._begin_next(partition, delivery)
+            if delivery.has_large_alone and delivery.cut_at is None:
+                yield from self._begin_next(partition, delivery, delivery.next_offset)
         yield from self._confirm() or ()
 
-    def _begin_next(self, partition: FetchedPartition, delivery: Delivery) -> Steps[None]:
-        """While the client receives a large message, the broker sends what follows it."""
+    def _begin_next(self, partition: FetchedPartition, delivery: Delivery, until: int) -> Steps[None]:
+        """While the client receives a large message, which ends before ``until``, the broker sends what follows it."""
         size = min(delivery.bytes_to_next, self._services.read_ahead, READ_BYTES)
-        until = delivery.next_offset
         need = Read(until + 1, size, self._is_committed_only)  # the first batch is in the next response of the broker
-        if delivery.has_large_alone and delivery.cut_at is None and need.offset < self._end(partition) and size:
+        if need.offset < self._end(partition) and size:
             yield from self._reads.read_ahead(delivery.offset, until, need, partition.key, partition.index)
 
     def _end(self, partition: FetchedPartition) -> int:
@@ -187,6 +187,9 @@ class AssembleRun(StageRun):
             size = min(left, delivery.bytes_to_carrier, self._max_read)
             try:
                 fetched = yield from self._perform(partition, self._read_on(delivery, size))
+                if (until := delivery.end_of_message(fetched.records)) is not None:
+                    yield from self._begin_next(partition, delivery, until)  # before checksums are computed
+                yield from self._perform(partition, delivery.feed(fetched.records, fetched.aborted))
             except (LateError, UnreadableError, CodecError):
                 return
             left -= len(fetched.records)
@@ -206,7 +209,6 @@ class AssembleRun(StageRun):
         fetched = yield from delivery.log.read(delivery.next_offset, size, self._is_committed_only)
         if fetched.error_code != ErrorCode.NONE:
             raise UnreadableError(fetched.error_code)
-        yield from delivery.feed(fetched.records, fetched.aborted)
         return fetched
 
     def _settle(self, partition: FetchedPartition, delivery: Delivery) -> None:

@@ -48,10 +48,12 @@ class ReadsAhead:
         self.bytes = 0
 
     def begin(self, reader: Reader, since: int, until: int, need: Read) -> bool:
-        """Whether what comes next may be read now.
+        """Whether what comes next may be read now, and is not being read already.
 
         The reader gets a response with large messages alone, which begins at ``since`` and ends before ``until``.
         """
+        if (ahead := self._ahead.get(reader)) is not None and ahead.offset == need.offset:
+            return False
         self.forget(reader)
         before = self._next.pop(reader, None)
         self._next[reader] = until

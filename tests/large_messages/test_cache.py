@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +60,36 @@ def test_it_never_has_more_bytes_than_its_limit(puts: list[tuple[int, int]]) -> 
         assert cache.bytes <= 1500
     kept = {offset: found for offset in last if (found := cache.get(place(offset))) is not None}
     assert cache.bytes == sum(len(one.payload) + ENTRY_BYTES for one in kept.values())
+
+
+def test_views_of_one_object_count_as_that_object_until_the_last_one_is_removed() -> None:
+    whole = bytes(1000)
+    cache = SegmentCache(4000)
+    for offset in range(2):
+        cache.put(place(offset), replace(segment(offset), payload=memoryview(whole)[:SIZE]))
+    assert cache.bytes == len(whole) + 2 * ENTRY_BYTES
+    cache.put(place(0), segment(0))
+    assert cache.bytes == len(whole) + SIZE + 2 * ENTRY_BYTES
+    cache.put(place(1), segment(1))
+    assert cache.bytes == 2 * SIZE + 2 * ENTRY_BYTES
+
+
+def test_a_view_of_what_is_larger_than_the_cache_is_copied() -> None:
+    cache = SegmentCache(ROOM)
+    cache.put(place(0), replace(segment(0), payload=memoryview(bytes(ROOM))[:SIZE]))
+    assert cache.bytes == SIZE + ENTRY_BYTES
+    found = cache.get(place(0))
+    assert found is not None
+    assert found.payload == bytes(SIZE)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(1, 50)), max_size=30))
+def test_no_view_makes_it_larger_than_its_limit(puts: list[tuple[int, int, int]]) -> None:
+    cache, frames = SegmentCache(3000), [bytes(100), bytes(1500), bytes(4000)]
+    for offset, frame, size in puts:
+        cache.put(place(offset), replace(segment(offset), payload=memoryview(frames[frame])[:size]))
+        assert cache.bytes <= 3000
+    kept = [found for offset in range(10) if (found := cache.get(place(offset))) is not None]
+    objects = {id(view.obj): memoryview(view.obj).nbytes for one in kept if isinstance(view := one.payload, memoryview)}
+    copies = sum(len(one.payload) for one in kept if isinstance(one.payload, bytes))
+    assert cache.bytes == sum(objects.values()) + copies + ENTRY_BYTES * len(kept)

@@ -9,7 +9,8 @@ import pytest
 from crc32c import crc32c
 from support.large_logs import TOPIC_ID, carrier_record, lm, message_id
 
-from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
+from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch, lone_record
+from kafka_sidecar.codec.records.lone_record import MIN_VALUE_BYTES
 from kafka_sidecar.large_messages import payload_format
 from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.classify import MIN_VIEW_BYTES, Damaged, Part, Reader
@@ -59,6 +60,38 @@ def test_the_checksum_of_a_large_payload_follows_from_that_of_the_records(size: 
     (found,) = reader.parts(BASE, opened).values()
     assert isinstance(found, Part)
     assert found.segment.crc is None
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_the_only_record_of_a_batch_is_the_same_part_without_a_copy(key: bytes | None) -> None:
+    payload = os.urandom(MIN_VALUE_BYTES)
+    segment = NewRecord(payload, key, (Header("h", b"1"), lm(ID, 1, 3, 1 << 20)))
+    (batch,) = batches(build_batch([segment], base_offset=BASE))
+    opened, lone = batch.records(), lone_record(batch)
+    assert lone is not None
+    reader, crc = Reader("orders", DefaultSegmentDeserializer()), crc32c(opened.payload)
+    for known in (crc, None):
+        found = reader.part_of(BASE, lone, known)
+        assert found == reader.parts(BASE, opened, known)[0]
+        assert isinstance(found, Part)
+        assert found.segment.crc == (crc32c(payload) if known is not None else None)
+        assert isinstance(found.segment.payload, memoryview)
+        assert found.segment.payload.obj is batch.data.obj
+
+
+def test_the_only_record_of_a_batch_that_its_header_does_not_explain_is_read_whole() -> None:
+    value = payload_format.serialize(Segment(ID, 1, 3, 1 << 20, os.urandom(MIN_VALUE_BYTES)))
+    delivered = Header("_lm", LmHeader(V3, ID, 1, 3, 1 << 20).as_delivered().encode())
+    reader = Reader("orders", DefaultSegmentDeserializer())
+    for headers in ((), (delivered,), (Header("_lm", LmHeader(LEGACY_V2, ID, 1, 3, 1 << 20).encode()),)):
+        (batch,) = batches(build_batch([NewRecord(value, b"key", headers)], base_offset=BASE))
+        lone = lone_record(batch)
+        assert lone is not None
+        assert reader.part_of(BASE, lone, None) is None
+    (batch,) = batches(build_batch([NewRecord(value, b"key", (lm(ID, 1, 3, 1 << 20),))]))
+    lone = lone_record(batch)
+    assert lone is not None
+    assert Reader("orders", DefaultSegmentDeserializer(), reads_objects=True).part_of(BASE, lone, None) is None
 
 
 def test_a_segment_says_in_its_value_what_it_is() -> None:

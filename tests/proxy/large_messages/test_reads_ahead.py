@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,8 +13,9 @@ from support.large_fetches import ORDERS, Cluster
 from support.large_logs import Log
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.large_messages.reading import Fetched, Read
+from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, Fetched, Read
 from kafka_sidecar.proxy.large_messages.reads_ahead import MAX_AGE_S, Reader, ReadsAhead
+from kafka_sidecar.proxy.relay.exchange import Send, Turn, Work
 
 VERSION = 12
 READER = Reader(1, "orders", 0, False)
@@ -69,6 +71,32 @@ def test_no_slice_is_read_twice() -> None:
     assert consume(cluster, FakeClient()) == VALUES
     assert [offset for _, offset, _ in cluster.reads] == list(range(1, len(VALUES) * SLICES, SLICES))
     assert all(size < SLICES * SLICE_BYTES for *_, size in cluster.reads)
+
+
+def test_it_is_asked_for_before_the_checksums_of_this_one_are_computed() -> None:
+    size = MAX_INLINE_BYTES + 1000  # slices that are looked into in threads
+    values = [bytes([number]) * (2 * size) for number in range(4)]
+    log = Log()
+    for number, value in enumerate(values, 1):
+        log.add_large(value, 3, number, topic_id=ORDERS)
+    cluster, client = Cluster({0: log}), FakeClient()
+    cluster.services = replace(cluster.services, ahead=ReadsAhead(32 << 20, lambda: 0.0))
+    for number in range(2):
+        cluster.fetch(VERSION, {0: 3 * number}, max_bytes=1000, client=client)
+    cluster.needs.clear()
+    cluster.fetch(VERSION, {0: 6}, max_bytes=1000, client=client)
+    assert [type(need) for need in cluster.needs if not isinstance(need, Turn)] == [Work, Send, Work]
+
+
+@pytest.mark.parametrize("counts", [[5, 5, 5, 9, 5, 3, 3], [3, 9, 3, 9, 3, 9], [9, 9, 2, 2, 9, 2]])
+def test_messages_of_other_sizes_than_those_before_are_whole(counts: Sequence[int]) -> None:
+    values = [os.urandom((count - 1) * SLICE_BYTES) for count in counts]
+    log = Log()
+    for number, (value, count) in enumerate(zip(values, counts, strict=True), 1):
+        log.add_large(value, count, number, topic_id=ORDERS)
+    cluster = Cluster({0: log})
+    cluster.services = replace(cluster.services, ahead=ReadsAhead(32 << 20, lambda: 0.0))
+    assert consume(cluster, FakeClient()) == values
 
 
 def test_nothing_is_read_before_it_is_asked_for_where_small_messages_are_between() -> None:
