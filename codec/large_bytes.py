@@ -60,13 +60,15 @@ class Gathered:
         self._at += size
 
     def whole(self) -> bytes:
-        """All parts, which must have come; called once."""
+        """All parts, which must have come; called once. The object is no longer held here: it may be for a while."""
         if self._at != len(self._view):
             raise ValueError(f"{self._at} bytes have come of {len(self._view)}")
         if not cython.compiled:
-            return bytes(self._view)
+            whole, self._view = bytes(self._view), memoryview(b"")
+            return whole
         self._view.release()
-        return self._out
+        whole, self._out = self._out, b""
+        return whole
 
 
 def join(parts: Sequence[Buffer]) -> bytes:

@@ -7,7 +7,6 @@ broker, keep all of it in memory: it counts once, as long as any of them is here
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_sidecar.large_messages.segment import Segment
@@ -43,10 +42,8 @@ class SegmentCache:
         self._evict()
 
     def put(self, place: Place, segment: Segment) -> None:
-        """Keep a segment. A view of what is larger than the cache is copied."""
-        if isinstance(segment.payload, memoryview) and _bytes_kept(segment.payload) + ENTRY_BYTES > self._limit:
-            segment = replace(segment, payload=bytes(segment.payload))
-        if len(segment.payload) + ENTRY_BYTES > self._limit:
+        """Keep a segment, unless it, or what it is a view of, is larger than the cache."""
+        if _bytes_kept(segment.payload) + ENTRY_BYTES > self._limit:
             return
         if (before := self._segments.pop(place, None)) is not None:
             self._release(before)
@@ -72,25 +69,23 @@ class SegmentCache:
     def _hold(self, segment: Segment) -> None:
         payload = segment.payload
         self.bytes += ENTRY_BYTES
-        if not isinstance(payload, memoryview):
-            self.bytes += len(payload)
-            return
-        if not self._views[id(payload.obj)]:
-            self.bytes += _bytes_kept(payload)
-        self._views[id(payload.obj)] += 1
+        if isinstance(payload, memoryview):
+            self._views[id(payload.obj)] += 1
+            if self._views[id(payload.obj)] > 1:
+                return
+        self.bytes += _bytes_kept(payload)
 
     def _release(self, segment: Segment) -> None:
         payload = segment.payload
         self.bytes -= ENTRY_BYTES
-        if not isinstance(payload, memoryview):
-            self.bytes -= len(payload)
-            return
-        self._views[id(payload.obj)] -= 1
-        if not self._views[id(payload.obj)]:
+        if isinstance(payload, memoryview):
+            self._views[id(payload.obj)] -= 1
+            if self._views[id(payload.obj)]:
+                return
             del self._views[id(payload.obj)]
-            self.bytes -= _bytes_kept(payload)
+        self.bytes -= _bytes_kept(payload)
 
 
-def _bytes_kept(view: memoryview) -> int:
-    """How much a view keeps in memory."""
-    return memoryview(view.obj).nbytes
+def _bytes_kept(payload: bytes | memoryview) -> int:
+    """How much a payload keeps in memory."""
+    return memoryview(payload.obj).nbytes if isinstance(payload, memoryview) else len(payload)

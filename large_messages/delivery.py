@@ -8,7 +8,7 @@ the response ends it, unless nothing is in it yet (KIP-74).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -65,7 +65,10 @@ class ResponseRoom:
 
 @dataclass(slots=True)
 class Delivery:
-    """One partition of a response. `feed` it what the broker has sent, then what is read ahead."""
+    """One partition of a response. `feed` it what the broker has sent, then what is read ahead.
+
+    What was fed first must stay in memory as long as the delivery does: its segments are found there again.
+    """
 
     log: PartitionLog
     unfinished: Unfinished
@@ -87,12 +90,18 @@ class Delivery:
     _hidden_from: int | None = None  # the first offset of the hidden ones that are last
     _like: Batch | None = None  # the last batch that is hidden
     _last_part: Part | None = None  # that was seen
+    _first: object = None  # in which all views of what was fed first are
+
+    def __post_init__(self) -> None:
+        self.log = replace(self.log, held={})
 
     def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Reading[None]:
         """Batches that follow those before. Raises CodecError if they cannot be cut apart."""
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
             visibilities = acquired_only(self.acquired)
+        if self.next_offset < 0:
+            self._first = memoryview(data).obj
         for batch, visibility in visibilities(batches(data, may_end_early=True)):
             yield PAUSE
             yield from self._feed_batch(batch, visibility)
@@ -147,7 +156,8 @@ class Delivery:
         found = [part for part in parts.values() if isinstance(part, Part)]
         log.index.note(seen_from, last + 1, found)
         for part in found:
-            log.keep(part)
+            payload = part.segment.payload
+            log.keep(part, isinstance(payload, memoryview) and payload.obj is self._first)
             self._last_part = part
         if parts:
             yield from self._rewrite(batch, records, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from crc32c import crc32c
@@ -42,6 +42,7 @@ class PartitionLog:
     report: Report
     max_records: int
     resumed: Callable[[int], list[tuple[int, int]]] | None = None  # all that may be looked back to; None: the gap
+    held: dict[int, Segment] = field(default_factory=dict)  # by offset, of a response that is in memory anyway
 
     def place(self, offset: int) -> Place:
         return Place(self.topic, self.partition, offset)
@@ -62,13 +63,18 @@ class PartitionLog:
         records = batch.records(limit, self.max_records)
         return records, self.reader.parts(base, records, crc)
 
-    def keep(self, part: Part) -> None:
-        """Keep the payload of a part, as long as there is room."""
+    def keep(self, part: Part, is_held: bool = False) -> None:
+        """Keep the payload of a part, as long as there is room.
+
+        ``is_held``: it is a view of what stays in memory as long as this object.
+        """
+        if is_held:
+            self.held[part.offset] = part.segment
         self.cache.put(self.place(part.offset), part.segment)
 
     def segment_at(self, offset: int, message_id: bytes, number: int) -> Segment | None:
         """The segment at an offset, if it is kept."""
-        found = self.cache.get(self.place(offset))
+        found = self.held.get(offset) or self.cache.get(self.place(offset))
         if found is None or found.message_id != message_id or found.number != number:
             return None
         return found

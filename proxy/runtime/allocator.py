@@ -16,7 +16,7 @@ from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 TRIM_THRESHOLD_BYTES = 32 << 20
-MMAP_THRESHOLD_BYTES = 32 << 20  # the most that glibc takes
+MMAP_THRESHOLD_BYTES = 16 << 20  # larger ones would leave holes that nothing fits
 
 
 def configure_allocator() -> None:

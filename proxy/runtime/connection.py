@@ -346,6 +346,7 @@ class Connection:
         for piece in (*left, out):
             if piece and to is not None:
                 to.write(piece)
+        self.flow.has_written()
         if session.due and self.to_client is not None:
             self.to_client.write(session.to_client())
         if session.closing is not None:

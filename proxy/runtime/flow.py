@@ -38,6 +38,11 @@ class Flow:
         self.pause("the client reads slowly")
         self._unsent.hold(self._client.transport)
 
+    def has_written(self) -> None:
+        """All pieces of a response are written: the client may have been slow from the first one on."""
+        if self._is_slow:
+            self._unsent.hold(self._client.transport)
+
     def client_reads_again(self) -> None:
         self._stop_waiting()
         self._unsent.release()

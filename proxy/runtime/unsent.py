@@ -19,11 +19,11 @@ class Unsent:
         self._bytes = 0
 
     def hold(self, transport: asyncio.Transport | None) -> None:
-        """The client reads slowly."""
+        """The client reads slowly: all that is written so far waits. To be called again once more is written."""
         size = transport.get_write_buffer_size() if transport is not None else 0
-        if size >= MIN_BYTES and not self._bytes:
+        if size >= MIN_BYTES and size > self._bytes:
+            self._account.add(size - self._bytes)
             self._bytes = size
-            self._account.add(size)
 
     def release(self) -> None:
         """The client has read, or has gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -24,6 +25,26 @@ def test_the_parts_follow_each_other(size: int) -> None:
 def test_what_is_not_bytes_is_refused() -> None:
     with pytest.raises(TypeError):
         join([bytes(MIN_LARGE_BYTES), "text"])  # type: ignore[list-item]
+
+
+def test_the_room_for_the_rest_ends_before_the_last_byte() -> None:
+    gathered = Gathered(10)
+    gathered.add(b"012")
+    assert len(gathered.room) == 6
+    gathered.room[:4] = b"3456"
+    gathered.fill(4)
+    gathered.room[:] = b"78"
+    gathered.fill(2)
+    assert len(gathered.room) == 0
+    gathered.add(b"9")
+    assert gathered.whole() == b"0123456789"
+
+
+def test_what_was_gathered_is_not_held() -> None:
+    gathered = Gathered(100)
+    gathered.add(bytes(100))
+    whole = gathered.whole()
+    assert sys.getrefcount(whole) == 2  # the variable, and the argument
 
 
 def test_an_object_is_gathered_only_when_all_of_it_has_come() -> None:

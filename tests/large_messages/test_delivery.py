@@ -390,3 +390,11 @@ def test_the_topics_id_is_compared_where_it_is_known() -> None:
         log.counts.clear()
         assert shown(Process(log, topic=topic).fetch(4).records(with_marker=True)) == [(4, VALUE)]
         assert log.counts["looked_back"] == look_backs
+
+
+def test_what_is_in_the_response_is_not_read_again_for_a_cache_that_has_no_room() -> None:
+    log, value = Log(), bytes(400_000)  # slices that are views of the response
+    at = log.add_large(value, 5, 1)
+    delivery = Process(log, cache=SegmentCache(0)).fetch()
+    assert shown(delivery.records(with_marker=True)) == [(at, value)]
+    assert not log.reads

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from support import oracle
 from support.fake_broker import FakeBroker, Request
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.runtime.flow import Flow
+from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 SIZE = 16 << 20  # more than sockets buffer
 VERSION = 9
@@ -49,3 +55,34 @@ async def test_it_is_released_when_the_client_goes() -> None:
         await until(lambda: is_slow(server))
         client.abort()
         await until(lambda: server.memory.spent == 0 and not server.connections)
+
+
+class Slow(asyncio.Transport):
+    """Of a client that does not read."""
+
+    unsent = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+async def test_all_pieces_of_a_response_count_though_the_client_was_slow_at_the_first() -> None:
+    account, side = Account(MemoryBudget(1 << 30, Buffered())), Side(1000)
+    side.transport = transport = Slow()
+    flow = Flow(account, side)
+    flow.has_written()
+    assert account.bytes == 0
+    transport.unsent = 2 << 20
+    flow.client_is_slow()
+    assert account.bytes == 2 << 20
+    transport.unsent = 60 << 20
+    flow.has_written()
+    transport.unsent = 30 << 20
+    flow.has_written()
+    assert account.bytes == 60 << 20
+    flow.client_reads_again()
+    assert account.bytes == 0
