@@ -52,6 +52,10 @@ class SpillStats:
                 "large messages wait for memory", extra={"reason": reason, "detail": detail, "suppressed": suppressed}
             )
 
+    def failed(self, error: OSError) -> None:
+        """The same, for what the file system says: with room that it cannot reserve, a disk is full at any write."""
+        self.wait(NO_SPACE if error.errno in NO_SPACE_ERRORS else FAILED, str(error))
+
 
 class Spill:
     """The folder as it is configured. Files of one that was configured before are held as long as they are needed."""
@@ -106,7 +110,7 @@ class FileStore(Store):
         try:
             self._file.open()
         except OSError as error:
-            self._stats.wait(NO_SPACE if error.errno in NO_SPACE_ERRORS else FAILED, str(error))
+            self._stats.failed(error)
             return False
         self._stats.messages += 1
         self._stats.bytes += self._file.size
@@ -116,7 +120,7 @@ class FileStore(Store):
         try:
             self._file.write(at, data)
         except OSError as error:
-            self._stats.wait(FAILED, str(error))
+            self._stats.failed(error)
             return False
         return True
 

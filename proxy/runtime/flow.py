@@ -49,7 +49,7 @@ class Flow:
         self.resume("the client reads slowly")
 
     async def client_has_read(self) -> None:
-        """Wait until no more than a window is written and not sent, or a side has ended."""
+        """Wait until no more than a window is written and not sent, or the client has gone."""
         if self._is_slow:
             self._reader = self._reader or asyncio.Event()
             await self._reader.wait()
@@ -71,8 +71,9 @@ class Flow:
         asyncio.get_running_loop().call_soon(self._resume_after_turn)
 
     def end(self) -> None:
-        """A side has ended: nothing waits for the client then."""
-        self._stop_waiting()
+        """A side has ended. Nothing waits for a client that has gone; one that is there still reads what it reads."""
+        if self._client.transport is None:
+            self._stop_waiting()
         self._unsent.release()
 
     def _resume_after_turn(self) -> None:

@@ -56,8 +56,11 @@ class UnlinkedFile:
             left, at = left[count:], at + count
 
     def read(self, at: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``at`` on."""
-        return os.pread(self._fds[0], size, at)
+        """``size`` bytes from ``at`` on. Fewer would move all that follows them in a response."""
+        data = os.pread(self._fds[0], size, at)
+        if len(data) != size:
+            raise OSError(errno.EIO, f"{len(data)} bytes of {size} can be read at {at} of {self.size}")
+        return data
 
     @property
     def view(self) -> memoryview:

@@ -88,8 +88,9 @@ async def test_without_room_on_the_disk_a_message_waits_for_memory(
     await until(lambda: not one.stats.held)
 
 
+@pytest.mark.parametrize(("code", "reason"), [(errno.ENOSPC, NO_SPACE), (errno.EDQUOT, NO_SPACE), (errno.EIO, FAILED)])
 async def test_a_disk_that_fails_while_it_is_written_to_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
     one = spill(tmp_path)
     store = one.store(account(), 40 * MIB)
@@ -97,11 +98,11 @@ async def test_a_disk_that_fails_while_it_is_written_to_is_not_used(
     assert store.open()
 
     def fail(*_: object) -> int:
-        raise OSError(errno.EIO, "")
+        raise OSError(code, "")
 
     monkeypatch.setattr(os, "pwrite", fail)
     assert not store.write(0, b"value")
-    assert one.stats.waits == {FAILED: 1}
+    assert one.stats.waits == {reason: 1}
 
 
 def test_responses_and_reads_are_a_part_of_the_budget(tmp_path: Path) -> None:

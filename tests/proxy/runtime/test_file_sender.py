@@ -181,3 +181,19 @@ async def test_a_file_that_cannot_be_read_ends_the_connection(tmp_path: Path, mo
     client.send(view(tmp_path))
     await client.until_sent()
     assert "no such device" in str(client.ended)
+
+
+async def test_a_client_that_reads_slowly_gets_the_rest_as_it_reads_when_the_broker_has_gone(tmp_path: Path) -> None:
+    client = Client()
+    client.flow.client_is_slow()
+    client.send(view(tmp_path))
+    await asyncio.sleep(0.05)
+    client.flow.end()
+    assert client.flow.sender is not None
+    client.flow.sender.close()
+    await asyncio.sleep(0.1)
+    assert len(client.sent) == PIECE_BYTES
+    client.flow.client_reads_again()
+    await client.until_sent()
+    assert client.is_closed
+    assert client.sent == VALUE

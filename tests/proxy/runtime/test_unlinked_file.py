@@ -28,6 +28,12 @@ def test_what_was_written_is_read_and_has_no_name(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_fewer_bytes_than_are_wanted_are_an_error(tmp_path: Path) -> None:
+    file = written(tmp_path, [])
+    with pytest.raises(OSError, match="100 bytes of 101 can be read at 25500 of 25600"):
+        file.read(len(VALUE) - 100, 101)
+
+
 def test_it_is_closed_once_neither_it_nor_its_view_is_held(tmp_path: Path) -> None:
     closed: list[list[int]] = []
     file = written(tmp_path, closed)
