@@ -19,6 +19,7 @@ RULES = """
 large_messages:
   topics:
     - {name: "fail-*", on_missing: fail}
+    - {name: "unique-*", compacted: unique}
     - {name: "large-*"}
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 
 import pytest
 from harness.fault_proxy import Fault
@@ -13,8 +14,13 @@ from integration.interception.outages import outages
 from integration.large_messages.senders import LIBRARIES, Sent, senders
 from integration.large_messages.three import Three, three_brokers
 from integration.large_messages.traffic import RULES, Kind, Reading, Sending, Value, after_position
+from integration.large_messages.written_logs import PRODUCE
 from integration.partitions import leaders, move
 from integration.scenarios.target import eventually
+from integration.validation.wire import Wire
+
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.records import NewRecord, build_batch
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix]
 
@@ -26,6 +32,7 @@ SMALL, LARGE = b"small", os.urandom(90_000)
 SLICES = -(-(len(LARGE) - 1) // (LIMIT - 108))  # of LARGE
 SENT_BEFORE = 2  # slices that the leader has got before it loses the partition
 MIXED = [b"1", LARGE, b"3"]
+NOT_ENOUGH_REPLICAS = 19
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +168,27 @@ def check(three: Three, topic: str, sent: list[Sent], orphans: int) -> None:
     assert found.values == [SMALL, *MIXED, SMALL]
     assert [Sent(record.offset) for record in found.records] == sent
     assert found.orphans == orphans
+
+
+def test_the_codes_of_replicas_that_do_not_follow_are_those_of_slices_too(three: Three) -> None:
+    topic = three.topic("out-replicas", max_message_bytes=str(LIMIT), min_insync_replicas="3")
+    (leader,) = leaders(three.cluster, topic)
+    records = build_batch([NewRecord(SMALL), NewRecord(LARGE)])
+
+    def produce() -> int:
+        # The node's own listener: a bootstrap connection may lead to another broker.
+        host, port = three.sidecar.bootstrap.split(":")
+        with Wire(f"{host}:{int(port) + 1 + leader}") as wire:
+            data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
+            said = wire.ask(ApiKey.PRODUCE, PRODUCE, acks=-1, timeout=timedelta(seconds=1), topic_data=data)
+            return int(said.responses[0].partition_responses[0].error_code)
+
+    assert produce() == 0
+    follower = three.cluster.node(TURNS[leader - 1][0])
+    follower.stop()
+    try:
+        assert produce() == ErrorCode.REQUEST_TIMED_OUT
+        eventually(produce, lambda code: code == NOT_ENOUGH_REPLICAS, "the broker misses a replica")
+    finally:
+        follower.cont()
+    eventually(produce, lambda code: code == 0, "all replicas follow")

@@ -8,7 +8,9 @@ from zlib import crc32
 import pytest
 from integration.front import Front
 from integration.interception.reads import ISOLATIONS, Isolation
+from integration.large_messages import overlapping
 from integration.large_messages.other_consumers import TOOLS, Shown, is_missing, read
+from integration.large_messages.overlapping import Overlapping
 from integration.large_messages.test_fetch import hidden_runs
 from integration.large_messages.test_transactions import written
 from integration.large_messages.written_logs import topic_id, write
@@ -80,4 +82,21 @@ def test_kafka_go_which_shows_control_records_gets_no_part_of_an_aborted_message
     count = len(committed) + CONTROL
     found = read(client, large.sidecar.bootstrap, topic, count, fetch_bytes=3000, isolation="read_committed")
     assert [one for one in found if one.size != CONTROL_BYTES] == committed
+    assert len(found) == count
+
+
+@pytest.fixture(scope="module")
+def interleaved(large: Front) -> Overlapping:
+    return overlapping.overlapping(large, "large-overlapping-others")
+
+
+@each_client
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_of_transactions_that_overlap_each_client_gets_what_is_committed(
+    large: Front, interleaved: Overlapping, client: str, isolation: Isolation
+) -> None:
+    wanted = as_shown(interleaved.shown[isolation])
+    count = len(wanted) + (overlapping.CONTROL if client == "kafka-go" else 0)
+    found = read(client, large.sidecar.bootstrap, interleaved.topic, count, isolation=isolation)
+    assert [one for one in found if one.size != CONTROL_BYTES] == wanted
     assert len(found) == count

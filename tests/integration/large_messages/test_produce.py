@@ -217,9 +217,16 @@ def test_sixty_megabytes_go_through_and_more_than_the_cap_is_rejected(
     assert front.assembled(topic).values == [value, SMALL]
 
 
-def test_a_frame_over_the_limit_of_the_sidecar_ends_the_connection_and_names_the_setting(front: LargeFront) -> None:
-    topic = front.topic("large-frame")
+@pytest.mark.parametrize("size", [67 << 20, 110_000_000])
+def test_a_frame_over_the_limit_of_the_sidecar_ends_the_connection_and_names_the_setting(
+    front: LargeFront, size: int
+) -> None:
+    topic, data, peak = front.topic(f"large-frame-{size}"), build_batch([NewRecord(bytes(size))]), front.peak()
+    cause = 'disconnects_total{cause="frame_too_large"'
+    before = front.metric(cause)
     with Wire(front.sidecar.bootstrap) as wire, pytest.raises((EOFError, ConnectionError)):
-        wire.produce(12, {topic: {0: build_batch([NewRecord(bytes(67 << 20))])}})
-    (detail,) = (line["detail"] for line in front.lines() if line.get("cause") == "frame_too_large")
+        wire.produce(12, {topic: {0: data}})
+    eventually(lambda: front.metric(cause), lambda count: count == before + 1, "the cause is counted")
+    assert front.peak() - peak < 8 << 20  # nothing of it is buffered
+    detail, *_ = (line["detail"] for line in front.lines() if line.get("cause") == "frame_too_large")
     assert re.fullmatch(r"a request of \d+ bytes is over connections.max_frame \(69206016\)", detail)

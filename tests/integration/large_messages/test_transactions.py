@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from integration.front import Front
 from integration.interception.reads import ISOLATIONS, How, Isolation, Reader
+from integration.large_messages.overlapping import Overlapping, overlapping
 from integration.large_messages.written_logs import PRODUCE, topic_id
 from integration.scenarios.target import LIMIT_S, SILENT
 from integration.validation.wire import Wire
@@ -99,3 +100,33 @@ def test_committed_messages_are_whole_and_aborted_ones_are_not_shown(
     group = f"transactions-{library}-{isolation}-{fetch_bytes}"
     read = readers[library](large.sidecar.bootstrap, [topic], group, How(isolation, fetch_bytes=fetch_bytes))
     assert [(one.offset, one.value) for one in read.records] == shown[isolation]
+
+
+@pytest.fixture(scope="module")
+def interleaved(large: Front) -> Overlapping:
+    return overlapping(large, "large-overlapping")
+
+
+IN_CI = "librdkafka"
+FIRST_LIBRARY = [IN_CI, *(pytest.param(one, marks=pytest.mark.matrix) for one in LIBRARIES if one != IN_CI)]
+
+
+@pytest.mark.parametrize("library", FIRST_LIBRARY)
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("in_the_middle", [False, True], ids=["from the start", "from the middle"])
+def test_of_transactions_that_overlap_consumers_get_what_is_committed(
+    large: Front,
+    readers: Mapping[str, Reader],
+    interleaved: Overlapping,
+    library: str,
+    isolation: Isolation,
+    in_the_middle: bool,
+) -> None:
+    group = f"overlapping-{library}-{isolation}-{in_the_middle}"
+    start = interleaved.middle if in_the_middle else 0
+    if in_the_middle:
+        interleaved.start_group(large, group)
+    read = readers[library](large.sidecar.bootstrap, [interleaved.topic], group, How(isolation))
+    assert [(one.offset, one.value) for one in read.records] == [
+        one for one in interleaved.shown[isolation] if one[0] >= start
+    ]
