@@ -123,7 +123,8 @@ integration: install kafka spark-install ## the full compatibility matrix; write
 
 .PHONY: other-clients
 other-clients: install kafka ## producers and consumers in Go and JavaScript: rejections, large messages; needs go and npm
-	$(BIN)/pytest -m matrix tests/integration/validation/test_client_behaviour.py tests/integration/large_messages/test_other_clients.py
+	$(BIN)/pytest -m matrix tests/integration/validation/test_client_behaviour.py tests/integration/large_messages/test_other_clients.py \
+	    tests/integration/large_messages/test_codecs.py tests/integration/large_messages/test_requests_to_brokers.py
 
 .PHONY: fuzz
 fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then new examples for every property

@@ -43,8 +43,12 @@ class FaultProxy:
         assert not self._thread.is_alive()
 
     def go_on(self) -> None:
-        """The end of `Fault.LATER`, for good."""
-        self._loop.call_soon_threadsafe(self._may_go_on.set)
+        """The end of `Fault.LATER` for the requests that are held now."""
+        self._loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self._may_go_on.set()
+        self._may_go_on = asyncio.Event()
 
     async def wait(self) -> None:
         await self._may_go_on.wait()

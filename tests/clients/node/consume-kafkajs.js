@@ -1,6 +1,6 @@
 // A consumer of kafkajs, see shown.js.
 import kafkajs from 'kafkajs'
-import { show, wanted } from './shown.js'
+import { atEnd, show, wanted } from './shown.js'
 
 const kafka = new kafkajs.Kafka({ brokers: [wanted.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
 const consumer = kafka.consumer({
@@ -12,4 +12,8 @@ const consumer = kafka.consumer({
 })
 await consumer.connect()
 await consumer.subscribe({ topics: [wanted.topic], fromBeginning: true })
-await consumer.run({ autoCommit: false, eachMessage: async ({ message }) => show(message.offset, message.value) })
+if (wanted.isMember) atEnd(() => consumer.disconnect())
+await consumer.run({
+  autoCommit: wanted.isMember,
+  eachMessage: async ({ message }) => show(message.offset, message.value),
+})

@@ -67,8 +67,12 @@ def read(
     max_wait_ms: int = 500,
     fetch_bytes: int = 1 << 20,
     isolation: str = "read_uncommitted",
+    group: str | None = None,
 ) -> list[Shown]:
-    """The records of partition 0 from its start, until there are ``count``, and what comes a second later."""
-    words = [bootstrap, topic, str(count), str(max_wait_ms), str(fetch_bytes), isolation]
+    """The records of partition 0 from its start, until there are ``count``, and what comes a second later.
+
+    ``group``: it is a member of this group, begins where the group has committed, and commits what it gets.
+    """
+    words = [bootstrap, topic, str(count), str(max_wait_ms), str(fetch_bytes), isolation, *([group] if group else [])]
     ended = subprocess.run([*command(client), *words], stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
     return [Shown(*map(int, line.split("\t"))) for line in ended.stdout.splitlines()]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from confluent_kafka import Producer
 from harness.cluster import Cluster
 from harness.fault_proxy import Fault, FaultProxy
 from harness.ports import free_ports
-from harness.sidecar import Sidecar
+from harness.sidecar import NODE_PORTS, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
-from integration.large_messages.senders import Sender, Sent, senders
+from integration.balancer import CHECK_EVERY_S, Balancer
+from integration.large_messages.senders import LIBRARIES, Sender, Sent, senders
 from integration.large_messages.stored import LargeFront
 from integration.large_messages.written_logs import PRODUCE
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
@@ -27,9 +29,12 @@ from kafka_sidecar.codec.records import NewRecord, build_batch
 pytestmark = pytest.mark.integration
 
 RULES = 'large_messages: {topics: [{name: "unique-*", compacted: unique}, {name: "large-*"}]}'
+GATEWAYS, BALANCER = ("127.1.0.1", "127.1.0.2"), "127.1.0.9"
 QUICK_CLEANER = {"log.cleaner.backoff.ms": 200}
 LIMIT = 20_000
 SMALL, LARGE = b"small", os.urandom(90_000)
+IN_CI = "librdkafka"
+FIRST_LIBRARY = [IN_CI, *(pytest.param(one, marks=pytest.mark.matrix) for one in LIBRARIES if one != IN_CI)]
 SLICES = -(-(len(LARGE) - 1) // (LIMIT - 108))  # of LARGE
 WAVES = {1: [[SMALL], [LARGE], [SMALL]], 5: [[SMALL], [b"1", LARGE, b"3", LARGE[::-1], b"5"], [SMALL]]}
 
@@ -149,19 +154,60 @@ def test_a_retry_through_a_second_sidecar_while_the_first_still_sends_is_stored_
     assert found.orphans == SLICES
 
 
+@pytest.mark.matrix
+def test_librdkafka_that_goes_to_a_second_sidecar_while_the_first_still_sends_stores_the_record_once(
+    front: tuple[LargeFront, FaultProxy], tmp_path: Path
+) -> None:
+    """A load balancer takes the first of two gateways out while the broker has not got its carrier."""
+    large, between = front
+    topic = large.topic("large-two-gateways", max_message_bytes=str(LIMIT))
+    listen, removed = free_ports(1 + NODE_PORTS, keep=True)[0], set[str]()
+    (tmp_path / "sidecar.yaml").write_text(f"{RULES}\nnodes: {{ports: {NODE_PORTS}}}\n")
+    common = ["--config", str(tmp_path / "sidecar.yaml"), "--advertised-host", BALANCER, "--listen"]
+    errors: list[object] = []
+    with ExitStack() as stack:
+        for host in GATEWAYS:
+            flags = [*common, f"{host}:{listen}"]
+            stack.enter_context(Sidecar.start(large.cluster.bootstrap, tmp_path / f"{host}.log", flags))
+        ports = [listen, listen + 2]  # of bootstrap and of the only node
+        stack.enter_context(Balancer(BALANCER, ports, GATEWAYS, lambda host: host not in removed))
+        removed.add(GATEWAYS[1])
+        time.sleep(5 * CHECK_EVERY_S)
+        producer = Producer({
+            "bootstrap.servers": f"{BALANCER}:{listen}", "logger": SILENT, "enable.idempotence": True,
+            "message.max.bytes": 1 << 20, "request.timeout.ms": 2000, "socket.timeout.ms": 2000,
+        })  # fmt: skip
+        between.fault = held = Times(Fault.LATER, is_carrier, 1, 1)
+        try:
+            producer.produce(topic, LARGE, partition=0, on_delivery=lambda error, _: errors.append(error))
+            eventually(lambda: (producer.poll(0), held.left)[1], lambda left: left == 0, "the carrier is on its way")
+            removed.symmetric_difference_update(GATEWAYS)
+            assert producer.flush(2 * LIMIT_S) == 0
+        finally:
+            between.go_on()
+            between.fault = lambda frame: None
+        assert errors == [None]
+        time.sleep(1)  # in which the broker gets the first carrier
+    found = large.assembled(topic)
+    assert found.values == [LARGE]
+    assert found.orphans == SLICES
+
+
 def compacted_topic(front: LargeFront, name: str) -> str:
     return front.topic(
         name, max_message_bytes=str(LIMIT), cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01"
     )
 
 
+@pytest.mark.parametrize("library", FIRST_LIBRARY)
 def test_a_message_in_a_compacted_topic_stays_whole_after_a_retry_and_a_compaction(
-    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender]
+    front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender], library: str
 ) -> None:
     large, between = front
-    topic = compacted_topic(large, "unique-messages")
-    between.fault = FAULTS["response"](1)
-    (sent,) = producers["librdkafka"](large.sidecar.bootstrap, topic, [[LARGE]])
+    topic = compacted_topic(large, f"unique-messages-{library}")
+    between.fault = lost = FAULTS["response"](1)
+    (sent,) = producers[library](large.sidecar.bootstrap, topic, [[LARGE]])
+    assert lost.left == 0
     filler = Producer({"bootstrap.servers": large.cluster.direct, "logger": SILENT})
 
     def fillers() -> list[bytes | None]:
@@ -193,7 +239,7 @@ def test_a_large_value_for_a_compacted_topic_is_rejected_unless_configured(
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("records", WAVES)
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("library", ["java", "librdkafka", "aiokafka", "kafka-python"])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_every_idempotent_producer_stores_each_record_once_after_several_lost_connections(
     front: tuple[LargeFront, FaultProxy], producers: Mapping[str, Sender], library: str, fault: str, records: int,
     times: int,

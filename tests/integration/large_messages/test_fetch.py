@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -14,6 +15,10 @@ pytestmark = pytest.mark.integration
 
 LIBRARIES = ("java", "librdkafka", "aiokafka", "kafka-python")
 VALUE = bytes(range(256)) * 200  # 50 KB
+FETCHES = 'client_to_proxy_request_total{api_key="Fetch"'
+PAGE_S = 1.1  # the page of metrics is of this second
+MAX_FETCHES = 20  # of 130 records, and some that wait for 50 ms at their end
+ORPHANS = 30  # slices without a carrier, before the last record that is shown
 
 
 def hidden_runs(id_: bytes) -> tuple[Log, list[tuple[int, bytes]]]:
@@ -23,7 +28,7 @@ def hidden_runs(id_: bytes) -> tuple[Log, list[tuple[int, bytes]]]:
     shown.append((log.add_large(VALUE, 41, 1, topic_id=id_), VALUE))
     shown.append((log.add(b"two"), b"two"))
     shown.append((log.add_large(VALUE[::-1], 41, 2, topic_id=id_), VALUE[::-1]))
-    for data in sliced(VALUE, 31, message_id(3)):
+    for data in sliced(VALUE, ORPHANS + 1, message_id(3)):
         log.append(data)
     shown.append((log.add(b"three"), b"three"))
     for data in sliced(VALUE, 16, message_id(4)):
@@ -44,3 +49,18 @@ def test_every_client_gets_messages_whole_and_goes_on_to_the_end(
     assert [(one.offset, one.value) for one in read.records] == shown
     assert read.positions == {(topic, 0): log.end}
     assert all(one.headers == () for one in read.records)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_client_asks_again_and_again_where_slices_are_hidden(
+    large: Front, readers: Mapping[str, Reader], library: str
+) -> None:
+    topic = large.topic(f"large-requests-{library}")
+    log, shown = hidden_runs(topic_id(large, topic))
+    write(large, topic, log)
+    before = large.metric(FETCHES)
+    read = readers[library](large.sidecar.bootstrap, [topic], f"{topic}-group", How(fetch_bytes=1600))
+    assert [(one.offset, one.value) for one in read.records] == shown
+    time.sleep(PAGE_S)
+    assert large.metric(FETCHES) - before <= MAX_FETCHES

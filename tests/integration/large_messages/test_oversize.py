@@ -21,6 +21,8 @@ from harness.cluster import java as java_command
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.front import Front
+from integration.large_messages.other_consumers import TOOLS, read
+from integration.large_messages.test_other_clients import param
 from integration.scenarios.target import SILENT
 
 with warnings.catch_warnings():
@@ -119,6 +121,7 @@ CLIENTS: Mapping[str, Read] = {
     "java": java, "librdkafka": librdkafka, "aiokafka": aiokafka, "kafka-python": kafka_python,
 }  # fmt: skip
 LIMITED = ("librdkafka", "kafka-python")  # to 100 MB for a response
+LIMITED_IN_GO = ("franz-go", "sarama")  # to 100 MiB: by BrokerMaxReadBytes, and by MaxResponseSize
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +162,19 @@ def test_a_client_reads_it_at_its_defaults_or_once_its_own_limit_is_raised(
         assert read(*place, True, LONGEST_S) == sums[size_mb]
     else:
         assert read(*place, False, LONGEST_S) == sums[size_mb]
+
+
+@pytest.mark.parametrize("size_mb", SIZES_MB)
+@pytest.mark.parametrize("client", [param(client) for client in TOOLS])
+def test_so_do_clients_in_go_and_javascript(huge: tuple[Front, Mapping[int, Sum]], client: str, size_mb: int) -> None:
+    front, sums = huge
+    topic, fetch_bytes = f"huge-{size_mb}", 1 << 20
+    if client in LIMITED_IN_GO and size_mb > 100:
+        with pytest.raises(subprocess.CalledProcessError):
+            read(client, front.sidecar.bootstrap, topic, 1, fetch_bytes=fetch_bytes)
+        fetch_bytes = RAISED // 2
+    found = read(client, front.sidecar.bootstrap, topic, 1, fetch_bytes=fetch_bytes)
+    assert [(one.size, one.crc) for one in found] == [sums[size_mb]]
 
 
 def test_two_clients_at_once_read_60_mb_through_a_budget_of_128_mib(

@@ -18,11 +18,16 @@ func main() {
 	}
 	dialer := *kafka.DefaultDialer
 	dialer.ClientID = clientID
-	reader := kafka.NewReader(kafka.ReaderConfig{
+	config := kafka.ReaderConfig{
 		Brokers: []string{wanted.Bootstrap}, Topic: wanted.Topic, MinBytes: 1, MaxBytes: wanted.FetchBytes,
 		MaxWait: wanted.MaxWait, IsolationLevel: isolation, Dialer: &dialer,
-	})
-	shown.Must(reader.SetOffset(0))
+		GroupID: wanted.Group, StartOffset: kafka.FirstOffset,
+	}
+	reader := kafka.NewReader(config)
+	defer reader.Close()
+	if wanted.Group == "" {
+		shown.Must(reader.SetOffset(0))
+	}
 	for {
 		record, err := reader.ReadMessage(ctx)
 		if ctx.Err() != nil {
