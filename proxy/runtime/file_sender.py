@@ -97,7 +97,9 @@ class FileSender(Writer):
         connection = self._connection
         for at in range(0, file.size, PIECE_BYTES):
             read = Work(partial(file.read, at, min(PIECE_BYTES, file.size - at)), is_light=True)
-            self._writer.write(await connection.perform(read, connection.number, False))
+            piece = await connection.perform(read, connection.number, False)
+            connection.flow.bytes_from_files += len(piece)
+            self._writer.write(piece)
             await connection.flow.client_has_read()
             if connection.client.transport is None:
                 return

@@ -20,7 +20,7 @@ class Sender(Protocol):
 class Flow:
     """As `relay.memory_budget.Owner` of the connection's account."""
 
-    __slots__ = ("_account", "_client", "_is_slow", "_reader", "_unsent", "broker", "sender")
+    __slots__ = ("_account", "_client", "_is_slow", "_reader", "_unsent", "broker", "bytes_from_files", "sender")
 
     def __init__(self, account: Account, client: Side) -> None:
         self._account = account
@@ -30,7 +30,14 @@ class Flow:
         self._reader: asyncio.Event | None = None  # is set once the client reads again, if that is waited for
         self.sender: Sender | None = None  # while a response is sent from a file
         self.broker: Side | None = None  # once it is connected
+        self.bytes_from_files = 0  # that were written to the client
         account.owner = self
+
+    @property
+    def client_progress(self) -> int:
+        """Grows as the client reads a response from a file, or one that was written whole."""
+        transport = self._client.transport
+        return self.bytes_from_files - (transport.get_write_buffer_size() if transport is not None else 0)
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.

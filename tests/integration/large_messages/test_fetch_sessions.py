@@ -77,7 +77,7 @@ class Session:
 
 
 @pytest.mark.parametrize("version", [WITH_NAMES, NEWEST_FETCH])
-@pytest.mark.parametrize("max_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("max_bytes", [1, pytest.param(1 << 20, marks=pytest.mark.matrix)])
 def test_partitions_with_nothing_new_are_absent_and_the_others_are_read_whole(
     large: Front, version: int, max_bytes: int
 ) -> None:

@@ -217,7 +217,7 @@ def test_sixty_megabytes_go_through_and_more_than_the_cap_is_rejected(
     assert front.assembled(topic).values == [value, SMALL]
 
 
-@pytest.mark.parametrize("size", [67 << 20, 110_000_000])
+@pytest.mark.parametrize("size", [67 << 20, pytest.param(110_000_000, marks=pytest.mark.matrix)])
 def test_a_frame_over_the_limit_of_the_sidecar_ends_the_connection_and_names_the_setting(
     front: LargeFront, size: int
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 from kafka_sidecar.proxy.runtime.activity import Activity
 
@@ -11,6 +13,7 @@ from kafka_sidecar.proxy.runtime.activity import Activity
 class Counts:
     bytes_from_client: int = 0
     bytes_from_broker: int = 0
+    flow: Any = field(default_factory=lambda: SimpleNamespace(client_progress=0))
     client_is_paused: bool = False
     broker_is_paused: bool = False
 
@@ -31,3 +34,12 @@ def test_a_peer_that_is_not_read_has_its_time_but_the_connection_is_quiet() -> N
     counts.client_is_paused, counts.broker_is_paused = False, True
     assert activity.quiet_s(counts, 60.0) == 60.0
     assert (activity.client_at, activity.broker_at) == (50.0, 60.0)
+
+
+def test_a_connection_is_not_quiet_while_its_client_reads() -> None:
+    counts, activity = Counts(flow=SimpleNamespace(client_progress=-1000)), Activity(0.0)
+    assert activity.quiet_s(counts, 1.0) == 0.0
+    counts.flow.client_progress = -900
+    assert activity.quiet_s(counts, 50.0) == 0.0
+    assert activity.quiet_s(counts, 60.0) == 10.0
+    assert (activity.client_at, activity.broker_at) == (0.0, 0.0)

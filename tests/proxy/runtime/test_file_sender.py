@@ -92,6 +92,7 @@ async def test_all_is_sent_in_order_and_what_comes_later_waits(tmp_path: Path) -
     assert client.memory.spent == len(b"beforeafterlater")
     await client.until_sent()
     assert client.sent == b"before" + VALUE + b"after" + b"later"
+    assert client.flow.bytes_from_files == len(VALUE)
     assert client.side.reasons == frozenset()
     assert client.memory.spent == 0
     assert client.flow.sender is None
