@@ -30,6 +30,11 @@ from typing import IO, Any
 
 import pyspark
 
+from kafka_sidecar.pipeline.reconcile.rows import ROWS
+from kafka_sidecar.pipeline.reconcile.tables import Tables
+from kafka_sidecar.pipeline.session import start_session
+from kafka_sidecar.proxy.config.pipeline import Pipeline
+
 ROOT = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
 WORKERS, DAEMON_MEMORY = 2, "256m"
@@ -160,8 +165,18 @@ def run(on: Cluster, work: Path, events: int, cores: int, form: str, steps: int,
     return Run(
         events, cores, form, wall, len(lines), sum(tasks.by_step.values()), ended_cpu(on) - ended, driver,
         tasks.spilled / 1e6, tasks.shuffled / 1e6, megabytes(tables),
-        tasks.peak / 1e6, by_step, by_batch, lines[-1][4],
+        tasks.peak / 1e6, by_step, by_batch, states_of(tables),
     )  # fmt: skip
+
+
+def states_of(tables: Path) -> str:
+    """The rows of `reconcile` by state: a batch reports those that it has computed, not those of earlier ones."""
+    spark = start_session(Pipeline(), "count", uses_kafka=False)
+    try:
+        rows = Tables(spark, str(tables)).read("reconcile", ROWS).groupBy("state").count().collect()
+    finally:
+        spark.stop()
+    return ", ".join(f"{row[1]} {row.state}" for row in sorted(rows))
 
 
 def feed(source: Path, files: Sequence[Path]) -> None:
