@@ -18,7 +18,8 @@ sys.path[:0] = [str(HERE.parent)]
 from confluent_kafka import libversion  # noqa: E402 - needs the path above, as those below
 from golden.record import record, save  # noqa: E402
 from golden.tee import BROKER, CLIENT, Conversation  # noqa: E402
-from harness.cluster import Cluster, java  # noqa: E402
+from harness.cluster import Cluster  # noqa: E402
+from harness.jvm import java  # noqa: E402
 from harness.versions import NEWEST  # noqa: E402
 from integration.large_messages import other_consumers  # noqa: E402
 from integration.large_messages.stepped import Place, clients  # noqa: E402

@@ -59,7 +59,7 @@ def librdkafka_with_acks(servers: str) -> None:
 
 def java(servers: str) -> None:
     """Kafka's own console tools: a topic, a producer, a consumer of each group protocol."""
-    from harness.cluster import java as command
+    from harness.jvm import java as command
     from harness.versions import NEWEST
 
     def run(main: str, *flags: str, stdin: str = "") -> None:

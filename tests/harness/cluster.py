@@ -12,43 +12,23 @@ Nodes are numbered from 1. Each of the first ones is broker and controller in on
 
 from __future__ import annotations
 
-import base64
-import os
 import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from harness import connections
 from harness.broker_properties import Ports, properties
 from harness.connections import Connection
+from harness.jvm import START_LIMIT_S, STARTED, format_storage, java, new_id, write
 from harness.ports import free_ports
 from harness.processes import Program
-from harness.versions import jars
 
 # The sidecars of the tests open their connections to brokers from this address, and no other program does.
 SIDECAR_HOST = "127.0.0.2"
-
-# A broker of the tests lives for seconds: quick to start and small, rather than fast in the long run.
-JVM = ("-Xms64m", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-_LOG_LEVELS = {
-    "defaultLogLevel": "warn",
-    f"log.{connections.LOGGER}": "debug",
-    "log.kafka.server.KafkaRaftServer": "info",
-}
-_LOGGING = tuple(
-    f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in {**_LOG_LEVELS, "showDateTime": "true"}.items()
-)
-_STARTED = "Kafka Server started"
-
-
-def java(version: str, *arguments: str | Path) -> list[str | Path]:
-    """The command that runs a main class of one Kafka version."""
-    return ["java", *JVM, *_LOGGING, "-cp", jars(version), *arguments]
 
 
 class Node:
@@ -69,21 +49,18 @@ class Node:
         assert self._program is not None, f"node {self.id} was never started"
         return self._program
 
-    def format(self, cluster_id: str, config: Mapping[str, object]) -> None:
+    def format(self, cluster_id: str, config: dict[str, object]) -> None:
         self.folder.mkdir()
-        self.config.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        command = java(
-            self.version, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", self.config
-        )
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        write(self.config, config)
+        format_storage(self.version, self.folder / "data", cluster_id, self.id)
 
     def spawn(self) -> None:
         """Starts the process without waiting for it."""
         self._program = Program(java(self.version, "kafka.Kafka", self.config), self.folder / "broker.log")
 
-    def wait(self, limit_s: float = 60) -> None:
+    def wait(self, limit_s: float = START_LIMIT_S) -> None:
         """Returns when the broker serves requests."""
-        self.program.wait_for(lambda: _STARTED in self.program.output(), _STARTED, limit_s)
+        self.program.wait_for(lambda: STARTED in self.program.output(), STARTED, limit_s)
 
     def start(self) -> None:
         self.spawn()
@@ -123,7 +100,7 @@ class Cluster:
         self.version = version
         self._fronts = fronts
         self.work = work
-        self.id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "_")
+        self.id = new_id()
         ports = free_ports(count * 4, keep=True)  # a sidecar may be started while a node is down
         self._voters = {number + 1: Ports(*ports[number * 4 : number * 4 + 4]) for number in range(count)}
         self.nodes: dict[int, Node] = {}
@@ -145,8 +122,8 @@ class Cluster:
         """
         cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes, fronts or {})
         try:
-            with ThreadPoolExecutor(nodes) as pool:
-                list(pool.map(lambda number: cluster._format(number, overrides or {}), cluster._voters))
+            for number in cluster._voters:
+                cluster._format(number, overrides or {})
             for node in cluster.nodes.values():
                 node.spawn()
             for node in cluster.nodes.values():

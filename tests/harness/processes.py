@@ -83,7 +83,7 @@ class Program:
         self.popen.kill()
         self.popen.wait()
 
-    def stop(self, limit_s: float = 15) -> int:
+    def stop(self, limit_s: float = 60) -> int:
         """Asks it to end (SIGTERM), insists after ``limit_s``; returns the exit code."""
         self.popen.send_signal(signal.SIGCONT)
         self.popen.terminate()

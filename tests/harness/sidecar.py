@@ -44,7 +44,7 @@ class Sidecar:
     def _spawn(self) -> Program:
         return Program(self._command, self.log)
 
-    def wait(self, limit_s: float = 20) -> None:
+    def wait(self, limit_s: float = 60) -> None:
         self.program.wait_for(self.is_ready, "ready", limit_s)
 
     def is_ready(self) -> bool:

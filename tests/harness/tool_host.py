@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from harness.jvm import OPTIONS, shared_classes
 from harness.processes import spawn
 from harness.versions import CACHE, ROOT, as_numbers, jars
 
 SOURCES = ROOT / "tests" / "jvm" / "java"
-_JVM = ("-Xms64m", "-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_MEMORY = "-Xmx768m"
 # For the shutdown hooks that tools register: see ToolHost.java.
 _OPENS = ("--add-opens", "java.base/java.lang=ALL-UNNAMED")
 _LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -48,7 +49,9 @@ class ToolHost:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        command = ["java", *_JVM, *_OPENS, _LOGGING, "-cp", f"{_compiled(version)}:{jars(version)}", "ToolHost"]
+        # The jars come first, as in the archive of classes.
+        path = f"{jars(version)}:{_compiled(version)}"
+        command = ["java", *OPTIONS, _MEMORY, *shared_classes(version), *_OPENS, _LOGGING, "-cp", path, "ToolHost"]
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
         self._ids = itertools.count(1)

@@ -103,7 +103,7 @@ def test_a_sigterm_under_load_fails_no_send_that_a_restart_of_the_broker_would_n
 ) -> None:
     host, load = java[NEWEST], (3, 500)
     create_topic(cluster.direct, topic := f"{name}-sidecar", PARTITIONS)
-    flags = configured(tmp_path / "sidecar.yaml", "connections: {drain_timeout: 2s}\n")
+    flags = configured(tmp_path / "sidecar.yaml", "connections: {drain_timeout: 10s}\n")
     with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", flags) as sidecar:
         senders = Both(host, sidecar.bootstrap, topic, *load, config, tmp_path)
         of_sidecar = outcomes_of(lambda: restart_sidecar(sidecar), senders)
@@ -222,7 +222,7 @@ BALANCER = "127.1.0.9"
 def gateways(cluster: Cluster, tmp_path: Path) -> Iterator[tuple[dict[str, Sidecar], str]]:
     """Three of them with the same ports, which name the balancer to clients; and its bootstrap address."""
     listen = free_ports(1 + 8, keep=True)[0]
-    (tmp_path / "gateway.yaml").write_text("connections: {drain_timeout: 2s}\nnodes: {ports: 8}\n")
+    (tmp_path / "gateway.yaml").write_text("connections: {drain_timeout: 10s}\nnodes: {ports: 8}\n")
     running: dict[str, Sidecar] = {}
     for host in GATEWAYS:
         flags = [

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 from harness.cluster import Cluster
-from harness.cluster import java as java_command
+from harness.jvm import java as java_command
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.front import Front

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from harness.tool_host import ToolHost
 from integration.scenarios.security import PLAINTEXT, Security, properties_file
 
-LIMIT_S = 25.0
+LIMIT_S = 60.0
 # librdkafka speaks of every lost connection on stderr unless it is given a logger.
 SILENT = logging.getLogger("librdkafka")
 SILENT.propagate = False
