@@ -107,7 +107,7 @@ programs: install ## the tests that run whole programs, demo and benches among t
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program $(NOT_SPARK)
 
 WITH_KAFKA := tests/integration tests/codec/records
-# Clients mostly wait. Each process has brokers of its own, and the tests of one file stay together.
+# Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.
 SIDE_BY_SIDE := --numprocesses 3 --dist loadfile
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka

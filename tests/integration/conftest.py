@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from harness.sasl import add_scram_user
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost, ToolHosts
 from integration import compatibility
+from integration.by_cluster import ByCluster
 from integration.fronts import PLAIN
 from integration.matrix import Cell
 from integration.runs import Arena, Runs
@@ -20,6 +22,11 @@ PASSED = pytest.StashKey[dict[Cell, bool]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[PASSED] = {}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster:
+    return ByCluster(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,7 +19,7 @@ from integration.validation.waves import Client
 QUICK_CLEANER = {"log.cleaner.backoff.ms": 200}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def intercepted(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Intercepted]:
     folder = tmp_path_factory.mktemp("intercepted")
     config, events = folder / "sidecar.yaml", folder / "events"

@@ -24,7 +24,7 @@ large_messages:
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("large")
     config = folder / "sidecar.yaml"
@@ -43,7 +43,7 @@ def readers(java: Mapping[str, ToolHost]) -> Mapping[str, Reader]:
     return all_readers(java)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def groups(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Groups]:
     """A sidecar of another configuration, with consumers that do one step after the other."""
     folder = tmp_path_factory.mktemp("groups")

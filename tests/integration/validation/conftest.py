@@ -11,7 +11,7 @@ from harness.versions import NEWEST
 from integration.validation.guarded import RULES, Guarded
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     rules = folder / "sidecar.yaml"

@@ -1,0 +1,1 @@
+"""Interceptors between real clients and a real broker."""

@@ -1,0 +1,1 @@
+"""Large messages between real clients and a real broker."""

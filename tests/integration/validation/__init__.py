@@ -1,0 +1,1 @@
+"""Validation between real producers and a real broker."""
