@@ -37,10 +37,14 @@ SPARK_SHORT := -Xlog:disable -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:Reserv
 .PHONY: spark-install
 spark-install: .venv/.spark ## Spark and its Kafka connector into .venv (0.8 GB; a JDK and Maven)
 
-.PHONY: spark
+.PHONY: spark spark-matrix
 spark: spark-install kafka ## the tests of the pipeline
-	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) $(SPARK_SHORT)" \
-	    $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/pipeline src/kafka_sidecar/pipeline
+spark-matrix: spark-install kafka ## the same with a driver that dies at each of its writes
+spark: SPARK_TESTS := not matrix
+spark-matrix: SPARK_TESTS := matrix or not matrix
+spark spark-matrix:
+	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(SPARK_CLASSES) $(SPARK_SHORT)" $(BIN)/pytest --quiet -m "$(SPARK_TESTS)" \
+	    --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/pipeline src/kafka_sidecar/pipeline
 
 .PHONY: demo
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
