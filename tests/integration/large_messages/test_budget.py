@@ -1,4 +1,4 @@
-"""A budget that has no room for two large messages: the answers of many consumers wait, and each gets everything."""
+"""A budget without room for the messages of all consumers: they wait or go to files, and each consumer gets all."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix]
-SIZE, COUNT, CLIENTS = 9_000_000, 4, 8
-CONFIG = """
+COUNT, CLIENTS = 4, 8
+WAITING = """
 connections: {max_buffered: 16MiB, max_frame: 12MiB}
 large_messages: {cache: 1MiB, topics: [{name: "large-*", max_message: 10MiB}]}
 """
+WITH_FILES = """
+connections: {max_buffered: 256MiB, max_frame: 80MiB}
+large_messages: {spill: {folder: FOLDER, max_bytes: 4GiB}, topics: [{name: "large-*", max_message: 70MiB}]}
+"""
 
 
-def read_all(bootstrap: str, number: int) -> list[int]:
+def read_all(bootstrap: str, number: int, size: int) -> list[int]:
     """The checksums of what one consumer reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": f"g{number}", "auto.offset.reset": "earliest", "logger": SILENT,
-            "fetch.max.bytes": 60_000_000, "max.partition.fetch.bytes": 20_000_000,
-            "receive.message.max.bytes": 90_000_000, "queued.max.messages.kbytes": 20_000,
+            "fetch.max.bytes": 3 * size, "max.partition.fetch.bytes": 2 * size,
+            "receive.message.max.bytes": 6 * size, "queued.max.messages.kbytes": size // 500,
         }
     )  # fmt: skip
     consumer.subscribe(["large-one"])
@@ -44,15 +48,24 @@ def read_all(bootstrap: str, number: int) -> list[int]:
     return found
 
 
-def peak_mb(pid: int) -> float:
-    """Resident memory at most, so far."""
+def peak_mib(pid: int) -> float:
+    """Resident memory at most so far, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def test_eight_consumers_get_every_message_through_a_budget_for_less_than_two(tmp_path: Path) -> None:
-    (tmp_path / "sidecar.yaml").write_text(CONFIG)
-    values = [os.urandom(SIZE) for _ in range(COUNT)]
+@pytest.mark.parametrize(
+    ("size", "config", "limit_mib"),
+    [
+        pytest.param(9_000_000, WAITING, 300, id="9 MB, budget of 16 MiB"),
+        pytest.param(60_000_000, WITH_FILES, 256, id="60 MB, budget of 256 MiB and files"),
+    ],
+)
+def test_eight_consumers_get_every_message_and_memory_is_bounded(
+    size: int, config: str, limit_mib: float, tmp_path: Path
+) -> None:
+    (tmp_path / "sidecar.yaml").write_text(config.replace("FOLDER", str(tmp_path)))
+    values = [os.urandom(size) for _ in range(COUNT)]
     arguments = ["--config", str(tmp_path / "sidecar.yaml")]
     with (
         Cluster.start(NEWEST) as cluster,
@@ -60,12 +73,12 @@ def test_eight_consumers_get_every_message_through_a_budget_for_less_than_two(tm
     ):
         create_topic(cluster.direct, "large-one", 1)
         errors: list[KafkaError | None] = []
-        producer = Producer({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT, "message.max.bytes": 20_000_000})
+        producer = Producer({"bootstrap.servers": sidecar.bootstrap, "logger": SILENT, "message.max.bytes": 2 * size})
         for value in values:
             producer.produce("large-one", value, on_delivery=lambda error, _: errors.append(error))
             assert producer.flush(2 * LIMIT_S) == 0
         assert errors == [None] * COUNT
         with ThreadPoolExecutor(CLIENTS) as pool:
-            read = list(pool.map(lambda number: read_all(sidecar.bootstrap, number), range(CLIENTS)))
+            read = list(pool.map(lambda number: read_all(sidecar.bootstrap, number, size), range(CLIENTS)))
         assert read == [[zlib.crc32(value) for value in values]] * CLIENTS
-        assert peak_mb(sidecar.program.pid) < 300
+        assert peak_mib(sidecar.program.pid) < limit_mib

@@ -25,7 +25,7 @@ from integration.large_messages.slow_consumers import (
     read_one,
     send,
 )
-from integration.large_messages.test_budget import peak_mb
+from integration.large_messages.test_budget import peak_mib
 from integration.scenarios.target import create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix]
@@ -52,7 +52,7 @@ def running(tmp_path: Path, limit: str, codec: str = "none") -> Iterator[tuple[S
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_all_consumers_are_served_at_the_same_time_with_a_budget_for_less_than_one(tmp_path: Path, codec: str) -> None:
     with running(tmp_path, "1GiB", codec) as (sidecar, messages, folder):
-        before, names = peak_mb(sidecar.program.pid), set[str]()
+        before, names = peak_mib(sidecar.program.pid), set[str]()
         starts = [0, *(offset + 1 for offset, _ in messages)]
         barrier = Barrier(CLIENTS, action=lambda: names.update(map(str, folder.iterdir())))
 
@@ -66,7 +66,7 @@ def test_all_consumers_are_served_at_the_same_time_with_a_budget_for_less_than_o
         assert found["spilled_total"] >= CLIENTS
         assert found["spill_bytes"] == 0
         assert names == set()
-        grown = peak_mb(sidecar.program.pid) - before
+        grown = peak_mib(sidecar.program.pid) - before
         print(f"{codec}: {found}, {before:.0f} MB and {grown:.0f} MB more", file=sys.stderr)
         assert grown < BUDGET_MB + 30  # all messages are 240 MB
     assert list(folder.iterdir()) == []

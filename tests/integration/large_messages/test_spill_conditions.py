@@ -31,7 +31,7 @@ from integration.large_messages.slow_consumers import (
     read_one,
     send,
 )
-from integration.large_messages.test_budget import peak_mb
+from integration.large_messages.test_budget import peak_mib
 from integration.scenarios.security import Security
 from integration.scenarios.target import SILENT, create_topic, eventually
 
@@ -94,12 +94,12 @@ def test_clients_with_tls_are_served_at_the_same_time(stored: tuple[Cluster, Mes
     cluster, messages = stored
     security = Security(CLIENTS_CA.write(tmp_path, "sidecar-ca"))
     with spilling(cluster, tmp_path, from_clients(tmp_path)) as sidecar:
-        before, barrier = peak_mb(sidecar.program.pid), Barrier(CLIENTS)
+        before, barrier = peak_mib(sidecar.program.pid), Barrier(CLIENTS)
         clients = [SlowConsumer(sidecar.bootstrap, security.context) for _ in range(CLIENTS)]
         read_at_once(messages, clients, lambda: barrier.wait(LIMIT_S))
         found = closed(sidecar)
         assert found["spilled_total"] >= CLIENTS
-        assert peak_mb(sidecar.program.pid) - before < BUDGET_MB + 40
+        assert peak_mib(sidecar.program.pid) - before < BUDGET_MB + 40
         assert read_by_librdkafka(sidecar, security, len(messages)) == [value for _, value in messages]
         time.sleep(PAGE_S)
         assert closed(sidecar)["spilled_total"] > found["spilled_total"]
