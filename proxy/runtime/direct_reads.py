@@ -12,7 +12,7 @@ from kafka_sidecar.codec.large_bytes import Gathered
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.runtime.side import Side
 
-MIN_CHUNK_BYTES = 64 << 10  # of a read after which it is looked whether a large frame is coming in
+MIN_CHUNK_BYTES = 64 << 10  # a smaller read is not the beginning of a large frame that arrives quickly
 
 
 class DirectReads(asyncio.BufferedProtocol):

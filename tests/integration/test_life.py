@@ -222,7 +222,7 @@ BALANCER = "127.1.0.9"
 def gateways(cluster: Cluster, tmp_path: Path) -> Iterator[tuple[dict[str, Sidecar], str]]:
     """Three of them with the same ports, which name the balancer to clients; and its bootstrap address."""
     listen = free_ports(1 + 8, keep=True)[0]
-    (tmp_path / "gateway.yaml").write_text("connections: {drain_timeout: 10s}\nnodes: {ports: 8}\n")
+    (tmp_path / "gateway.yaml").write_text("connections: {drain_timeout: 2s}\nnodes: {ports: 8}\n")
     running: dict[str, Sidecar] = {}
     for host in GATEWAYS:
         flags = [

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from support.dialogue import request
 from support.fake_broker import FakeBroker, Request, named
+from support.file_responses import send_unread
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.file_sender import sender_for
 from kafka_sidecar.proxy.runtime.finishing import finish, finish_connections
-from kafka_sidecar.proxy.runtime.unlinked_file import UnlinkedFile
 from kafka_sidecar.proxy.server import DRAIN, Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -87,17 +86,10 @@ async def test_with_patience_a_connection_ends_only_at_a_moment_without_requests
 @pytest.mark.parametrize("patience_s", [0, 60])
 async def test_a_client_that_still_gets_a_response_from_a_file_gets_all_of_it(tmp_path: Path, patience_s: int) -> None:
     value = bytes(range(256)) * (16 << 12)  # 16 MB: more than sockets hold
-    file = UnlinkedFile(tmp_path, len(value), lambda fds: None)
-    file.open()
-    file.write(0, value)
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
-        client.pause()
-        connection, view = only(server), file.view
-        sender = sender_for(connection, connection.to_client, [view])
-        assert sender is not None
-        sender.write(view)
-        await until(lambda: connection.client.transport and connection.client.transport.get_write_buffer_size())
+        connection = only(server)
+        await send_unread(connection, client, value, tmp_path)
         finishing = asyncio.ensure_future(finish_connections(server.connections, DRAIN, patience_s))
         await asyncio.sleep(0.05)
         assert server.connections  # not closed, whether it is ended already or not

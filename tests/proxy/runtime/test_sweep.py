@@ -9,6 +9,7 @@ import pytest
 from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, hang_up, stall
+from support.file_responses import send_unread
 from support.in_process import connected, port_of, serving, until
 from support.produce_requests import batch, produce_request
 
@@ -16,9 +17,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime import sweep as sweep_module
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.file_sender import sender_for
 from kafka_sidecar.proxy.runtime.sweep import RELEASED_BYTES, Sweep
-from kafka_sidecar.proxy.runtime.unlinked_file import UnlinkedFile
 from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
@@ -54,17 +53,10 @@ async def test_a_connection_is_idle_once_no_byte_was_sent_for_max_idle() -> None
 
 async def test_a_client_that_reads_a_response_slowly_is_not_idle(tmp_path: Path) -> None:
     value = bytes(32 << 20)  # more than sockets hold
-    file = UnlinkedFile(tmp_path, len(value), lambda fds: None)
-    file.open()
-    file.write(0, value)
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
-        client.pause()
-        connection, view = only(server), file.view
-        sender = sender_for(connection, connection.to_client, [view])
-        assert sender is not None
-        sender.write(view)
-        await until(lambda: connection.client.transport and connection.client.transport.get_write_buffer_size())
+        connection = only(server)
+        await send_unread(connection, client, value, tmp_path)
         sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
         start, sent = connection.began, connection.flow.bytes_from_files
         assert sweep.overdue(connection, start + 1) is None
