@@ -6,14 +6,15 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from integration.front import Front
 from integration.interception.batches import send
 from integration.interception.reads import How, Reader
 from integration.interception.wire import CONTROL, FetchWire
+from integration.large_messages.live_tail import ends_of_tail
 from integration.large_messages.written_logs import topic_id, write
-from integration.scenarios.target import LIMIT_S, SILENT
+from integration.scenarios.target import LIMIT_S
 from support.large_logs import Log, message_id, sliced
 
 pytestmark = pytest.mark.integration
@@ -93,27 +94,8 @@ def test_or_consumers_stand_still_there(large: Front) -> None:
 
 def test_a_live_tail_of_slices_is_no_error_and_the_position_goes_on(large: Front) -> None:
     topic = large.topic("large-tail")
-    consumer = Consumer({
-        "bootstrap.servers": large.sidecar.bootstrap, "group.id": "tail", "auto.offset.reset": "earliest",
-        "logger": SILENT, "enable.partition.eof": True, "fetch.wait.max.ms": 50,
-    })  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    log, ends = Log(), list[int]()
-    try:
-        for number, data in enumerate(sliced(VALUE, 26, message_id(1))):
-            log = Log(end=number)
-            log.append(data)
-            write(large, topic, log)
-            deadline = time.monotonic() + LIMIT_S
-            while not ends or ends[-1] <= number:
-                assert time.monotonic() < deadline
-                message = consumer.poll(0.2)
-                if message is not None and (error := message.error()) is not None:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    ends.append(message.offset() or 0)
-        assert ends[-1] == 25
-    finally:
-        consumer.close()
+    ends = ends_of_tail(large, topic, VALUE, 26, **{"auto.offset.reset": "earliest", "fetch.wait.max.ms": 50})
+    assert ends[-1] == 25
 
 
 def test_a_client_that_shows_markers_gets_none_and_all_messages(large: Front) -> None:

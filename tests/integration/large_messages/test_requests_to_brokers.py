@@ -8,18 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from harness.cluster import Cluster
 from harness.fault_proxy import Fault, FaultProxy
 from harness.ports import free_ports
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.front import Front
+from integration.large_messages.live_tail import ends_of_tail
 from integration.large_messages.other_consumers import read
 from integration.large_messages.test_edges import VALUE
 from integration.large_messages.test_other_clients import as_shown, param
 from integration.large_messages.written_logs import topic_id, write
-from integration.scenarios.target import LIMIT_S, SILENT
 from support.large_logs import Log, carrier_record, message_id, sliced
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -107,29 +106,16 @@ def test_kafka_go_gets_messages_that_take_longer_than_it_waits_from_a_slow_broke
 
 def test_librdkafka_does_not_raise_its_fetch_size_at_a_live_tail_of_slices(front: tuple[Front, FaultProxy]) -> None:
     large, between = front
-    topic, statistics, ends = large.topic("large-tail"), list[str](), list[int]()
-    consumer = Consumer({
-        "bootstrap.servers": large.sidecar.bootstrap, "group.id": "tail", "logger": SILENT,
-        "enable.partition.eof": True, "fetch.wait.max.ms": FETCH_WAIT_MS, "fetch.message.max.bytes": FETCH_BYTES,
+    topic, statistics = large.topic("large-tail"), list[str]()
+    settings = {
+        "fetch.wait.max.ms": FETCH_WAIT_MS, "fetch.message.max.bytes": FETCH_BYTES,
         "statistics.interval.ms": 100, "stats_cb": statistics.append,
-    })  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    }  # fmt: skip
     between.fault = fetches = Fetches()
     try:
-        for number, data in enumerate(sliced(VALUE, ORPHANS + 1, message_id(1))):
-            log = Log(end=number)
-            log.append(data)
-            write(large, topic, log)
-            deadline = time.monotonic() + LIMIT_S
-            while not ends or ends[-1] <= number:
-                assert time.monotonic() < deadline
-                message = consumer.poll(0.2)
-                if message is not None and (error := message.error()) is not None:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    ends.append(message.offset() or 0)
+        ends_of_tail(large, topic, VALUE, ORPHANS + 1, **settings)
     finally:
         between.fault = lambda frame: None
-        consumer.close()
     own = [one.topics[0].partitions[0] for one in fetches.seen if one.max_wait_ms == FETCH_WAIT_MS]
     assert {one.partition_max_bytes for one in own} == {FETCH_BYTES}
     assert len(own) >= ORPHANS
