@@ -17,20 +17,25 @@ cdef int _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED
 @cython.freelist(64)
 cdef class Sent:
     cdef readonly object key
+    cdef public object counter
     cdef readonly int index, error
     cdef readonly int64_t count, size, timestamp, crc, base_offset, append_time
 
 
 cdef class ProduceWalk(RecordsWalk):
     cdef readonly int acks
+    cdef Py_ssize_t _filled
 
     cpdef int restart(self) except -1
-    @cython.locals(here=Py_ssize_t, acks=int, topics=int, rows=list, _=int)
     cpdef bint read(self, bytes data, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(here=Py_ssize_t, acks=int, topics=int, _=int)
+    cdef bint _read_usual(self, bytes data, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(size=Py_ssize_t, partitions=int, _=int, text=bytes)
-    cdef Py_ssize_t _read_topic(self, bytes data, Py_ssize_t here, Py_ssize_t end, list rows) except -2
+    cdef Py_ssize_t _read_topic(self, bytes data, Py_ssize_t here, Py_ssize_t end) except -2
     @cython.locals(found=int64_t, stop=Py_ssize_t, size=Py_ssize_t, count=int64_t, one=Sent)
-    cdef Py_ssize_t _read_partition(self, bytes data, Py_ssize_t here, Py_ssize_t end, list rows) except -2
+    cdef Py_ssize_t _read_partition(self, bytes data, Py_ssize_t here, Py_ssize_t end) except -2
+    @cython.locals(one=Sent)
+    cdef Sent _row(self)
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2
@@ -55,7 +60,7 @@ cdef Py_ssize_t _find_partitions(
     list sent, Py_ssize_t place, bytes data, Py_ssize_t here, Py_ssize_t end, bint by_id
 ) except -2
 
-@cython.locals(_=int, one=Sent, error=int, base=int64_t)
+@cython.locals(_=int, one=Sent, following=Sent, index=int, size=Py_ssize_t)
 cdef Py_ssize_t _note_partitions(
     list sent, Py_ssize_t place, bytes data, Py_ssize_t here, int partitions
 ) except -2

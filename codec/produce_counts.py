@@ -5,6 +5,8 @@ This file runs as it is and compiled (produce_counts.pxd holds the C types).
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.produce import (
     PartitionProduceResponse,
@@ -70,7 +72,7 @@ _PRODUCED_IDS = first_version(TopicProduceResponse, "topic_id")
 class Sent:
     """A batch of a Produce request, and what the response says of its partition."""
 
-    __slots__ = ("append_time", "base_offset", "count", "crc", "error", "index", "key", "size", "timestamp")
+    __slots__ = ("append_time", "base_offset", "count", "counter", "crc", "error", "index", "key", "size", "timestamp")
 
     key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
     index: int
@@ -81,28 +83,44 @@ class Sent:
     error: int
     base_offset: int
     append_time: int  # ms; only where the broker sets the time (LogAppendTime)
+    counter: Any  # of whoever counts the partition, who sets it; a row that is used again keeps it for the same one
 
 
 class ProduceWalk(RecordsWalk):
     """A Produce request from its length on; `rows` are `Sent`, one for each batch."""
 
-    __slots__ = ("acks",)
+    __slots__ = ("_filled", "acks")
 
     def __init__(self, version: int) -> None:
         self._open(version, version >= _PRODUCE_FLEXIBLE, version >= _PRODUCE_IDS, False)
         self.acks = 0
+        self._filled = 0  # rows
 
     def restart(self) -> None:
-        """Begin to read another request of the same version."""
-        self._restart()
+        """Begin to read another request of the same version. The rows of the one before may be used again."""
+        if self._has_begun():
+            self._restart()
+        self.is_done = False
+        self.skip = 0
 
     def read(self, data: bytes, at: int, end: int) -> bool:
         """Read the request data[at:end], if it is the usual one; False: `feed` it, nothing of it was read.
 
         A usual request is whole, of a flexible version, without tagged fields, has fewer than 127 topics of fewer
-        than 127 partitions, and batches of magic 2. It takes a third of the steps of `feed`.
+        than 127 partitions, and batches of magic 2. It takes a third of the steps of `feed`, and uses the rows again.
         """
-        if self._has_begun() or not self._flexible or not 0 <= at <= end - _MIN_REQUEST or end > len(data):
+        if self._has_begun():
+            return False
+        self._filled = 0
+        self.is_done = self._read_usual(data, at, end)
+        if not self.is_done:
+            self.rows = []
+        elif len(self.rows) > self._filled:
+            del self.rows[self._filled :]
+        return self.is_done
+
+    def _read_usual(self, data: bytes, at: int, end: int) -> bool:
+        if not self._flexible or not 0 <= at <= end - _MIN_REQUEST or end > len(data):
             return False
         # length int32 | api key, version int16 | correlation id int32 | client id string | tags
         here = at + 14 + max(read_big_endian(data, at + 12, 2), 0)
@@ -113,18 +131,17 @@ class ProduceWalk(RecordsWalk):
             return False
         acks, topics = read_big_endian(data, here, 2), data[here + 6]
         here += 7
-        rows: list[Sent] = []
         if not 0 < topics < _ONE_BYTE:
             return False
         for _ in range(topics - 1):
-            here = self._read_topic(data, here, end, rows)
+            here = self._read_topic(data, here, end)
             if here < 0:
                 return False
-        self.acks, self.rows, self.is_done = acks, rows, True
+        self.acks = acks
         return True
 
-    def _read_topic(self, data: bytes, here: int, end: int, rows: list[Sent]) -> int:
-        """Add the batches of the topic at data[here] to ``rows``; where it ends, or -1: it is not a usual one."""
+    def _read_topic(self, data: bytes, here: int, end: int) -> int:
+        """Fill rows with the batches of the topic at data[here]; where it ends, or -1: it is not a usual one."""
         size = _ID_SIZE
         if not self._by_id:
             if here >= end or not 0 < data[here] < _ONE_BYTE:
@@ -141,12 +158,12 @@ class ProduceWalk(RecordsWalk):
         if not 0 < partitions < _ONE_BYTE:
             return _NOWHERE
         for _ in range(partitions - 1):
-            here = self._read_partition(data, here, end, rows)
+            here = self._read_partition(data, here, end)
             if here < 0:
                 return _NOWHERE
         return here + 1 if here < end and not data[here] else _NOWHERE
 
-    def _read_partition(self, data: bytes, here: int, end: int, rows: list[Sent]) -> int:
+    def _read_partition(self, data: bytes, here: int, end: int) -> int:
         """As `_read_topic`, of a partition."""
         found = find_uvarint(data, here + 4, end)
         if not found:
@@ -163,16 +180,30 @@ class ProduceWalk(RecordsWalk):
             count = read_big_endian(data, here + _COUNT_AT, 4)
             if size < _HEADER_SIZE or size > stop - here or count < 0 or read_big_endian(data, here + _DELTA_AT, 4) < 0:
                 return _NOWHERE
-            one = Sent.__new__(Sent)
-            one.key, one.index, one.count, one.size = self._key, self._index, count, size
+            one = self._row()
+            one.count, one.size = count, size
             one.timestamp = read_big_endian(data, here + _TIMESTAMP_AT, 8)
             one.crc = read_big_endian(data, here + _CRC_AT, 4) if data[here + _PRODUCER_ID_AT] >= _ONE_BYTE else 0
-            one.error, one.base_offset, one.append_time = _NOT_ANSWERED, _NO_OFFSET, _NO_TIME
-            rows.append(one)
             here += size
         return here + 1
 
+    def _row(self) -> Sent:
+        """The next row, of the current partition."""
+        if self._filled < len(self.rows):
+            one: Sent = self.rows[self._filled]
+            if one.index != self._index or (one.key is not self._key and one.key != self._key):
+                one.key, one.index, one.counter = self._key, self._index, None
+        else:
+            one = Sent.__new__(Sent)
+            one.key, one.index, one.counter = self._key, self._index, None
+            self.rows.append(one)
+        one.error, one.base_offset, one.append_time = _NOT_ANSWERED, _NO_OFFSET, _NO_TIME
+        self._filled += 1
+        return one
+
     def _head(self, cursor: Cursor) -> int:
+        self.rows = []
+        self._filled = 0
         cursor.skip(12)
         cursor.flexible = False
         cursor.skip(cursor.length(2, True, "client_id"))
@@ -193,11 +224,9 @@ class ProduceWalk(RecordsWalk):
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
     ) -> None:
-        one = Sent.__new__(Sent)
-        one.key, one.index, one.count, one.size, one.timestamp = self._key, self._index, count, size, timestamp
+        one = self._row()
+        one.count, one.size, one.timestamp = count, size, timestamp
         one.crc = self._crc if producer_id < 0 else 0
-        one.error, one.base_offset, one.append_time = _NOT_ANSWERED, _NO_OFFSET, _NO_TIME
-        self.rows.append(one)
 
 
 def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) -> None:
@@ -277,20 +306,26 @@ def _find_partitions(sent: list[Sent], place: int, data: bytes, here: int, end: 
 
 def _note_partitions(sent: list[Sent], place: int, data: bytes, here: int, partitions: int) -> int:
     """Note what is said of partitions, which are all there and of one topic; where the next batch is, or -1."""
-    one = sent[place]
-    key = one.key
+    size = len(sent)
+    key = sent[place].key
     for _ in range(partitions):
-        if place >= len(sent):
+        if place >= size:
             return _NOWHERE
         one = sent[place]
-        if one.index != read_big_endian(data, here, 4) or (one.key is not key and one.key != key):
+        index = one.index
+        if index != read_big_endian(data, here, 4) or (one.key is not key and one.key != key):
             return _NOWHERE
         # error_code int16 | base_offset int64 | log_append_time_ms int64 | log_start_offset int64 |
         # record_errors: none | error_message: null | tags: none
         if data[here + 30] != 1 or data[here + 31] or data[here + 32]:
             return _NOWHERE
-        error, base = read_big_endian(data, here + 4, 2), read_big_endian(data, here + 6, 8)
-        place = _note(sent, place, error, base, read_big_endian(data, here + 14, 8))
+        one.error, one.base_offset = read_big_endian(data, here + 4, 2), read_big_endian(data, here + 6, 8)
+        one.append_time = read_big_endian(data, here + 14, 8)
+        place += 1
+        if place < size:
+            following = sent[place]
+            if following.index == index:
+                place = _note(sent, place - 1, one.error, one.base_offset, one.append_time)
         here += _PRODUCED_BYTES
     return place
 

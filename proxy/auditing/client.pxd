@@ -3,9 +3,9 @@ from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
 from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk
-from kafka_sidecar.codec.produce_counts cimport ProduceWalk
+from kafka_sidecar.proxy.relay.watch cimport Watch
 
-cdef int _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
+cdef int _MAX_IDLE, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
 
 
 @cython.final
@@ -13,14 +13,15 @@ cdef class TappedClient:
     cdef readonly object audited
     cdef readonly tuple origin
     cdef public int session_id
-    cdef object _client_id, _principal, _group, _key
+    cdef object _group, _key
     cdef dict _offsets, _produced, _producing, _read
-    cdef int _counters_left, _requests_version, _responses_version
-    cdef ProduceWalk _requests
+    cdef Watch _idle
+    cdef int _idle_left, _counters_left, _responses_version
     cdef FetchWalk _responses
 
-    cdef bint is_still(self, client) except -1
-    cdef ProduceWalk produce_walk(self, int version)
+    @cython.locals(watch=Watch)
+    cdef Watch take_idle(self)
+    cdef int keep_idle(self, Watch watch) except -1
     @cython.locals(offsets=dict, is_committed_only=bint)
     cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, int64_t now_ms)
     cdef object known_topic(self)

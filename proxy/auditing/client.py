@@ -18,7 +18,7 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
     from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk
-    from kafka_sidecar.codec.produce_counts import ProduceWalk
+    from kafka_sidecar.proxy.relay.watch import Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
         FetchCounter,
@@ -28,28 +28,28 @@ else:
         FetchPositions,
         FetchWalk,
     )
-    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
 
 MAX_SESSION_PARTITIONS = 100_000
+MAX_IDLE = 8  # watches of a connection: as many requests are in flight at once
 MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
 READ_COMMITTED = 1
 # For C.
 _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
+_MAX_IDLE = MAX_IDLE
 
 
 class TappedClient:
     """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
 
     __slots__ = (
-        "_client_id", "_counters_left", "_group", "_key", "_offsets", "_principal", "_produced", "_producing", "_read",
-        "_requests", "_requests_version", "_responses", "_responses_version", "audited", "origin", "session_id",
+        "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_produced", "_producing", "_read",
+        "_responses", "_responses_version", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
         self.audited = audited
-        self._client_id = audited.client_id
-        self._principal = audited.principal
         self.origin = (audited.client_id, audited.host)  # by which its group is known
         self.session_id = 0  # 0: there is none
         self._offsets: dict[Partition, int] = {}  # that the session's requests have asked for
@@ -59,24 +59,24 @@ class TappedClient:
         self._producing: dict[int, ProduceCounter] = {}  # and what counts its partitions
         self._group: str | None = None  # in which it reads, as far as `_read` knows
         self._counters_left = _MAX_COUNTERS
-        self._requests: ProduceWalk | None = None  # one after the other
-        self._responses: FetchWalk | None = None
-        self._requests_version = self._responses_version = 0
+        self._idle: Watch | None = None  # the first one of those whose request has its response,
+        self._idle_left = _MAX_IDLE  # and how many more it can be
+        self._responses: FetchWalk | None = None  # one after the other
+        self._responses_version = 0
 
-    def is_still(self, client: Client) -> bool:
-        """Whether client id and principal have not changed."""
-        client_id, principal = client.client_id, client.principal
-        if client_id is self._client_id and principal is self._principal:
-            return True
-        return self._client_id == client_id and self._principal == principal
+    def take_idle(self) -> Watch | None:
+        """A watch whose request has its response, for the next request."""
+        watch = self._idle
+        if watch is not None:
+            self._idle, watch.following = watch.following, None
+            self._idle_left += 1
+        return watch
 
-    def produce_walk(self, version: int) -> ProduceWalk:
-        """What reads the next Produce request; the one before has been read."""
-        if self._requests is None or self._requests_version != version:
-            self._requests, self._requests_version = ProduceWalk(version), version
-        else:
-            self._requests.restart()
-        return self._requests
+    def keep_idle(self, watch: Watch) -> None:
+        """Keep a watch for `take_idle`. It must not refer to this object: the cycle would not be collected."""
+        if self._idle_left:
+            watch.following, self._idle = self._idle, watch
+            self._idle_left -= 1
 
     def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: int) -> FetchWalk:
         """What reads the next Fetch response; the one before has been read."""
@@ -154,11 +154,9 @@ class TappedClient:
 
 
 def tapped(client: Client) -> TappedClient:
-    """What is known of a connection; it is new where client id or principal have changed."""
+    """What is known of a connection's client."""
     known = client.tap_state
     if isinstance(known, TappedClient):
-        state = known
-        if state.is_still(client):
-            return state
+        return known
     state = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
     return state

@@ -8,6 +8,8 @@ from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
 cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
+cdef list NOTHING
+cdef TappedClient NOBODY
 cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
 
 
@@ -16,7 +18,7 @@ cdef class ProduceTap(Tap):
     cdef readonly object counting
     cdef readonly int version
 
-    @cython.locals(watch=ProduceWatch)
+    @cython.locals(state=TappedClient, watch=ProduceWatch, idle=Watch)
     cpdef Watch begin(self, client, double now)
 
 
@@ -31,6 +33,8 @@ cdef class ProduceWatch(Watch):
     cdef bint _is_abandoned
     cdef ProduceWalk _walk
 
+    @cython.locals(state=TappedClient)
+    cpdef done(self)
     @cython.locals(walk=ProduceWalk)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=ProduceWalk, one=Sent)

@@ -8,7 +8,7 @@ This file runs as it is and compiled (produce.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.audit.contract import NO_OFFSET, Result
+from kafka_sidecar.audit.contract import NO_OFFSET, AuditedClient, Result
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
@@ -22,10 +22,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
+    from kafka_sidecar.audit.counters import ProduceCounter
     from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
     from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
+    from cython.cimports.kafka_sidecar.audit.counters import ProduceCounter  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.produce_counts import (  # type: ignore[no-redef]
         ProduceWalk,
         Sent,
@@ -45,6 +47,9 @@ ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN = (
     Result.ACKED, Result.UNCONFIRMED, Result.REJECTED, Result.FAILED, Result.UNKNOWN,
 )  # fmt: skip
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
+# Of a watch that watches no request.
+NOTHING: list[Sent] = []
+NOBODY = TappedClient(AuditedClient(None, None, None))
 # For C.
 _NOTHING_MORE, _NO_OFFSET, _NOT_ANSWERED = NOTHING_MORE, NO_OFFSET, NOT_ANSWERED
 _DUPLICATE = int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -66,13 +71,12 @@ class ProduceTap(Tap):
         self.version = version
 
     def begin(self, client: Client, now: float) -> Watch:
-        watch = ProduceWatch.__new__(ProduceWatch)
-        watch.skip = 0
-        watch._tap, watch._client, watch._since = self, tapped(client), now
-        watch._walk = watch._client.produce_walk(self.version)
-        watch._sent = watch._walk.rows
-        watch._is_abandoned = False
-        watch._forwarded = watch._pieces = None
+        state = tapped(client)
+        idle = state.take_idle()
+        watch = idle if isinstance(idle, ProduceWatch) else None
+        if watch is None or watch._tap is not self:
+            watch = ProduceWatch(self)
+        watch._client, watch._since = state, now
         return watch
 
 
@@ -81,14 +85,23 @@ class ProduceWatch(Watch):
 
     __slots__ = ("_client", "_forwarded", "_is_abandoned", "_pieces", "_sent", "_since", "_tap", "_walk")
 
-    _tap: ProduceTap
-    _client: TappedClient
-    _since: float
-    _is_abandoned: bool
-    _walk: ProduceWalk
-    _sent: list[Sent]
-    _forwarded: set[tuple[str | bytes, int]] | None  # partitions; None: all
-    _pieces: Pieces | None  # of a response that arrives in pieces
+    def __init__(self, tap: ProduceTap) -> None:
+        super().__init__()
+        self._tap = tap
+        self._client: TappedClient = NOBODY
+        self._since = 0.0  # when the request came
+        self._walk = ProduceWalk(tap.version)
+        self._sent: list[Sent] = NOTHING
+        self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
+        self._pieces: Pieces | None = None  # of a response that arrives in pieces
+        self._is_abandoned = False
+
+    def done(self) -> None:
+        state, self._client, self._sent = self._client, NOBODY, NOTHING
+        if self._forwarded is None and self._pieces is None and not self._is_abandoned:
+            self._walk.restart()
+            self.skip = 0
+            state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
@@ -104,6 +117,7 @@ class ProduceWatch(Watch):
         except CodecError:
             self.skip = _NOTHING_MORE
             self._tap.counting.stats.unreadable(API)
+        self._sent = walk.rows
 
     def forwarded(self, frame: bytes) -> None:
         walk = ProduceWalk(self._tap.version)
@@ -173,7 +187,9 @@ class ProduceWatch(Watch):
         timestamp = one.append_time if one.append_time >= 0 and result is ACKED else one.timestamp
         counting = self._tap.counting
         try:
-            counter = self._client.produce_counter(counting, one.key, one.index)
+            counter: ProduceCounter | None = one.counter
+            if counter is None:
+                counter = one.counter = self._client.produce_counter(counting, one.key, one.index)
             if counter is not None:
                 counter.count(timestamp, one.count, one.size, result, base, latency_s)
             else:

@@ -142,7 +142,7 @@ class Client(Protocol):
     fetch_session: FetchSession | None
     host: str | None  # its address
     has_closed: bool  # it sends no more: Kafka's clients read no more then either
-    tap_state: object | None  # what taps know of this connection
+    tap_state: object | None  # what taps know of this client id and principal: None again where one changes
     fetch_state: object | None  # what stages know of where it reads
     account: Account  # of the memory that is used for it
     reports_running: int  # works that notify interceptors of results and may not have ended

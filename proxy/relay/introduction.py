@@ -14,6 +14,35 @@ HEADER_AT = 4  # after the length of a frame
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
 
 
+class Identity:
+    """Who a client is, as far as it has said so."""
+
+    __slots__ = ("_client_id", "_principal", "tap_state")
+
+    def __init__(self) -> None:
+        self._client_id: str | None = None
+        self._principal: str | None = None
+        self.tap_state: object | None = None
+
+    @property
+    def client_id(self) -> str | None:
+        return self._client_id
+
+    @client_id.setter
+    def client_id(self, client_id: str | None) -> None:
+        if client_id != self._client_id:
+            self._client_id, self.tap_state = client_id, None
+
+    @property
+    def principal(self) -> str | None:
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str | None) -> None:
+        if principal != self._principal:
+            self._principal, self.tap_state = principal, None
+
+
 def introduce(client: Client, frame: bytes) -> None:
     """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
     try:

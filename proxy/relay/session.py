@@ -18,7 +18,7 @@ from kafka_sidecar.proxy.relay.diagnosis import MIN_REQUEST_BYTES, check_length,
 from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.introduction import introduce
+from kafka_sidecar.proxy.relay.introduction import Identity, introduce
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.own_requests import OwnRequests
@@ -39,7 +39,7 @@ STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
 
-class Session:
+class Session(Identity):
     """One client's conversation with one broker.
 
     Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns. Then do what
@@ -49,14 +49,11 @@ class Session:
     __slots__ = (
         "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now", "_own_waiting",
         "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "broker_frames", "client_id", "client_software", "closing", "due", "fetch_session",
-        "fetch_state", "finishing", "has_closed", "host", "number", "principal", "record", "recorder",
-        "reports_running", "requests", "routes", "tap_state",
+        "account", "agenda", "broker_frames", "client_software", "closing", "due", "fetch_session", "fetch_state",
+        "finishing", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests", "routes",
     )  # fmt: skip
 
-    client_id: str | None
     client_software: str | None
-    principal: str | None
     host: str | None
     closing: Closing | None
     finishing: Closing | None  # becomes `closing` once all that waits for a response has it
@@ -65,6 +62,7 @@ class Session:
         self, routes: Table, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
         recorded: int = DEFAULT_RECORDED,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
@@ -84,9 +82,8 @@ class Session:
         self.record: Callable[[Recorded], None] = self.recorder.add
         self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
-        self.client_id = self.client_software = self.principal = self.host = self.closing = self.finishing = None
+        self.client_software = self.host = self.closing = self.finishing = None
         self.has_closed = False
-        self.tap_state: object | None = None
         self.fetch_state: object | None = None
         self.fetch_session: FetchSession | None = None
         self.reports_running = self.requests = 0

@@ -3,6 +3,7 @@ cimport cython
 
 cdef class Watch:
     cdef public Py_ssize_t skip
+    cdef Watch following
 
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     cpdef forwarded(self, bytes frame)
@@ -11,6 +12,7 @@ cdef class Watch:
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
     cpdef abandoned(self)
     cpdef lost(self, str why)
+    cpdef done(self)
 
 
 cdef class Tap:

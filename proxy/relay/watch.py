@@ -15,10 +15,11 @@ from kafka_sidecar.proxy.relay.frames import Edit, Frames
 class Watch:
     """One request and its response. Nothing that is shown may be kept, and no method raises."""
 
-    __slots__ = ("skip",)
+    __slots__ = ("following", "skip")
 
     def __init__(self) -> None:
         self.skip = 0  # bytes of the frame that come next and need not be shown
+        self.following: Watch | None = None  # in a list of those that watch no request
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         """A piece of the client's frame: data[start:end]. ``last``: the frame ends there."""
@@ -40,6 +41,9 @@ class Watch:
 
     def lost(self, why: str) -> None:
         """The connection has ended before the response came."""
+
+    def done(self) -> None:
+        """Nothing more is shown, and nobody has this object: it may watch another request."""
 
 
 class Tap:
@@ -138,5 +142,6 @@ def show_response(watch: Watch, frames: Frames, data: bytes, at: int, size: int,
     """Show the response of ``size`` bytes that begins at data[at] and is relayed; what is to come, as it comes."""
     if len(data) >= at + size:
         watch.response(data, at, at + size, True, now)
+        watch.done()
     else:
         frames.watch(partial(WatchedResponse, watch, now))

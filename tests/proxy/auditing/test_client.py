@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.client import FakeClient
+from support.dialogue import Dialogue
 from support.fetches import fetch_request
 
 from kafka_sidecar.codec.fetch_counts import FetchPositions, fetch_positions
@@ -22,12 +23,16 @@ def state() -> TappedClient:
 
 
 def test_a_client_is_the_same_until_its_name_or_principal_changes() -> None:
-    client = FakeClient(host="10.0.0.1")
+    client = Dialogue().session
+    client.client_id, client.host = "app", "10.0.0.1"
     first = tapped(client)
     assert (first.audited.client_id, first.audited.principal, first.audited.host) == ("app", None, "10.0.0.1")
+    client.client_id, client.principal = "app", None
     assert tapped(client) is first
     client.principal = "User:alice"
     assert tapped(client).audited.principal == "User:alice"
+    client.client_id = "other"
+    assert tapped(client).audited.client_id == "other"
 
 
 def test_without_a_session_only_what_is_named_is_read(state: TappedClient) -> None:

@@ -35,6 +35,8 @@ THREE = batch("a", "b", "c")
 ACKED, FAILED, REJECTED, UNKNOWN, UNCONFIRMED = (
     Result.ACKED, Result.FAILED, Result.REJECTED, Result.UNKNOWN, Result.UNCONFIRMED,
 )  # fmt: skip
+TOPICS = ("orders", "free")
+NAMES = some.sampled_from(TOPICS)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
 
@@ -43,6 +45,11 @@ def audited(version: int, *names: str, **settings: object) -> Audited:
     if version >= FIRST_WITH_IDS:
         found.dialogue.topics.remember((topic_id(name), name) for name in names or ("orders", "free"))
     return found
+
+
+def batches_of(number: int) -> bytes:
+    """One batch, or two of them."""
+    return GOOD + (THREE if number % 2 else b"")
 
 
 @each_version
@@ -81,6 +88,49 @@ def test_frames_that_come_in_pieces_count_the_same(version: int, cuts: list[int]
         ("orders", 0, 3, ACKED, 40),
     ]  # fmt: skip
     assert (found.dialogue.to_broker, found.dialogue.to_client) == (requests, answers)
+
+
+@given(
+    version=some.sampled_from((8, 9, 13)),
+    sent=some.lists(some.lists(some.tuples(NAMES, some.integers(0, 2)), min_size=1, unique=True), min_size=3),
+    whole=some.integers(0, 4),
+    in_flight=some.integers(1, 12),
+)
+def test_requests_one_after_the_other_are_each_counted_as_they_are(
+    version: int, sent: list[list[tuple[str, int]]], whole: int, in_flight: int
+) -> None:
+    found = audited(version)
+    for begin in range(0, len(sent), in_flight):
+        window = list(enumerate(sent))[begin : begin + in_flight]
+        for number, partitions in window:
+            data = {name: {index: batches_of(number) for one, index in partitions if one == name} for name in TOPICS}
+            request = produce_request(version, {name: each for name, each in data.items() if each})
+            found.dialogue.client(*pieces(request, [] if number % 5 <= whole else [60 + number]))
+        for number, partitions in window:
+            offsets = {name: {index: number for one, index in partitions if one == name} for name in TOPICS}
+            found.dialogue.broker(produce_response(version, {name: each for name, each in offsets.items() if each}))
+    expected = []
+    for number, partitions in enumerate(sent):
+        for name, index in sorted(partitions, key=lambda one: TOPICS.index(one[0])):
+            expected += [(name, index, 1, ACKED, number), (name, index, 3, ACKED, number + 1)][: 1 + number % 2]
+    assert found.calls.results == expected
+
+
+def test_a_request_that_is_lost_before_its_batches_counts_nothing_of_the_one_before() -> None:
+    found = audited(9)
+    request = produce_request(9, {"orders": {0: GOOD}})
+    found.dialogue.client(request).broker(produce_response(9, {"orders": {0: 10}}))
+    found.dialogue.client(request[: request.index(b"orders")]).session.lost("the client closed its connection")
+    assert found.calls.results == [("orders", 0, 1, ACKED, 10)]
+
+
+def test_an_exchange_that_is_lost_with_half_a_request_counts_nothing_of_the_request_before() -> None:
+    begun = iter([None, ProduceExchange([], lambda topic_id: None, 9)])
+    found = audited(9, exchange=lambda key, version: lambda data, at, size, client: next(begun))
+    request = produce_request(9, {"orders": {0: GOOD}})
+    found.dialogue.client(request).broker(produce_response(9, {"orders": {0: 10}}))
+    found.dialogue.client(request[:-1]).session.lost("the client closed its connection")
+    assert found.calls.results == [("orders", 0, 1, ACKED, 10)]
 
 
 @each_version
