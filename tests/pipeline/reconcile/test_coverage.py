@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, Row, SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile import coverage
 from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
@@ -15,11 +16,19 @@ from pipeline.reconcile.made import counts, frame, minute
 
 
 def groups_of(events: DataFrame) -> coverage.Groups:
-    return coverage.groups_of(history_of(parts_of(events)).marks)
+    return coverage.groups_of(history_of(parts_of(events)).marks.localCheckpoint())
 
 
-def offsets(rows: list[Any]) -> set[int]:
-    return {offset for row in rows for offset in range(row.first, row.last + 1)}
+def offsets_by(name: str, rows: list[Row]) -> dict[Any, set[int]]:
+    """The offsets of ranges, by another column."""
+    found: defaultdict[Any, set[int]] = defaultdict(set)
+    for row in rows:
+        found[row[name]].update(range(row.first, row.last + 1))
+    return found
+
+
+def within(sides: list[list[list[int]]]) -> set[int]:
+    return {offset for ranges in sides for first, last in ranges for offset in range(first, last + 1)}
 
 
 def acked(*ranges: list[int], **values: Any) -> Event:
@@ -39,44 +48,59 @@ def random_ranges(dice: random.Random) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_lost_and_unaudited_offsets_are_those_of_sets(spark: SparkSession, seed: int) -> None:
-    dice = random.Random(seed)
-    sent, got = [random_ranges(dice) for _ in range(4)], [random_ranges(dice) for _ in range(3)]
-    events = frame(spark, *(acked(*ranges) for ranges in sent), *(read(*ranges) for ranges in got))
-    cut = coverage.segments(events, groups_of(events)).cache()
-    sent_offsets, got_offsets = (
-        {offset for ranges in side for first, last in ranges for offset in range(first, last + 1)}
-        for side in (sent, got)
-    )
-    reached = {offset for offset in sent_offsets if offset <= max(got_offsets)}
-    assert offsets(coverage.lost(cut).collect()) == reached - got_offsets
-    assert offsets(coverage.unaudited(cut).collect()) == got_offsets - sent_offsets
-    (row,) = coverage.by_partition(cut).collect()
-    assert (row.offsets, row.pending, row.missing, row.before) == (
-        len(sent_offsets),
-        len(sent_offsets - reached),
-        len(reached - got_offsets),
-        0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("events", "lost"),
-    [
-        ([acked([0, 9]), read([5, 9])], set(range(5))),  # since the group was there when it was sent
-        ([acked([0, 9], bucket_start=minute(0)), read([5, 9])], set()),  # before it was there
-        ([acked([0, 9]), read([0, 4])], set()),  # not reached yet
-        ([acked([0, 9]), read([0, 4]), counts("c", 2, 0, "commit", [[0, 9]], group="g")], {5, 6, 7, 8, 9}),
-        ([acked([0, 9]), read([0, 9], partition=1)], set()),
-        ([acked([0, 9]), read([0, 0], [9, 9]), read([1, 8])], set()),
-    ],
-)
-def test_a_group_has_lost_what_it_passed_since_it_began(
-    spark: SparkSession, events: list[Event], lost: set[int]
-) -> None:
+def test_lost_and_unaudited_offsets_are_those_of_sets(spark: SparkSession) -> None:
+    events: list[Event] = []
+    sides: list[tuple[set[int], set[int]]] = []
+    for partition in range(4):
+        dice = random.Random(partition)
+        sent, got = [random_ranges(dice) for _ in range(4)], [random_ranges(dice) for _ in range(3)]
+        events += [acked(*ranges, partition=partition) for ranges in sent]
+        events += [read(*ranges, partition=partition) for ranges in got]
+        sides.append((within(sent), within(got)))
     rows = frame(spark, *events)
-    assert offsets(coverage.lost(coverage.segments(rows, groups_of(rows))).collect()) == lost
+    cut = coverage.segments(rows, groups_of(rows)).localCheckpoint()
+    lost, unaudited = (
+        offsets_by("partition", side.collect()) for side in (coverage.lost(cut), coverage.unaudited(cut))
+    )
+    sums = {row.partition: row for row in coverage.by_partition(cut).collect()}
+    for partition, (sent_offsets, got_offsets) in enumerate(sides):
+        reached = {offset for offset in sent_offsets if offset <= max(got_offsets)}
+        assert lost.get(partition, set()) == reached - got_offsets
+        assert unaudited.get(partition, set()) == got_offsets - sent_offsets
+        row = sums[partition]
+        assert (row.offsets, row.pending, row.missing, row.before) == (
+            len(sent_offsets),
+            len(sent_offsets - reached),
+            len(reached - got_offsets),
+            0,
+        )
+
+
+# Events, and what their group has lost.
+LOST: dict[str, tuple[list[Event], set[int]]] = {
+    "since the group was there when it was sent": ([acked([0, 9]), read([5, 9])], set(range(5))),
+    "before it was there": ([acked([0, 9], bucket_start=minute(0)), read([5, 9])], set()),
+    "not reached yet": ([acked([0, 9]), read([0, 4])], set()),
+    "reached by a commit": (
+        [acked([0, 9]), read([0, 4]), counts("c", 2, 0, "commit", [[0, 9]], group="g")],
+        {5, 6, 7, 8, 9},
+    ),
+    "another partition": ([acked([0, 9]), read([0, 9], partition=1)], set()),
+    "in two parts": ([acked([0, 9]), read([0, 0], [9, 9]), read([1, 8])], set()),
+}
+
+
+@pytest.fixture(scope="module")
+def lost_by_case(spark: SparkSession) -> dict[str, set[int]]:
+    """Of all cases, computed at once: each has a topic of its own."""
+    rows = frame(spark, *(event | {"topic": case} for case, (events, _) in LOST.items() for event in events))
+    return offsets_by("topic", coverage.lost(coverage.segments(rows, groups_of(rows))).collect())
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_group_has_lost_what_it_passed_since_it_began(lost_by_case: dict[str, set[int]], case: str) -> None:
+    _, lost = LOST[case]
+    assert lost_by_case.get(case, set()) == lost
 
 
 def test_readers_without_a_group_lose_nothing(spark: SparkSession) -> None:

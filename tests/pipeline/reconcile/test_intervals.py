@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
+from kafka_sidecar.pipeline.reconcile.history import History, history_of, parts_of
 from kafka_sidecar.pipeline.reconcile.intervals import reported
+from kafka_sidecar.pipeline.reconcile.sql import column
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, interval, minute
 from pipeline.reconcile.traffic import MINUTE
@@ -65,10 +67,23 @@ CASES: dict[str, tuple[list[Event], float, float, list[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def histories(spark: SparkSession) -> History:
+    """Of all cases, computed at once: each has sidecars of its own."""
+    events = [
+        event | {"emitter_id": f"{case}/{event['emitter_id']}"}
+        for case, (found, *_) in CASES.items()
+        for event in found
+    ]
+    return history_of(parts_of(frame(spark, *events))).computed()
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_holes_and_how_far_all_have_reported(spark: SparkSession, case: str) -> None:
-    events, now, until, holes = CASES[case]
-    found = reported(history_of(parts_of(frame(spark, *events))), minute(now), LATENESS)
+def test_holes_and_how_far_all_have_reported(histories: History, case: str) -> None:
+    _, now, until, holes = CASES[case]
+    is_mine = column("emitter_id").startswith(f"{case}/")
+    mine = replace(histories, intervals=histories.intervals.where(is_mine), topics=histories.topics.where(is_mine))
+    found = reported(mine, minute(now), LATENESS)
     assert found.until == minute(until)
     assert [(row.cause, row.from_seq, row.from_ms, row.to_ms) for row in found.holes.collect()] == [
         (cause, seq, minute(begin), minute(end)) for cause, seq, begin, end in holes
