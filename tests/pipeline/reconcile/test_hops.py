@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.pipeline.reconcile import coverage
@@ -12,6 +12,7 @@ from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
 from kafka_sidecar.pipeline.reconcile.intervals import HOLES, Reported
 from kafka_sidecar.pipeline.reconcile.job import losses
 from kafka_sidecar.pipeline.reconcile.rows import bucket_rows
+from kafka_sidecar.pipeline.reconcile.sql import empty
 from kafka_sidecar.pipeline.reconcile.states import FINALS, with_states
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, minute
@@ -21,6 +22,17 @@ FIRST = {"bucket_start": minute(0)}
 
 def sent(tier: str, *ranges: list[int], **values: Any) -> Event:
     return counts("s", 0, 0, tier, list(ranges), **FIRST | values)
+
+
+def computed(events: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows and the segments of offsets, each step once, as in the job."""
+    spark, now = events.sparkSession, minute(10)
+    groups = coverage.groups_of(history_of(parts_of(events)).marks.localCheckpoint())
+    cut = coverage.segments(events, groups).localCheckpoint()
+    rows = with_states(
+        bucket_rows(events, cut, groups), Reported(now, empty(spark, HOLES)), empty(spark, FINALS), now, 0
+    )
+    return rows.localCheckpoint(), cut
 
 
 def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSession) -> None:
@@ -42,10 +54,7 @@ def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSessi
         sent("fetch_delivered", [10, 99], topic="several", group=SEVERAL_GROUPS),
         *(sent("commit", [5, 99], topic=topic, group="g") for topic in ("several", "lost")),
     )
-    groups = coverage.groups_of(history_of(parts_of(events)).marks)
-    cut = coverage.segments(events, groups)
-    reported = Reported(minute(10), spark.createDataFrame([], HOLES))
-    rows = with_states(bucket_rows(events, cut, groups), reported, spark.createDataFrame([], FINALS), minute(10), 0)
+    rows, _ = computed(events)
     columns = ("expected", "seen", "pending", "missing", "surplus", "redelivered", "completeness", "state")
     found = {
         (row["topic"], row["hop"], row["group"]): tuple(row[name] for name in columns)
@@ -66,11 +75,7 @@ def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSessi
 def test_what_a_share_group_has_passed_over_is_unknown_and_copies_are_named(spark: SparkSession) -> None:
     copies = {"duplicate_ranges": [[40, 44], [45, 49]], "resent_ranges": [[60, 60]]}
     events = frame(spark, sent("produce_ack", [0, 99], **copies), sent("share_delivered", [0, 9], [20, 99], group="w"))
-    groups = coverage.groups_of(history_of(parts_of(events)).marks)
-    cut = coverage.segments(events, groups)
-    reported = Reported(minute(10), spark.createDataFrame([], HOLES))
-    computed = bucket_rows(events, cut, groups)
-    rows = with_states(computed, reported, spark.createDataFrame([], FINALS), minute(10), 0).cache()
+    rows, cut = computed(events)
     (row,) = rows.where("hop = 'share'").collect()
     assert (row["missing"], row["state"]) == (10, "UNKNOWN")
     names = ("finding", "group", "first_offset", "last_offset", "state")
