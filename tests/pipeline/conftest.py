@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
@@ -29,9 +30,17 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture
-def several_partitions(spark: SparkSession) -> Iterator[None]:
+@contextmanager
+def in_several_partitions(spark: SparkSession) -> Iterator[None]:
     """For tests that would not notice otherwise that rows which belong together are apart."""
     spark.conf.set("spark.sql.shuffle.partitions", "3")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", SMALL["spark.sql.shuffle.partitions"])
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", SMALL["spark.sql.shuffle.partitions"])
+
+
+@pytest.fixture
+def several_partitions(spark: SparkSession) -> Iterator[None]:
+    with in_several_partitions(spark):
+        yield

@@ -14,6 +14,7 @@ from kafka_sidecar.pipeline.reconcile import compaction
 from kafka_sidecar.pipeline.reconcile.events import from_files
 from kafka_sidecar.pipeline.reconcile.job import Job, Written
 from kafka_sidecar.pipeline.reconcile.tables import Tables
+from pipeline.conftest import in_several_partitions
 from pipeline.reconcile import truth
 from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, run, table, write_files
 from pipeline.reconcile.emitted import disturb, emit
@@ -43,19 +44,26 @@ def compare(found: dict[truth.Key, dict[str, Any]], expected: dict[truth.Key, di
         assert {name: got[name] for name in REAL} == pytest.approx({name: row[name] for name in REAL}), key
 
 
-@pytest.mark.usefixtures("several_partitions")
-def test_a_table_of_one_run_is_the_truth(spark: SparkSession, tmp_path: Path) -> None:
-    made = traffic(seed=1)
-    write_files(tmp_path / "in", disturb(emit(made), seed=1), 1)
-    run(spark, tmp_path / "in", tmp_path / "out")
+@pytest.fixture(scope="module")
+def one_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Traffic, Path]:
+    """In several partitions, which would keep rows apart that belong together."""
+    folder, made = tmp_path_factory.mktemp("one_run"), traffic(seed=2)
+    write_files(folder / "in", disturb(emit(made), seed=1), 1)
+    with in_several_partitions(spark):
+        run(spark, folder / "in", folder / "out")
+    return made, folder / "out"
+
+
+def test_a_table_of_one_run_is_the_truth(spark: SparkSession, one_run: tuple[Traffic, Path]) -> None:
+    made, root = one_run
     expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
-    found = by_key(table(spark, tmp_path / "out", "reconcile"))
+    found = by_key(table(spark, root, "reconcile"))
     compare(found, expected, corrected=False)
     assert {row["state"] for row in expected.values()} == {"OPEN", "UNKNOWN", "FINAL"}
     assert {hop for _, _, hop, _ in expected} == {"produce", "deliver"}
     groups = {
         (row["topic"], row["partition"], row["group"]): {name: row[name] for name in PROGRESS}
-        for row in table(spark, tmp_path / "out", "groups")
+        for row in table(spark, root, "groups")
     }
     assert groups == truth.groups(made)
 
@@ -86,15 +94,10 @@ def check_losses(made: Traffic, found: list[dict[str, Any]], expected: dict[trut
     assert named["FINAL"] <= made.lost
 
 
-@pytest.mark.usefixtures("several_partitions")
-def test_ranges_of_lost_records_are_those_that_were_planted(spark: SparkSession, tmp_path: Path) -> None:
-    made = traffic(seed=2)
-    write_files(tmp_path / "in", emit(made), 1)
-    run(spark, tmp_path / "in", tmp_path / "out")
-    expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
-    compare(by_key(table(spark, tmp_path / "out", "reconcile")), expected, corrected=False)
-    losses = table(spark, tmp_path / "out", "losses")
-    check_losses(made, losses, expected)
+def test_ranges_of_lost_records_are_those_that_were_planted(spark: SparkSession, one_run: tuple[Traffic, Path]) -> None:
+    made, root = one_run
+    losses = table(spark, root, "losses")
+    check_losses(made, losses, truth.rows(made, LIMITS.lateness, LIMITS.clock_skew))
     read = {
         (one.batch.topic, one.batch.partition, one.group or "", offset)
         for one in reported(made)
@@ -116,7 +119,7 @@ def test_a_stream_with_restarts_at_random_points_has_the_same_table(
     cuts = sorted(dice.sample(range(1, len(events)), 3))
     clock = 0
     for first, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        write_files(tmp_path / "in", events[first:end], dice.randint(1, 2))
+        write_files(tmp_path / "in", events[first:end], 2 if first == 0 else 1)
         clock = max(clock, *(event["emitted_at"] for event in events[first:end])) + 1000
         run(spark, tmp_path / "in", tmp_path / "out", lambda now=clock: now, files=1)  # type: ignore[misc]
     run(spark, tmp_path / "in", tmp_path / "out")  # nothing new, but much later
