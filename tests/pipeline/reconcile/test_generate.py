@@ -22,7 +22,7 @@ def test_copies_have_the_truth_of_the_original(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_module, "MAX_WRITERS", 2)  # less than there are hours
-    copies, at_once = 21, 20
+    copies, at_once = 6, 5
     expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=20), copies, at_once)
     job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER + SPAN)
     job.start(from_files(spark, str(tmp_path / "in"), "parquet", 10), availableNow=True).awaitTermination()
