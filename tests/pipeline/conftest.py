@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadFileScheduling
 
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.pipeline import Pipeline
@@ -20,7 +23,35 @@ SMALL = {
     "spark.sql.ui.explainMode": "simple",
     "spark.driver.memory": "1g",
 }
+# The files that take longest, which begin first: else one of two processes would wait at the end.
+LONGEST = (
+    "test_kills.py",
+    "test_states.py",
+    "test_job.py",
+    "test_command.py",
+    "test_compaction.py",
+    "test_generate.py",
+)
 LOCAL = Pipeline(master="local[1]", spark=SMALL)
+
+
+class BySession(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """As `--dist loadfile`, but the files that share the tables of a report run in the same process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = PurePosixPath(nodeid.partition("::")[0])
+        return file.parent.name if file.parent.name == "report" else str(file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySession:
+    return BySession(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @pytest.fixture(scope="session")
