@@ -41,8 +41,6 @@ else:
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
 
 Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
-# key, partition, timestamp, records, bytes, first offset, last offset, records of an aborted transaction
-Shown = tuple[str | bytes, int, int, int, int, int, int, int]
 
 MAX_OFFSET = 1 << 62
 LATENCY_PRECISION = 50  # batches can be one row if their latencies differ by less than one in so many
@@ -55,6 +53,21 @@ _STABLE = 4  # the last stable offset and the aborted transactions; the declarat
 _RESPONSE_START_OFFSET = first_version(PartitionData, "log_start_offset")
 _REPLICAS = first_version(PartitionData, "preferred_read_replica")
 _RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
+
+
+class Shown:
+    """Batches of a Fetch response that are counted as one."""
+
+    __slots__ = ("aborted", "count", "first", "index", "key", "last", "size", "timestamp")
+
+    key: str | bytes  # as in `Partition`
+    index: int
+    timestamp: int  # the greatest, ms since 1970
+    count: int  # records, also of aborted transactions
+    size: int  # bytes
+    first: int  # offset
+    last: int
+    aborted: int  # records of aborted transactions
 
 
 class FetchPositions(FetchHead):
@@ -238,10 +251,9 @@ class FetchWalk(RecordsWalk):
 
     def _flush(self) -> None:
         if self._row_count:
-            self.rows.append(
-                (
-                    self._key, self._index, self._row_max, self._row_count, self._row_size, self._row_first,
-                    self._row_last, self._row_aborted,
-                )
-            )  # fmt: skip
+            row = Shown.__new__(Shown)
+            row.key, row.index, row.timestamp = self._key, self._index, self._row_max
+            row.count, row.size, row.aborted = self._row_count, self._row_size, self._row_aborted
+            row.first, row.last = self._row_first, self._row_last
+            self.rows.append(row)
             self._row_count = self._row_size = self._row_aborted = 0

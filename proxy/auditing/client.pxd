@@ -13,8 +13,8 @@ cdef class TappedClient:
     cdef readonly object audited
     cdef readonly tuple origin
     cdef public int session_id
-    cdef object _group, _key
-    cdef dict _offsets, _produced, _producing, _read
+    cdef object _group, _key, _read_key
+    cdef dict _offsets, _produced, _producing, _read, _reading
     cdef Watch _idle
     cdef int _idle_left, _counters_left, _responses_version
     cdef FetchWalk _responses
@@ -29,11 +29,12 @@ cdef class TappedClient:
     cpdef dict offsets_of(self, FetchPositions positions)
     cdef ProduceCounter produce_counter(self, counting, key, index)
     cdef ProduceCounter _new_produce_counter(self, counting, key, index)
-    @cython.locals(counters=dict)
     cdef FetchCounter fetch_counter(self, counting, group, key, index)
     cdef FetchCounter _new_fetch_counter(self, counting, key, index)
     cdef _make_room(self)
 
+
+cdef TappedClient NOBODY
 
 @cython.locals(state=TappedClient)
 cpdef TappedClient tapped(client)

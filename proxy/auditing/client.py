@@ -45,7 +45,7 @@ class TappedClient:
 
     __slots__ = (
         "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_produced", "_producing", "_read",
-        "_responses", "_responses_version", "audited", "origin", "session_id",
+        "_read_key", "_reading", "_responses", "_responses_version", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
@@ -57,6 +57,8 @@ class TappedClient:
         self._read: dict[str | bytes, dict[int, FetchCounter]] = {}
         self._key: str | bytes | None = None  # the topic that was looked for last,
         self._producing: dict[int, ProduceCounter] = {}  # and what counts its partitions
+        self._read_key: str | bytes | None = None  # as `_key`
+        self._reading: dict[int, FetchCounter] = {}
         self._group: str | None = None  # in which it reads, as far as `_read` knows
         self._counters_left = _MAX_COUNTERS
         self._idle: Watch | None = None  # the first one of those whose request has its response,
@@ -130,10 +132,12 @@ class TappedClient:
 
     def fetch_counter(self, counting: Counting, group: str | None, key: str | bytes, index: int) -> FetchCounter | None:
         """As `produce_counter`, of what the client reads in this group."""
-        if self._group != group:
-            self._read, self._group = {}, group
-        counters = self._read.get(key)
-        found = None if counters is None else counters.get(index)
+        if self._group is not group and self._group != group:
+            self._read, self._read_key, self._group = {}, None, group
+        if key is not self._read_key:
+            self._reading = self._read.get(key) or {}
+            self._read_key = key
+        found = self._reading.get(index)
         return self._new_fetch_counter(counting, key, index) if found is None else found
 
     def _new_fetch_counter(self, counting: Counting, key: str | bytes, index: int) -> FetchCounter | None:
@@ -141,16 +145,20 @@ class TappedClient:
         if topic is None:
             return None
         self._make_room()
-        found = self._read.setdefault(key, {})[index] = counting.auditor.fetch_counter(
-            self.audited, self._group, topic, index
-        )
+        found = counting.auditor.fetch_counter(self.audited, self._group, topic, index)
+        self._reading[index] = found
+        self._read[key] = self._reading
         return found
 
     def _make_room(self) -> None:
         self._counters_left -= 1
         if self._counters_left <= 0:
             self._counters_left = _MAX_COUNTERS
-            self._produced, self._producing, self._read = {}, {}, {}
+            self._produced, self._producing = {}, {}
+            self._read, self._reading = {}, {}
+
+
+NOBODY = TappedClient(AuditedClient(None, None, None))  # of a watch that watches no request: in no cycle with a client
 
 
 def tapped(client: Client) -> TappedClient:

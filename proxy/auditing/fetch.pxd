@@ -2,8 +2,8 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport FetchCounter
-from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk
-from kafka_sidecar.proxy.auditing.client cimport TappedClient
+from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk, Shown
+from kafka_sidecar.proxy.auditing.client cimport NOBODY, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
@@ -13,7 +13,7 @@ cdef class FetchTap(Tap):
     cdef readonly object clock, counting, find_group
     cdef readonly int version
 
-    @cython.locals(watch=FetchWatch)
+    @cython.locals(state=TappedClient, watch=FetchWatch, idle=Watch)
     cpdef Watch begin(self, client, double now)
 
 
@@ -26,6 +26,8 @@ cdef class FetchWatch(Watch):
     cdef FetchWalk _walk
     cdef double _now_s
 
+    @cython.locals(state=TappedClient)
+    cpdef done(self)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=FetchWalk)
     cpdef received(self, bytes frame)
@@ -34,9 +36,7 @@ cdef class FetchWatch(Watch):
     cdef FetchWalk _begin(self, int64_t bucket_ms)
     cdef _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef _group(self)
+    @cython.locals(row=Shown)
     cdef _count_shown(self, list received, list shown)
-    @cython.locals(
-        timestamp=int64_t, count=int64_t, size=int64_t, first=int64_t, last=int64_t, aborted=int64_t,
-        latency_s=double, counter=FetchCounter,
-    )
-    cdef _count(self, tuple row, group, int64_t hidden)
+    @cython.locals(count=int64_t, latency_s=double, counter=FetchCounter)
+    cdef _count(self, Shown row, group, int64_t hidden)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_counts import Partition, Shown
+from kafka_sidecar.codec.fetch_counts import Partition
 from kafka_sidecar.proxy.auditing.counting import Counting, named
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -23,16 +23,18 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, fetch_positions
-    from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
+    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, Shown, fetch_positions
+    from kafka_sidecar.proxy.auditing.client import NOBODY, TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
         FetchPositions,
         FetchWalk,
+        Shown,
         fetch_positions,
     )
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
+        NOBODY,
         TappedClient,
         tapped,
     )
@@ -63,11 +65,12 @@ class FetchTap(Tap):
         self.version = version
 
     def begin(self, client: Client, now: float) -> Watch:
-        watch = FetchWatch.__new__(FetchWatch)
-        watch.skip = 0
-        watch._tap, watch._client, watch._state = self, client, tapped(client)
-        watch._pieces = watch._positions = watch._received = watch._walk = None
-        watch._now_s = 0
+        state = tapped(client)
+        idle = state.take_idle()
+        watch = idle if isinstance(idle, FetchWatch) else None
+        if watch is None or watch._tap is not self:
+            watch = FetchWatch(self)
+        watch._client, watch._state = client, state
         return watch
 
 
@@ -76,14 +79,22 @@ class FetchWatch(Watch):
 
     __slots__ = ("_client", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk")
 
-    _tap: FetchTap
-    _client: Client
-    _state: TappedClient
-    _pieces: Pieces | None  # of a request that arrives in pieces
-    _positions: FetchPositions | None
-    _received: list[Shown] | None  # what the broker has sent, where the client gets something else
-    _walk: FetchWalk | None
-    _now_s: float  # of the delivery
+    def __init__(self, tap: FetchTap) -> None:
+        super().__init__()
+        self._tap = tap
+        self._client: Client | None = None
+        self._state: TappedClient = NOBODY
+        self._pieces: Pieces | None = None  # of a request that arrives in pieces
+        self._positions: FetchPositions | None = None
+        self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
+        self._walk: FetchWalk | None = None
+        self._now_s = 0.0  # of the delivery
+
+    def done(self) -> None:
+        state, self._state, self._client = self._state, NOBODY, None
+        self._pieces = self._positions = self._received = self._walk = None
+        self.skip = 0
+        state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         if not last or self._pieces is not None:
@@ -116,7 +127,7 @@ class FetchWatch(Watch):
         positions = self._positions
         if positions is not None and not positions.session_epoch:
             self._state.session_id = walk.session_id
-        if self._client.has_closed:
+        if self._client is None or self._client.has_closed:
             return
         if self._received is not None:
             self._count_shown(self._received, walk.rows)
@@ -144,24 +155,25 @@ class FetchWatch(Watch):
         group = self._group()
         by_partition: dict[Partition, list[Shown]] = defaultdict(list)
         for row in shown:
-            by_partition[row[0], row[1]].append(row)
+            by_partition[row.key, row.index].append(row)
         for row in received:
-            rows = by_partition.get((row[0], row[1]), ())
-            left = sum([one[3] for one in rows if row[5] <= one[5] and one[6] <= row[6]])
-            self._count(row, group, 0 if row[7] else max(row[3] - left, 0))
+            rows = by_partition.get((row.key, row.index), ())
+            left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
+            self._count(row, group, 0 if row.aborted else max(row.count - left, 0))
 
     def _count(self, row: Shown, group: str | None, hidden: int) -> None:
-        key, index, timestamp, count, size, first, last, aborted = row
-        latency_s = self._now_s - timestamp / 1000
-        count -= hidden + aborted
+        latency_s = self._now_s - row.timestamp / 1000
+        count = row.count - hidden - row.aborted
         try:
-            counter = self._state.fetch_counter(self._tap.counting, group, key, index)
+            counter = self._state.fetch_counter(self._tap.counting, group, row.key, row.index)
             if counter is None:
-                rest = index, timestamp, count, size, first, last, latency_s, hidden, aborted
+                rest = (
+                    row.index, row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted,
+                )  # fmt: skip
                 self._tap.counting.call(
-                    API, key, named(self._tap.counting.auditor.delivered, (self._state.audited, group), rest)
+                    API, row.key, named(self._tap.counting.auditor.delivered, (self._state.audited, group), rest)
                 )
             else:
-                counter.count(timestamp, count, size, first, last, latency_s, hidden, aborted)
+                counter.count(row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted)
         except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
             self._tap.counting.stats.failed(API, error)

@@ -3,13 +3,12 @@ from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport ProduceCounter
 from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent
-from kafka_sidecar.proxy.auditing.client cimport TappedClient
+from kafka_sidecar.proxy.auditing.client cimport NOBODY, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
 cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
 cdef list NOTHING
-cdef TappedClient NOBODY
 cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
 
 

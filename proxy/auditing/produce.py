@@ -8,7 +8,7 @@ This file runs as it is and compiled (produce.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.audit.contract import NO_OFFSET, AuditedClient, Result
+from kafka_sidecar.audit.contract import NO_OFFSET, Result
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
@@ -24,7 +24,7 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.audit.counters import ProduceCounter
     from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
-    from kafka_sidecar.proxy.auditing.client import TappedClient, tapped
+    from kafka_sidecar.proxy.auditing.client import NOBODY, TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import ProduceCounter  # type: ignore[no-redef]
@@ -34,6 +34,7 @@ else:
         acknowledge,
     )
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
+        NOBODY,
         TappedClient,
         tapped,
     )
@@ -47,9 +48,7 @@ ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN = (
     Result.ACKED, Result.UNCONFIRMED, Result.REJECTED, Result.FAILED, Result.UNKNOWN,
 )  # fmt: skip
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
-# Of a watch that watches no request.
-NOTHING: list[Sent] = []
-NOBODY = TappedClient(AuditedClient(None, None, None))
+NOTHING: list[Sent] = []  # of a watch that watches no request
 # For C.
 _NOTHING_MORE, _NO_OFFSET, _NOT_ANSWERED = NOTHING_MORE, NO_OFFSET, NOT_ANSWERED
 _DUPLICATE = int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)

@@ -54,7 +54,7 @@ def rows(records: bytes, offset: int = 0, aborted: tuple[tuple[int, int], ...] =
     listed = [{"producer_id": producer, "first_offset": first} for producer, first in aborted]
     frame = fetch_response(12, {"orders": {0: {"records": records, "aborted_transactions": listed or None}}})
     walk = walked(12, frame, offsets={("orders", 0): offset}, **more)
-    return [(time, count, first, last, gone) for _, _, time, count, _, first, last, gone in walk.rows]
+    return [(row.timestamp, row.count, row.first, row.last, row.aborted) for row in walk.rows]
 
 
 @given(
@@ -83,7 +83,10 @@ def test_a_response_is_counted_alike_in_any_pieces(
         for index, records in each.items()
         for one in batches(records, may_end_early=True)
     ]  # fmt: skip
-    assert walked(version, frame, cuts).rows == expected
+    assert [
+        (row.key, row.index, row.timestamp, row.count, row.size, row.first, row.last, row.aborted)
+        for row in walked(version, frame, cuts).rows
+    ] == expected
 
 
 def test_the_first_batch_is_cut_off_at_the_offset_that_was_asked_for() -> None:
@@ -158,7 +161,7 @@ def test_fetches_older_than_version_4_are_counted() -> None:
         records = batch(10)
         body = (bytes(4) if version else b"") + b"\0\0\0\1" + b"\0\1a" + b"\0\0\0\1" + bytes(14)
         frame = oracle.framed(bytes(4) + body + len(records).to_bytes(4, "big") + records)
-        assert [row[:2] for row in walked(version, frame).rows] == [("a", 0)]
+        assert [(row.key, row.index) for row in walked(version, frame).rows] == [("a", 0)]
 
 
 @each_version
@@ -173,7 +176,7 @@ def test_hostile_responses_raise_codec_error_or_are_counted(version: int) -> Non
                 walk.feed(chunk, 0, len(chunk))
         except CodecError:
             continue
-        assert all(row[3] >= 0 and row[4] > 0 for row in walk.rows)
+        assert all(row.count >= 0 and row.size > 0 for row in walk.rows)
 
 
 @pytest.mark.parametrize("version", versions(FetchRequest))

@@ -72,6 +72,35 @@ def test_responses_that_come_in_pieces_count_the_same(version: int, cuts: list[i
     assert found.dialogue.to_client == answer
 
 
+@given(
+    version=some.sampled_from(VERSIONS),
+    asked=some.lists(some.dictionaries(some.integers(0, 2), some.integers(0, 3), min_size=1), min_size=3),
+    in_flight=some.integers(1, 12),
+)
+def test_requests_one_after_the_other_are_each_counted_from_their_offsets(
+    version: int, asked: list[dict[int, int]], in_flight: int
+) -> None:
+    found = audited(version)
+    for begin in range(0, len(asked), in_flight):
+        window = asked[begin : begin + in_flight]
+        for offsets in window:
+            found.dialogue.client(fetch_request(version, {"orders": offsets}))
+        for offsets in window:
+            found.dialogue.broker(fetch_response(version, {"orders": {index: records(0, 4) for index in offsets}}))
+    assert deliveries(found) == [
+        ("orders", index, 4 - offset, offset, 3) for offsets in asked for index, offset in offsets.items()
+    ]
+
+
+def test_a_request_that_cannot_be_read_has_not_the_offsets_of_the_one_before() -> None:
+    found = audited(12)
+    answer = fetch_response(12, {"orders": {0: records(10)}})
+    request = fetch_request(12, {"orders": {0: 12}})
+    broken = (len(request) - 14).to_bytes(4, "big") + request[4:-10]
+    found.dialogue.client(request).broker(answer).client(broken).broker(answer)
+    assert deliveries(found) == [("orders", 0, 1, 12, 12), ("orders", 0, 3, 10, 12)]
+
+
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
 def test_a_fetch_session_remembers_the_offsets_that_are_not_named_again(version: int) -> None:
     found = audited(version)
