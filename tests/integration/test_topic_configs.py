@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolError, ToolHost
-from harness.versions import JAVA_CLIENTS, as_numbers
+from harness.versions import NEWEST, OLDEST, as_numbers
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_topic, eventually
 
 pytestmark = pytest.mark.integration
@@ -69,7 +69,7 @@ class Site:
         return name
 
 
-@pytest.fixture(scope="module", params=JAVA_CLIENTS)
+@pytest.fixture(scope="module", params=[NEWEST, pytest.param(OLDEST, marks=pytest.mark.matrix)])
 def site(
     request: pytest.FixtureRequest, java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
