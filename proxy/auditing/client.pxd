@@ -34,7 +34,7 @@ cdef class TappedClient:
     cdef _make_room(self)
 
 
-cdef TappedClient NOBODY
+cdef TappedClient NO_CLIENT
 
 @cython.locals(state=TappedClient)
 cpdef TappedClient tapped(client)

@@ -158,7 +158,8 @@ class TappedClient:
             self._read, self._reading = {}, {}
 
 
-NOBODY = TappedClient(AuditedClient(None, None, None))  # of a watch that watches no request: in no cycle with a client
+# Of a watch that watches no request: it must not keep a client that is gone.
+NO_CLIENT = TappedClient(AuditedClient(None, None, None))
 
 
 def tapped(client: Client) -> TappedClient:

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport FetchCounter
 from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk, Shown
-from kafka_sidecar.proxy.auditing.client cimport NOBODY, TappedClient
+from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE

@@ -24,7 +24,7 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, Shown, fetch_positions
-    from kafka_sidecar.proxy.auditing.client import NOBODY, TappedClient, tapped
+    from kafka_sidecar.proxy.auditing.client import NO_CLIENT, TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
@@ -34,7 +34,7 @@ else:
         fetch_positions,
     )
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
-        NOBODY,
+        NO_CLIENT,
         TappedClient,
         tapped,
     )
@@ -83,7 +83,7 @@ class FetchWatch(Watch):
         super().__init__()
         self._tap = tap
         self._client: Client | None = None
-        self._state: TappedClient = NOBODY
+        self._state: TappedClient = NO_CLIENT
         self._pieces: Pieces | None = None  # of a request that arrives in pieces
         self._positions: FetchPositions | None = None
         self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
@@ -91,7 +91,7 @@ class FetchWatch(Watch):
         self._now_s = 0.0  # of the delivery
 
     def done(self) -> None:
-        state, self._state, self._client = self._state, NOBODY, None
+        state, self._state, self._client = self._state, NO_CLIENT, None
         self._pieces = self._positions = self._received = self._walk = None
         self.skip = 0
         state.keep_idle(self)

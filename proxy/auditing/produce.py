@@ -24,7 +24,7 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.audit.counters import ProduceCounter
     from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
-    from kafka_sidecar.proxy.auditing.client import NOBODY, TappedClient, tapped
+    from kafka_sidecar.proxy.auditing.client import NO_CLIENT, TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import ProduceCounter  # type: ignore[no-redef]
@@ -34,7 +34,7 @@ else:
         acknowledge,
     )
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
-        NOBODY,
+        NO_CLIENT,
         TappedClient,
         tapped,
     )
@@ -87,7 +87,7 @@ class ProduceWatch(Watch):
     def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
         self._tap = tap
-        self._client: TappedClient = NOBODY
+        self._client: TappedClient = NO_CLIENT
         self._since = 0.0  # when the request came
         self._walk = ProduceWalk(tap.version)
         self._sent: list[Sent] = NOTHING
@@ -96,7 +96,7 @@ class ProduceWatch(Watch):
         self._is_abandoned = False
 
     def done(self) -> None:
-        state, self._client, self._sent = self._client, NOBODY, NOTHING
+        state, self._client, self._sent = self._client, NO_CLIENT, NOTHING
         if self._forwarded is None and self._pieces is None and not self._is_abandoned:
             self._walk.restart()
             self.skip = 0

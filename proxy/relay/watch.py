@@ -43,7 +43,7 @@ class Watch:
         """The connection has ended before the response came."""
 
     def done(self) -> None:
-        """Nothing more is shown, and nobody has this object: it may watch another request."""
+        """Nothing more is shown, and nothing else refers to this object: it may watch another request."""
 
 
 class Tap:
