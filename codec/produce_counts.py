@@ -83,7 +83,7 @@ class Sent:
     error: int
     base_offset: int
     append_time: int  # ms; only where the broker sets the time (LogAppendTime)
-    counter: Any  # of whoever counts the partition, who sets it; a row that is used again keeps it for the same one
+    counter: Any  # set by the caller; kept while the row is of the same partition
 
 
 class ProduceWalk(RecordsWalk):

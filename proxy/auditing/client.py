@@ -31,7 +31,7 @@ else:
     from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
 
 MAX_SESSION_PARTITIONS = 100_000
-MAX_IDLE = 8  # watches of a connection: as many requests are in flight at once
+MAX_IDLE = 8  # watches that a connection keeps: enough for as many requests in flight
 MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
 READ_COMMITTED = 1
@@ -75,7 +75,7 @@ class TappedClient:
         return watch
 
     def keep_idle(self, watch: Watch) -> None:
-        """Keep a watch for `take_idle`. It must not refer to this object: the cycle would not be collected."""
+        """Keep a watch for `take_idle`. It must not refer to this object: a cycle waits for the garbage collector."""
         if self._idle_left:
             watch.following, self._idle = self._idle, watch
             self._idle_left -= 1

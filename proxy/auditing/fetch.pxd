@@ -25,6 +25,7 @@ cdef class FetchWatch(Watch):
     cdef list _received
     cdef FetchWalk _walk
     cdef double _now_s
+    cdef bint _is_whole
 
     @cython.locals(state=TappedClient)
     cpdef done(self)

@@ -77,7 +77,7 @@ class FetchTap(Tap):
 class FetchWatch(Watch):
     """One Fetch request."""
 
-    __slots__ = ("_client", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk")
+    __slots__ = ("_client", "_is_whole", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk")
 
     def __init__(self, tap: FetchTap) -> None:
         super().__init__()
@@ -89,14 +89,18 @@ class FetchWatch(Watch):
         self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
         self._walk: FetchWalk | None = None
         self._now_s = 0.0  # of the delivery
+        self._is_whole = False  # the request was shown to its end
 
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
-        self._pieces = self._positions = self._received = self._walk = None
-        self.skip = 0
-        state.keep_idle(self)
+        if self._is_whole:
+            self._pieces = self._positions = self._received = self._walk = None
+            self._is_whole = False
+            self.skip = 0
+            state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
+        self._is_whole = last
         if not last or self._pieces is not None:
             self._pieces = self._pieces or Pieces()
             frame = self._pieces.add(data, start, end, last)

@@ -8,6 +8,7 @@ from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
 cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
+cdef Py_ssize_t _MAX_KEPT
 cdef list NOTHING
 cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
 
@@ -21,15 +22,13 @@ cdef class ProduceTap(Tap):
     cpdef Watch begin(self, client, double now)
 
 
-# Nothing that a watch has refers to it: it is in no cycle.
-@cython.no_gc
 cdef class ProduceWatch(Watch):
     cdef object _forwarded, _pieces
     cdef list _sent
     cdef ProduceTap _tap
     cdef TappedClient _client
     cdef double _since
-    cdef bint _is_abandoned
+    cdef bint _is_abandoned, _is_whole
     cdef ProduceWalk _walk
 
     @cython.locals(state=TappedClient)

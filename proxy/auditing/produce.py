@@ -48,9 +48,10 @@ ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN = (
     Result.ACKED, Result.UNCONFIRMED, Result.REJECTED, Result.FAILED, Result.UNKNOWN,
 )  # fmt: skip
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
+MAX_KEPT = 64  # rows of a watch for the next request
 NOTHING: list[Sent] = []  # of a watch that watches no request
 # For C.
-_NOTHING_MORE, _NO_OFFSET, _NOT_ANSWERED = NOTHING_MORE, NO_OFFSET, NOT_ANSWERED
+_NOTHING_MORE, _NO_OFFSET, _NOT_ANSWERED, _MAX_KEPT = NOTHING_MORE, NO_OFFSET, NOT_ANSWERED, MAX_KEPT
 _DUPLICATE = int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
@@ -82,7 +83,7 @@ class ProduceTap(Tap):
 class ProduceWatch(Watch):
     """One Produce request."""
 
-    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_pieces", "_sent", "_since", "_tap", "_walk")
+    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_is_whole", "_pieces", "_sent", "_since", "_tap", "_walk")
 
     def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
@@ -93,17 +94,19 @@ class ProduceWatch(Watch):
         self._sent: list[Sent] = NOTHING
         self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
         self._pieces: Pieces | None = None  # of a response that arrives in pieces
-        self._is_abandoned = False
+        self._is_abandoned = self._is_whole = False  # whole: the request was shown to its end
 
     def done(self) -> None:
         state, self._client, self._sent = self._client, NO_CLIENT, NOTHING
-        if self._forwarded is None and self._pieces is None and not self._is_abandoned:
+        if self._is_whole and not self._is_abandoned and len(self._walk.rows) <= _MAX_KEPT:
             self._walk.restart()
+            self._is_whole = False
             self.skip = 0
             state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
+        self._is_whole = last
         if last and walk.read(data, start, end):
             self._sent = walk.rows
             return

@@ -15,7 +15,7 @@ WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's s
 
 
 class Identity:
-    """Who a client is, as far as it has said so, and what taps know of it, which ends where it is another one."""
+    """Who a client is, as far as it has said so. `tap_state` is None again after a change."""
 
     __slots__ = ("_client_id", "_principal", "tap_state")
 

@@ -19,7 +19,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.skip = 0  # bytes of the frame that come next and need not be shown
-        self.following: Watch | None = None  # in a list of those that watch no request
+        self.following: Watch | None = None  # the next idle one
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         """A piece of the client's frame: data[start:end]. ``last``: the frame ends there."""

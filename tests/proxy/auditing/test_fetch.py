@@ -92,13 +92,23 @@ def test_requests_one_after_the_other_are_each_counted_from_their_offsets(
     ]
 
 
-def test_a_request_that_cannot_be_read_has_not_the_offsets_of_the_one_before() -> None:
+def test_a_request_that_cannot_be_read_does_not_have_the_offsets_of_the_one_before() -> None:
     found = audited(12)
     answer = fetch_response(12, {"orders": {0: records(10)}})
     request = fetch_request(12, {"orders": {0: 12}})
     broken = (len(request) - 14).to_bytes(4, "big") + request[4:-10]
     found.dialogue.client(request).broker(answer).client(broken).broker(answer)
     assert deliveries(found) == [("orders", 0, 1, 12, 12), ("orders", 0, 3, 10, 12)]
+
+
+def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_one_is_counted() -> None:
+    found = audited(12)
+    request, answer = fetch_request(12, {"orders": {0: 12}}), fetch_response(12, {"orders": {0: records(10)}})
+    found.dialogue.client(request[:30]).broker(answer).client(request[30:40], request[40:])
+    for _ in range(2):
+        found.dialogue.client(request).broker(answer)
+    assert deliveries(found) == [("orders", 0, 3, 10, 12), *[("orders", 0, 1, 12, 12)] * 2]
+    assert not found.counting.stats.uncounted
 
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
