@@ -208,7 +208,8 @@ async def test_a_drain_serves_open_connections_and_refuses_new_ones() -> None:
         client.close()
         async with asyncio.timeout(1):
             await draining
-        assert server.metrics.disconnects == {"client_closed": 1}
+        # The first try to connect may come in before the port is closed.
+        assert server.metrics.disconnects.keys() == {"client_closed"}
 
 
 @pytest.mark.parametrize("ended", ["by the limit", "by a second signal"])
