@@ -23,14 +23,14 @@ SMALL = {
     "spark.sql.ui.explainMode": "simple",
     "spark.driver.memory": "1g",
 }
-# The files that take longest, which begin first: else one of two processes would wait at the end.
+# The files that take longest, which begin first (with --no-loadscope-reorder): else one process waits at the end.
 LONGEST = (
-    "test_kills.py",
-    "test_states.py",
-    "test_job.py",
-    "test_command.py",
-    "test_compaction.py",
-    "test_generate.py",
+    "reconcile/test_kills.py",
+    "reconcile/test_states.py",
+    "reconcile/test_job.py",
+    "reconcile/test_command.py",
+    "reconcile/test_compaction.py",
+    "reconcile/test_generate.py",
 )
 LOCAL = Pipeline(master="local[1]", spark=SMALL)
 
@@ -51,7 +51,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySession:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    items.sort(key=lambda item: places.get("/".join(item.path.parts[-2:]), len(places)))
 
 
 @pytest.fixture(scope="session")

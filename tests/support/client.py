@@ -11,6 +11,8 @@ from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 @dataclass
 class FakeClient(Client):
+    """Keeps its `tap_state` where its identity changes, unlike a session."""
+
     number: int = 7
     client_id: str | None = "app"
     client_software: str | None = "apache-kafka-java 4.3.1"

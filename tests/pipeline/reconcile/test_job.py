@@ -119,7 +119,7 @@ def test_a_stream_with_restarts_at_random_points_has_the_same_table(
     cuts = sorted(dice.sample(range(1, len(events)), 3))
     clock = 0
     for first, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        write_files(tmp_path / "in", events[first:end], 2 if first == 0 else 1)
+        write_files(tmp_path / "in", events[first:end], 2 if first == cuts[0] else 1)
         clock = max(clock, *(event["emitted_at"] for event in events[first:end])) + 1000
         run(spark, tmp_path / "in", tmp_path / "out", lambda now=clock: now, files=1)  # type: ignore[misc]
     run(spark, tmp_path / "in", tmp_path / "out")  # nothing new, but much later

@@ -108,13 +108,13 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Runs(source, root, died, every, contents(spark, root))
 
 
-@pytest.mark.matrix
 def test_the_run_that_goes_on_has_all_states_and_merges(spark: SparkSession, runs: Runs) -> None:
     assert {row["state"] for row in table(spark, runs.root, "reconcile")} >= {"FINAL", "CORRECTED", "UNKNOWN"}
     assert ids(spark, runs.root) == runs.ids
     assert any(one.kind == COMPACTED for one in Tables(spark, str(runs.root)).folders("events"))
 
 
+# A run for each; `make spark` has the test after this one, in which a driver dies twice.
 @pytest.mark.matrix
 @pytest.mark.parametrize("moment", MOMENTS, ids="-".join)
 def test_a_driver_that_dies_in_or_after_a_write_and_is_run_again_leaves_the_same_tables(
@@ -129,7 +129,6 @@ def test_a_driver_that_dies_in_or_after_a_write_and_is_run_again_leaves_the_same
     assert ids(spark, root) == runs.ids
 
 
-@pytest.mark.matrix
 def test_a_driver_that_died_and_is_killed_when_it_is_run_again_leaves_the_same_tables(
     spark: SparkSession, runs: Runs, tmp_path: Path
 ) -> None:
