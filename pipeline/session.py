@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
-from py4j.java_gateway import java_import
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.jars import find_jars
@@ -32,12 +32,13 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
 }
-# PySpark looks these up for nearly every column: unless they are named, in every package it imports, in every jar.
-LOOKED_UP = (
-    "org.apache.spark.api.python.PythonUtils",
-    "org.apache.spark.sql.api.python.PythonSQLUtils",
-    "org.apache.spark.sql.functions",
-)
+# PySpark asks the JVM for these classes and their methods with nearly every column, by these names.
+ASKED_FOR = {
+    "functions": "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.functions": "org.apache.spark.sql.functions",
+    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
+}
 
 
 def is_submitted() -> bool:
@@ -58,6 +59,19 @@ def start_session(settings: Pipeline, name: str, uses_kafka: bool) -> SparkSessi
     for key, value in (options | settings.spark).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    for name in LOOKED_UP:
-        java_import(session.sparkContext._jvm, name)
+    java = session.sparkContext._jvm
+    for name, full_name in ASKED_FOR.items():
+        setattr(java, name, Asked(getattr(java, full_name)))
     return session
+
+
+class Asked:
+    """A Java class whose methods are looked for once: each search is a call into the JVM, and goes through all jars."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._java, name)
+        setattr(self, name, found)
+        return found

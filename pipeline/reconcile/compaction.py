@@ -16,6 +16,7 @@ from kafka_sidecar.pipeline.reconcile import states
 from kafka_sidecar.pipeline.reconcile.events import stored_schema
 from kafka_sidecar.pipeline.reconcile.folders import COMPACTED, EXPIRED, Folder, newest
 from kafka_sidecar.pipeline.reconcile.history import DIGEST, digest, history_of, parts_of
+from kafka_sidecar.pipeline.reconcile.sql import union
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 
 MAX_FOLDERS = 16  # of an hour that still changes
@@ -56,7 +57,7 @@ def parts(tables: Tables, hours: Collection[Hour]) -> DataFrame:
     live = [folder for hour in hours for folder in hour.live]
     found = parts_of(tables.read_folders("events", stored_schema(), live))
     digests = tables.read_folders("digests", DIGEST, [hour.digest for hour in hours if hour.digest])
-    return found.unionByName(digests, allowMissingColumns=True)
+    return union(found, digests)
 
 
 def compact(tables: Tables, batch: int, busy: Collection[str], last_at: Mapping[str, int], expire: int) -> None:

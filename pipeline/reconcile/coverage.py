@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window, functions
 
 from kafka_sidecar.pipeline.reconcile.history import DELIVERED, GROUP
 from kafka_sidecar.pipeline.reconcile.hops import DELIVER, SHARE, is_group
-from kafka_sidecar.pipeline.reconcile.sql import PARTITION, column, total
+from kafka_sidecar.pipeline.reconcile.sql import PARTITION, column, computed, total, union
 
 LOST, UNAUDITED = "lost", "unaudited"
 UNKNOWN, UNREPORTED = "unknown", "unreported"  # the same two, where a hole may explain them
@@ -45,7 +45,7 @@ def groups_of(marks: DataFrame) -> Groups:
         )
         .where("since IS NOT NULL")
     )
-    return Groups(each.join(in_topic, ["cluster", "topic", "group"]).localCheckpoint(), marks)
+    return Groups(computed(each.join(in_topic, ["cluster", "topic", "group"])), marks)
 
 
 def progress(groups: Groups) -> DataFrame:
@@ -63,7 +63,7 @@ def segments(events: DataFrame, groups: Groups) -> DataFrame:
     acked = _ends(events.where("tier = 'produce_ack' AND type = 'SUCCESS'").drop("group"), "acked")
     delivered = _ends(events.where(column("tier").isin(*DELIVERED) & is_group()), "delivered")
     names = groups.partitions.select("cluster", "topic", "group").distinct()
-    ends = acked.join(names, ["cluster", "topic"]).unionByName(delivered, allowMissingColumns=True)
+    ends = union(acked.join(names, ["cluster", "topic"]), delivered)
     at = ends.groupBy(*GROUP, "offset").agg(*(step for side in ("acked", "delivered") for step in _steps(side)))
     order = Window.partitionBy(*GROUP).orderBy("offset")
     cut = at.select(
@@ -133,7 +133,7 @@ def copies(events: DataFrame) -> DataFrame:
         for finding, field in COPIES.items()
     ]
     first, last = column("range")[0].alias("first"), column("range")[1].alias("last")
-    return found[0].union(found[1]).select(*GROUP, "bucket_start", first, last, "finding")
+    return union(*found).select(*GROUP, "bucket_start", first, last, "finding")
 
 
 def _named(parts: DataFrame, side: str) -> DataFrame:
@@ -162,7 +162,7 @@ def reached_at(needs: DataFrame, marks: DataFrame) -> DataFrame:
     asked = needs.select(*GROUP, "bucket_start", column("last").alias("offset"))
     seen = marks.select(*GROUP, column("last_offset").alias("offset"), "at")
     later = Window.partitionBy(*GROUP).orderBy(column("offset").desc())  # its frame includes equal offsets
-    both = asked.unionByName(seen, allowMissingColumns=True).withColumn("at", functions.min("at").over(later))
+    both = union(asked, seen).withColumn("at", functions.min("at").over(later))
     return both.where("bucket_start IS NOT NULL").drop("offset")
 
 

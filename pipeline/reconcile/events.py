@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
-from kafka_sidecar.pipeline.reconcile.sql import apart, column
+from kafka_sidecar.pipeline.reconcile.sql import apart, column, computed
 
 EVENT_VERSION = 1
 HOUR_MS = 3_600_000
@@ -89,7 +89,7 @@ class Ids:
 def ids_of(valid: DataFrame) -> Ids:
     """One pass over the events, of which no more is kept than their ids need."""
     hour = (functions.floor(_at() / HOUR_MS) * HOUR_MS).alias("at")
-    counts = valid.groupBy(_id_hash(), hour).count().localCheckpoint()
+    counts = computed(valid.groupBy(_id_hash(), hour).count())
     again = functions.sum((column("count") > 1).cast("long")).alias("again")
     found = counts.groupBy("at").agg(again).select(hour_of(column("at")).alias("hour"), "again").collect()
     return Ids(frozenset(row.hour for row in found), sum(row.again for row in found), counts)

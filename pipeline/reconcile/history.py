@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, functions, types
 
 from kafka_sidecar.pipeline.reconcile.hops import is_group
-from kafka_sidecar.pipeline.reconcile.sql import column, longs
+from kafka_sidecar.pipeline.reconcile.sql import column, computed, longs, union
 
 EPOCH = ["emitter_id", "emitter_epoch"]
 GROUP = ["cluster", "topic", "partition", "group"]
@@ -41,7 +41,7 @@ class History:
     def computed(self) -> History:
         """Each is used several times."""
         frames = (self.intervals, self.topics, self.marks, self.hours)
-        return History(*(frame.localCheckpoint() for frame in frames))
+        return History(*map(computed, frames))
 
 
 def parts_of(events: DataFrame) -> DataFrame:
@@ -71,10 +71,7 @@ def parts_of(events: DataFrame) -> DataFrame:
         (column("kind") == "counts").cast("long").alias("counted"),
         functions.coalesce("no_timestamp_count", functions.lit(0)).alias("untimed"),
     )  # fmt: skip
-    parts = intervals
-    for others in (topics, marks, hours):
-        parts = parts.unionByName(others, allowMissingColumns=True)
-    return parts
+    return union(intervals, topics, marks, hours)
 
 
 def history_of(parts: DataFrame) -> History:
@@ -113,8 +110,4 @@ def digest(history: History, is_expired: bool) -> DataFrame:
     if is_expired:
         marks = marks.groupBy(*GROUP).agg(functions.max("at").alias("at"), *_reached())
     named = {INTERVAL: history.intervals, TOPIC: history.topics, MARK: marks, HOUR: history.hours}
-    parts = [frame.withColumn("part", functions.lit(part)) for part, frame in named.items()]
-    whole = parts[0]
-    for others in parts[1:]:
-        whole = whole.unionByName(others, allowMissingColumns=True)
-    return whole
+    return union(*(frame.withColumn("part", functions.lit(part)) for part, frame in named.items()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window, functions, types
 
 from kafka_sidecar.pipeline.reconcile.history import EPOCH, History
-from kafka_sidecar.pipeline.reconcile.sql import column, longs
+from kafka_sidecar.pipeline.reconcile.sql import column, computed, longs, union
 
 HOLES = types.StructType(
     [
@@ -38,7 +38,7 @@ def reported(history: History, now: int, lateness: int) -> Reported:
     intervals = history.intervals
     # What was lost is known to be lost, and not waited for.
     complete = intervals.where("end_ms IS NOT NULL AND counted + lost_events >= expected")
-    gaps = _gaps(complete).unionByName(_tails(intervals, complete)).localCheckpoint()
+    gaps = computed(union(_gaps(complete), _tails(intervals, complete)))
     newer = column("next_epoch").isNotNull()
     late = functions.lit(now) - functions.coalesce("to_ms", "from_ms") > lateness
     is_hole = newer | late
@@ -47,7 +47,7 @@ def reported(history: History, now: int, lateness: int) -> Reported:
     # Of a sidecar that is silent nothing is known, not even whether it still runs.
     end = functions.coalesce("to_ms", "next_epoch", column("from_ms") + lateness)
     holes = gaps.where(is_hole).withColumn("to_ms", end).where("to_ms > from_ms").drop("next_epoch")
-    holes = holes.unionByName(_discarded(intervals), allowMissingColumns=True)
+    holes = union(holes, _discarded(intervals))
     names = history.topics.groupBy("emitter_id").agg(
         functions.array_sort(functions.collect_set("topic")).alias("topics")
     )
@@ -55,7 +55,7 @@ def reported(history: History, now: int, lateness: int) -> Reported:
         "topics", functions.coalesce("topics", functions.array().cast("array<string>"))
     )
     # They are few, and used several times.
-    return Reported(until, with_topics.select(HOLES.fieldNames()).localCheckpoint())
+    return Reported(until, computed(with_topics.select(HOLES.fieldNames())))
 
 
 def _gaps(complete: DataFrame) -> DataFrame:

@@ -20,15 +20,13 @@ from kafka_sidecar.pipeline.reconcile.events import hour_of, ids_of, once, store
 from kafka_sidecar.pipeline.reconcile.history import history_of
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE
 from kafka_sidecar.pipeline.reconcile.rows import ROWS, bucket_rows
-from kafka_sidecar.pipeline.reconcile.sql import PARTITIONS, column
+from kafka_sidecar.pipeline.reconcile.sql import column, computed, fit, is_small, union
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 TICKS = "batch_tick"
 WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 MAX_WRITERS = 64  # files that a task writes at once, one for each hour; for more hours it sorts its rows
-PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
-SMALL_BYTES = 1 << 20  # of stored events: to spread them takes longer than to compare them
 
 
 def wall_clock() -> int:
@@ -75,7 +73,7 @@ class Job:
         if self.tables.exists("events") and not self.tables.exists("checkpoint"):
             where = self.tables.path("checkpoint")
             raise ValueError(f"{where} is missing, so batches would begin at 0 again; delete the folder above it, too")
-        self._set_partitions()
+        fit(self.spark)
         if not self.spark.sparkContext.getConf().contains(WRITERS):
             self.spark.conf.set(WRITERS, MAX_WRITERS)
         # A second source that always has rows: the clock goes on after the last sidecar has stopped.
@@ -88,7 +86,7 @@ class Job:
         """Store the events of a batch, and compute again what they change."""
         now = self.clock()
         self._store(received, batch)
-        self._set_partitions()
+        fit(self.spark)
         stored = found_hours(self.tables)
         history = history_of(parts(self.tables, stored.values())).computed()
         self.tables.describe("what sidecars have reported")
@@ -100,16 +98,16 @@ class Job:
         untimed = {hour for hour, row in counted.items() if row.untimed}
         recent = self._recent(stored, hours, untimed)
         groups = coverage.groups_of(history.marks)
-        cut = coverage.segments(recent, groups).localCheckpoint()
+        cut = computed(coverage.segments(recent, groups))
         finals = self._finals(hours, batch)
         self.tables.describe("compute rows")
-        computed = bucket_rows(recent, cut, groups).where(column("hour").isin(hours))
-        rows = states.with_states(computed, reported, finals, now, self.limits.clock_skew).localCheckpoint()
+        found = bucket_rows(recent, cut, groups).where(column("hour").isin(hours))
+        rows = computed(states.with_states(found, reported, finals, now, self.limits.clock_skew))
         self.tables.write_all("groups", coverage.progress(groups))
         self.tables.describe("name ranges of offsets")
-        ranges = losses(rows, cut, coverage.copies(recent), hours).localCheckpoint()
+        ranges = computed(losses(rows, cut, coverage.copies(recent), hours))
         written = self._write(rows, ranges, finals, reported, hours, batch)
-        self._set_partitions()
+        fit(self.spark)
         last_at = {hour: row.at for hour, row in counted.items()}
         compact(self.tables, batch, hours, last_at, now - self.limits.retention)
         self.report(written)
@@ -148,15 +146,10 @@ class Job:
         """The events of these hours. What has no timestamp is counted by the time of arrival, so it may be anywhere."""
         wanted = {*hours, *untimed}
         folders = [one for hour in wanted for one in stored[hour].folders["events"]]
-        self._set_partitions(self.tables.size("events", folders))
+        fit(self.spark, self.tables.size("events", folders))
         events = self.tables.read_folders("events", stored_schema(), folders)
-        return events.where(column("hour").isin(hours) | (column("no_timestamp_count") > 0))
-
-    def _set_partitions(self, size: int | None = None) -> None:
-        """As many as the data needs, unless it is configured: Spark joins small ones, but splits none."""
-        context = self.spark.sparkContext
-        if not context.getConf().contains(PARTITIONS):
-            self.spark.conf.set(PARTITIONS, partitions_of(size, context.defaultParallelism))
+        recent = events.where(column("hour").isin(hours) | (column("no_timestamp_count") > 0))
+        return computed(recent) if is_small(self.spark) else recent
 
     def _finals(self, hours: Collection[str], before: int) -> DataFrame:
         """What earlier batches have published of these hours."""
@@ -175,7 +168,7 @@ class Job:
         tables = self.tables
         tables.write_batch("finals", states.newly_final(rows, finals, batch), batch, hours)
         published = self._finals(hours, batch + 1)
-        found = states.alerts(published, rows, self.limits.target).localCheckpoint()
+        found = computed(states.alerts(published, rows, self.limits.target))
         tables.write_hours("losses", ranges, hours)
         tables.write_hours("alerts", found, hours)
         tables.write_hours("reconcile", rows, hours)
@@ -185,13 +178,6 @@ class Job:
         new = [one for one in tables.folders("events") if one.batch == batch]
         stored = tables.read_folders("events", stored_schema(), new).count()
         return Written(batch, stored, len(hours), counts, found.where("NOT is_resolved").count())
-
-
-def partitions_of(size: int | None, cores: int) -> int:
-    """How many partitions so many bytes of stored events are compared in; None if it is not known how many."""
-    if size is not None and size <= SMALL_BYTES:
-        return 1
-    return max(2 * cores, (size or 0) // PARTITION_BYTES)
 
 
 def changed(before: DataFrame, after: DataFrame) -> list[Row]:
@@ -214,5 +200,5 @@ def losses(rows: DataFrame, cut: DataFrame, copies: DataFrame, hours: list[str])
     others = coverage.unaudited(cut).join(delivered, keys)
     others = others.select("*", finding(coverage.UNREPORTED, coverage.UNAUDITED))
     again = copies.join(produced, ["cluster", "topic", "bucket_start"])
-    parts = missing.unionByName(others).unionByName(again).withColumn("hour", hour_of(column("bucket_start")))
+    parts = union(missing, others, again).withColumn("hour", hour_of(column("bucket_start")))
     return coverage.joined(parts.where(column("hour").isin(hours)))

@@ -14,7 +14,7 @@ from kafka_sidecar.pipeline.reconcile.events import hour_of
 from kafka_sidecar.pipeline.reconcile.history import GROUP
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, READ, hop_of_group, with_hop
 from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
-from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total
+from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total, union
 
 KEY = [*BUCKET, "hop", "group"]
 COUNTS = [
@@ -34,10 +34,8 @@ ROWS = types.StructType(
 
 def bucket_rows(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
     """All columns but state and hour; ``settles_at`` is null while a group has not reached the bucket's end."""
-    rows = _produced(events)
-    for others in (_delivered(events, cut, groups), _read(events)):
-        rows = rows.unionByName(others, allowMissingColumns=True)
-    rows = _with_unattributed(rows, events).fillna(0, COUNTS)
+    hops = union(_produced(events), _delivered(events, cut, groups), _read(events))
+    rows = _with_unattributed(hops, events).fillna(0, COUNTS)
     latencies = percentiles(with_hop(events), KEY)
     joined = beside(rows, latencies, KEY, "left").select(
         *rows.columns, *(column(f"other_{name}").alias(name) for name in PERCENTILES)

@@ -8,6 +8,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 column = functions.col
 PARTITIONS = "spark.sql.shuffle.partitions"
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+MAX_BROADCAST = 10 << 20  # bytes; Spark's default
+PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
+SMALL_BYTES = 1 << 20  # of stored events: to spread them takes longer than to compare them
 
 BUCKET = ["cluster", "topic", "bucket_start"]
 PARTITION = ["cluster", "topic", "partition"]
@@ -15,6 +19,23 @@ PARTITION = ["cluster", "topic", "partition"]
 
 def longs(*names: str) -> list[types.StructField]:
     return [types.StructField(name, types.LongType()) for name in names]
+
+
+def partitions_of(size: int | None, cores: int) -> int:
+    """How many partitions so many bytes of stored events are compared in; None if it is not known how many."""
+    if size is not None and size <= SMALL_BYTES:
+        return 1
+    return max(2 * cores, (size or 0) // PARTITION_BYTES)
+
+
+def fit(spark: SparkSession, size: int | None = None) -> None:
+    """Have Spark compare so many bytes in as many partitions as they need, unless it is configured: it joins small
+    partitions, but splits none. In one partition a join needs nothing, where a broadcast would be a job."""
+    configured = spark.sparkContext.getConf()
+    if not configured.contains(PARTITIONS):
+        spark.conf.set(PARTITIONS, partitions_of(size, spark.sparkContext.defaultParallelism))
+    if not configured.contains(BROADCAST):
+        spark.conf.set(BROADCAST, -1 if is_small(spark) else MAX_BROADCAST)
 
 
 def is_small(spark: SparkSession) -> bool:
@@ -25,6 +46,20 @@ def is_small(spark: SparkSession) -> bool:
 def together(rows: DataFrame) -> DataFrame:
     """In one partition if that is enough: Spark then plans no shuffle, each of which takes longer than few rows do."""
     return rows.coalesce(1) if is_small(rows.sparkSession) else rows
+
+
+def computed(rows: DataFrame) -> DataFrame:
+    """The same rows, computed once for all who use them. With `cache` each use would plan again what leads to them."""
+    # With columns of their own: Spark fails on some joins of rows with what they were computed from.
+    return together(rows.localCheckpoint().toDF(*rows.columns))
+
+
+def union(first: DataFrame, *others: DataFrame) -> DataFrame:
+    """The rows of all; a column that some of them have not got is null there."""
+    whole = first
+    for one in others:
+        whole = whole.unionByName(one, allowMissingColumns=True)
+    return together(whole)
 
 
 def apart(rows: DataFrame, name: str) -> DataFrame:

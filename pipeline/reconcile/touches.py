@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Row, functions
 
 from kafka_sidecar.pipeline.reconcile.intervals import DISCARDED
-from kafka_sidecar.pipeline.reconcile.sql import column
+from kafka_sidecar.pipeline.reconcile.sql import column, is_small
 
 Span = tuple[int, int]  # ms: from, to
 SPANS = "array<struct<begin: long, end: long>>"
@@ -91,7 +91,8 @@ def with_touched(rows: DataFrame, touches: Touches, settles: Column, balanced: C
         return _is_inside(spans, most, after, before)
 
     touched = found("counted", begin - clock_skew, settles + clock_skew) | found("event", begin, end)
-    joined_rows = rows.join(functions.broadcast(named), column("topic") == column("named_topic"), "left")
+    named = named if is_small(rows.sparkSession) else functions.broadcast(named)
+    joined_rows = rows.join(named, column("topic") == column("named_topic"), "left")
     return joined_rows.select(*rows.columns, touched.alias("is_touched"))
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline import session
-from kafka_sidecar.pipeline.session import SETTINGS
+from kafka_sidecar.pipeline.session import ASKED_FOR, SETTINGS, Asked
 
 
 def test_the_session_has_the_settings_that_jobs_rely_on(spark: SparkSession) -> None:
@@ -34,3 +34,10 @@ def test_spark_submit_is_recognised(port: str | None, submitted: bool, monkeypat
     if port is not None:
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", port)
     assert session.is_submitted() is submitted
+
+
+def test_methods_that_every_column_asks_for_are_looked_for_once(spark: SparkSession) -> None:
+    java = spark.sparkContext._jvm
+    asked = [getattr(java, name) for name in ASKED_FOR]
+    assert all(isinstance(one, Asked) for one in asked)
+    assert asked[0].col is asked[0].col

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.reconcile.events import from_files
 from kafka_sidecar.pipeline.reconcile.job import Job, Limits
+from kafka_sidecar.pipeline.reconcile.sql import fit
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.traffic import MINUTE, START
@@ -49,5 +50,6 @@ def table(spark: SparkSession, root: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_kept(spark: SparkSession) -> None:
+def each_test_begins_alike(spark: SparkSession) -> None:
     spark.catalog.clearCache()
+    fit(spark)

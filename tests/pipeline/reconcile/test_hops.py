@@ -12,7 +12,7 @@ from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
 from kafka_sidecar.pipeline.reconcile.intervals import HOLES, Reported
 from kafka_sidecar.pipeline.reconcile.job import losses
 from kafka_sidecar.pipeline.reconcile.rows import bucket_rows
-from kafka_sidecar.pipeline.reconcile.sql import empty
+from kafka_sidecar.pipeline.reconcile.sql import computed, empty
 from kafka_sidecar.pipeline.reconcile.states import FINALS, with_states
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, minute
@@ -24,15 +24,15 @@ def sent(tier: str, *ranges: list[int], **values: Any) -> Event:
     return counts("s", 0, 0, tier, list(ranges), **FIRST | values)
 
 
-def computed(events: DataFrame) -> tuple[DataFrame, DataFrame]:
+def compared(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The rows and the segments of offsets, each step once, as in the job."""
     spark, now = events.sparkSession, minute(10)
-    groups = coverage.groups_of(history_of(parts_of(events)).marks.localCheckpoint())
-    cut = coverage.segments(events, groups).localCheckpoint()
+    groups = coverage.groups_of(computed(history_of(parts_of(events)).marks))
+    cut = computed(coverage.segments(events, groups))
     rows = with_states(
         bucket_rows(events, cut, groups), Reported(now, empty(spark, HOLES)), empty(spark, FINALS), now, 0
     )
-    return rows.localCheckpoint(), cut
+    return computed(rows), cut
 
 
 def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSession) -> None:
@@ -54,7 +54,7 @@ def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSessi
         sent("fetch_delivered", [10, 99], topic="several", group=SEVERAL_GROUPS),
         *(sent("commit", [5, 99], topic=topic, group="g") for topic in ("several", "lost")),
     )
-    rows, _ = computed(events)
+    rows, _ = compared(events)
     columns = ("expected", "seen", "pending", "missing", "surplus", "redelivered", "completeness", "state")
     found = {
         (row["topic"], row["hop"], row["group"]): tuple(row[name] for name in columns)
@@ -75,7 +75,7 @@ def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSessi
 def test_what_a_share_group_has_passed_over_is_unknown_and_copies_are_named(spark: SparkSession) -> None:
     copies = {"duplicate_ranges": [[40, 44], [45, 49]], "resent_ranges": [[60, 60]]}
     events = frame(spark, sent("produce_ack", [0, 99], **copies), sent("share_delivered", [0, 9], [20, 99], group="w"))
-    rows, cut = computed(events)
+    rows, cut = compared(events)
     (row,) = rows.where("hop = 'share'").collect()
     assert (row["missing"], row["state"]) == (10, "UNKNOWN")
     names = ("finding", "group", "first_offset", "last_offset", "state")

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_sidecar.pipeline.reconcile.job import PARTITION_BYTES, SMALL_BYTES, partitions_of
-from kafka_sidecar.pipeline.reconcile.sql import apart, column, together
+from kafka_sidecar.pipeline.reconcile.sql import (
+    BROADCAST,
+    PARTITION_BYTES,
+    SMALL_BYTES,
+    apart,
+    column,
+    computed,
+    fit,
+    partitions_of,
+    together,
+    union,
+)
+
+
+def plan(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().executedPlan())
 
 
 def shuffles(rows: DataFrame) -> int:
-    return str(rows._jdf.queryExecution().executedPlan()).count("Exchange hashpartitioning")
+    return plan(rows).count("Exchange hashpartitioning")
 
 
 def query(spark: SparkSession) -> DataFrame:
@@ -24,6 +40,27 @@ def test_little_is_computed_without_a_shuffle(spark: SparkSession) -> None:
     rows = query(spark)
     assert (rows.rdd.getNumPartitions(), shuffles(rows)) == (1, 0)
     assert rows.count() == 40
+
+
+@pytest.mark.parametrize("made", [lambda rows: union(rows, rows), computed], ids=["union", "computed"])
+def test_what_is_made_of_little_stays_in_one_partition(spark: SparkSession, made: Callable[..., DataFrame]) -> None:
+    rows = made(spark.range(0, 40, 1, 4))
+    assert rows.rdd.getNumPartitions() == 1
+    assert shuffles(rows.groupBy("id").count()) == 0
+
+
+def test_a_column_that_a_part_of_a_union_has_not_got_is_null(spark: SparkSession) -> None:
+    ids = spark.range(1).select("id")
+    rows = union(ids, ids.withColumn("more", column("id") + 1), ids)
+    assert sorted(map(tuple, rows.collect()), key=str) == [(0, 1), (0, None), (0, None)]
+
+
+def test_little_is_not_broadcast(spark: SparkSession) -> None:
+    rows = together(spark.range(0, 40, 1, 4))
+    spark.conf.unset(BROADCAST)
+    assert "Broadcast" in plan(rows.join(rows, "id"))
+    fit(spark)
+    assert "Broadcast" not in plan(rows.join(rows, "id"))
 
 
 @pytest.mark.usefixtures("several_partitions")
