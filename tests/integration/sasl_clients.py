@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ with warnings.catch_warnings():
     from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 Settings = dict[str, Any]
+REJECTED = (KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN)  # the client would go on until the values expire
 # Sends the values to a new topic of this name and reads them back: (target, topic, values, mechanism, user, password).
 # Without a mechanism it does not log in. With OAUTHBEARER the password is a signed token, or the user signs none.
 RoundTrip = Callable[[Target, str, list[bytes], str | None, str, str], list[bytes]]
@@ -97,8 +99,10 @@ def librdkafka(
     producer = Producer({**settings, "error_cb": fatal.append, "message.timeout.ms": 10_000})
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(LIMIT_S)
-    if any(errors):
+    ends = time.monotonic() + LIMIT_S
+    while producer.flush(0.2) and not any(error.code() in REJECTED for error in fatal) and time.monotonic() < ends:
+        pass
+    if any(errors) or (fatal and not errors):
         raise RuntimeError(f"{errors} {fatal}")
     consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
