@@ -114,7 +114,7 @@ programs: install ## the tests that run whole programs, demo and benches among t
 
 WITH_KAFKA := tests/integration tests/codec/records
 # Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.
-SIDE_BY_SIDE := --numprocesses 3 --dist loadfile
+SIDE_BY_SIDE := --numprocesses 4 --dist loadfile
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
 	bash tests/jvm/fetch.sh

@@ -29,6 +29,10 @@ DIRECTIVES = {
 class BuildOrDoWithout(build_ext):
     """What `optional` promises; but with Cython imported, setuptools does not recognise its own CompileError."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)
