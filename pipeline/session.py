@@ -34,8 +34,8 @@ LOCAL = {
 }
 # PySpark asks the JVM for these classes and their methods with nearly every column, by these names.
 ASKED_FOR = {
-    "functions": "org.apache.spark.sql.functions",
     "org.apache.spark.sql.functions": "org.apache.spark.sql.functions",
+    "functions": "org.apache.spark.sql.functions",
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
     "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
 }
@@ -61,7 +61,8 @@ def start_session(settings: Pipeline, name: str, uses_kafka: bool) -> SparkSessi
     session = builder.getOrCreate()
     java = session.sparkContext._jvm
     for name, full_name in ASKED_FOR.items():
-        setattr(java, name, Asked(getattr(java, full_name)))
+        found = getattr(java, full_name)
+        setattr(java, name, found if isinstance(found, Asked) else Asked(found))
     return session
 
 

@@ -40,4 +40,4 @@ def test_methods_that_every_column_asks_for_are_looked_for_once(spark: SparkSess
     java = spark.sparkContext._jvm
     asked = [getattr(java, name) for name in ASKED_FOR]
     assert all(isinstance(one, Asked) for one in asked)
-    assert asked[0].col is asked[0].col
+    assert asked[0].col is asked[1].col
