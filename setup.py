@@ -21,6 +21,7 @@ if choice not in ("auto", "yes", "no"):
 
 DIRECTIVES = {
     "language_level": 3,
+    "binding": False,  # functions and methods of C, which the interpreter calls with fewer steps
     "annotation_typing": False,  # the .pxd alone gives C types; what the source says is for mypy
     "wraparound": False,  # boundscheck stays on: bytes that lie about lengths raise, they cannot read outside
 }

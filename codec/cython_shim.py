@@ -6,6 +6,12 @@ Never imported by a compiled module, where `compiled` is a constant of the compi
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 compiled = False
 nogil = nullcontext()
+
+
+def cast(type_: object, value: Any) -> Any:
+    """In C, ``value`` is known to be of this type."""
+    return value

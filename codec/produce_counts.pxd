@@ -60,7 +60,7 @@ cdef Py_ssize_t _find_partitions(
     list sent, Py_ssize_t place, bytes data, Py_ssize_t here, Py_ssize_t end, bint by_id
 ) except -2
 
-@cython.locals(_=int, one=Sent, following=Sent, index=int, size=Py_ssize_t)
+@cython.locals(_=int, one=Sent)
 cdef Py_ssize_t _note_partitions(
     list sent, Py_ssize_t place, bytes data, Py_ssize_t here, int partitions
 ) except -2

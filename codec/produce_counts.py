@@ -98,7 +98,7 @@ class ProduceWalk(RecordsWalk):
 
     def restart(self) -> None:
         """Begin to read another request of the same version. The rows of the one before may be used again."""
-        if self._has_begun():
+        if self._is_fed:
             self._restart()
         self.is_done = False
         self.skip = 0
@@ -109,7 +109,7 @@ class ProduceWalk(RecordsWalk):
         A usual request is whole, of a flexible version, without tagged fields, has fewer than 127 topics of fewer
         than 127 partitions, and batches of magic 2. It takes a third of the steps of `feed`, and uses the rows again.
         """
-        if self._has_begun():
+        if self._is_fed:
             return False
         self._filled = 0
         self.is_done = self._read_usual(data, at, end)
@@ -171,10 +171,10 @@ class ProduceWalk(RecordsWalk):
         self._index = read_big_endian(data, here, 4)
         here += 4 + (found & 7)
         stop = here + max((found >> 3) - 1, 0)
-        if stop >= end or data[stop]:
+        if stop >= end or read_big_endian(data, stop, 1):
             return _NOWHERE
         while here < stop:
-            if stop - here < _HEADER_SIZE or data[here + _MAGIC_AT] != _MAGIC:
+            if stop - here < _HEADER_SIZE or read_big_endian(data, here + _MAGIC_AT, 1) != _MAGIC:
                 return _NOWHERE
             size = _LENGTH_FROM + read_big_endian(data, here + _LENGTH_AT, 4)
             count = read_big_endian(data, here + _COUNT_AT, 4)
@@ -183,7 +183,9 @@ class ProduceWalk(RecordsWalk):
             one = self._row()
             one.count, one.size = count, size
             one.timestamp = read_big_endian(data, here + _TIMESTAMP_AT, 8)
-            one.crc = read_big_endian(data, here + _CRC_AT, 4) if data[here + _PRODUCER_ID_AT] >= _ONE_BYTE else 0
+            one.crc = read_big_endian(data, here + _CRC_AT, 4)
+            if read_big_endian(data, here + _PRODUCER_ID_AT, 1) >= 0:
+                one.crc = 0
             here += size
         return here + 1
 
@@ -263,7 +265,8 @@ def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) 
 
 
 def _acknowledge_usual(sent: list[Sent], data: bytes, at: int, end: int, by_id: bool) -> bool:
-    """As `acknowledge`, of a response in the order of the request, without record errors, messages and tagged fields.
+    """As `acknowledge`, of a response in the order of the request, in which each partition has one batch (so brokers
+    want it since v3), without record errors, messages and tagged fields.
 
     False: it is not such a one; some of the batches may have been noted.
     """
@@ -283,7 +286,7 @@ def _acknowledge_usual(sent: list[Sent], data: bytes, at: int, end: int, by_id: 
         if place < 0 or data[here]:
             return False
         here += 1
-    return True
+    return place == len(sent)
 
 
 def _find_partitions(sent: list[Sent], place: int, data: bytes, here: int, end: int, by_id: bool) -> int:
@@ -305,27 +308,21 @@ def _find_partitions(sent: list[Sent], place: int, data: bytes, here: int, end: 
 
 
 def _note_partitions(sent: list[Sent], place: int, data: bytes, here: int, partitions: int) -> int:
-    """Note what is said of partitions, which are all there and of one topic; where the next batch is, or -1."""
-    size = len(sent)
+    """Note what is said of partitions, which are all there and of one topic; where the next topic's are, or -1."""
+    if partitions > len(sent) - place:
+        return _NOWHERE
     key = sent[place].key
     for _ in range(partitions):
-        if place >= size:
-            return _NOWHERE
         one = sent[place]
-        index = one.index
-        if index != read_big_endian(data, here, 4) or (one.key is not key and one.key != key):
+        if one.index != read_big_endian(data, here, 4) or (one.key is not key and one.key != key):
             return _NOWHERE
         # error_code int16 | base_offset int64 | log_append_time_ms int64 | log_start_offset int64 |
         # record_errors: none | error_message: null | tags: none
-        if data[here + 30] != 1 or data[here + 31] or data[here + 32]:
+        if read_big_endian(data, here + 30, 2) != 0x100 or read_big_endian(data, here + 32, 1):
             return _NOWHERE
         one.error, one.base_offset = read_big_endian(data, here + 4, 2), read_big_endian(data, here + 6, 8)
         one.append_time = read_big_endian(data, here + 14, 8)
         place += 1
-        if place < size:
-            following = sent[place]
-            if following.index == index:
-                place = _note(sent, place - 1, one.error, one.base_offset, one.append_time)
         here += _PRODUCED_BYTES
     return place
 

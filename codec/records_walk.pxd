@@ -12,7 +12,7 @@ cdef Py_ssize_t _MAX_CARRIED
 
 cdef class RecordsWalk:
     cdef int _version, _phase
-    cdef bint _flexible, _by_id, _may_end_early
+    cdef bint _flexible, _by_id, _may_end_early, _is_fed
     cdef bytes _carry
     cdef object _key
     cdef int _index
@@ -27,7 +27,6 @@ cdef class RecordsWalk:
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef object topic(self)
-    cdef bint _has_begun(self) except -1
     cdef _step(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(
         left=Py_ssize_t, data=bytes, at=Py_ssize_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,

@@ -57,8 +57,8 @@ class RecordsWalk:
     """What the walks of all APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
 
     __slots__ = (
-        "_by_id", "_carry", "_crc", "_flexible", "_index", "_key", "_may_end_early", "_partitions_left", "_phase",
-        "_records_left", "_topics_left", "_version", "is_done", "rows", "skip",
+        "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_may_end_early", "_partitions_left",
+        "_phase", "_records_left", "_topics_left", "_version", "is_done", "rows", "skip",
     )  # fmt: skip
 
     def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
@@ -75,6 +75,7 @@ class RecordsWalk:
     def _restart(self) -> None:
         """Another frame of the same version begins."""
         self._carry = b""  # a struct that is not complete yet
+        self._is_fed = False  # with any bytes of the frame
         self._phase = _HEAD
         self._topics_left = self._partitions_left = self._records_left = 0
         self.rows: list[Any] = []
@@ -87,6 +88,7 @@ class RecordsWalk:
         Raises:
             CodecError: these bytes are no such frame; what was read before is in `rows`.
         """
+        self._is_fed = True
         if self.skip:
             if self.skip > end - start:
                 self.skip -= end - start
@@ -180,10 +182,6 @@ class RecordsWalk:
     def topic(self) -> str | bytes:
         """The topic that was read last."""
         return self._key
-
-    def _has_begun(self) -> bool:
-        """Whether any of the frame was read, or part of a struct."""
-        return self._phase != _HEAD or bool(self._carry)
 
     def _end_early(self, cursor: Cursor, end: int) -> None:
         """A broker truncates a Fetch response at the requested size: clients do not read the last batch then."""

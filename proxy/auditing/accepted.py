@@ -35,7 +35,7 @@ class Accepted(NamedTuple):
 
     def count_but(self, refused: Collection[tuple[str | bytes, int]], counting: Counting, client: Client) -> None:
         """Call the auditor for the partitions of which the broker has taken the acknowledgements."""
-        audited = tapped(client).audited
+        audited = tapped(client, client.tap_state).audited
         for key, index, first, last in self.ranges:
             if (key, index) not in refused:
                 counting.call(API, key, partial(self._count, counting, audited, index, first, last))

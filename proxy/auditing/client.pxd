@@ -36,5 +36,5 @@ cdef class TappedClient:
 
 cdef TappedClient NO_CLIENT
 
-@cython.locals(state=TappedClient)
-cpdef TappedClient tapped(client)
+@cython.locals(known=TappedClient)
+cpdef TappedClient tapped(client, state)

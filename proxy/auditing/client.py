@@ -162,10 +162,9 @@ class TappedClient:
 NO_CLIENT = TappedClient(AuditedClient(None, None, None))
 
 
-def tapped(client: Client) -> TappedClient:
-    """What is known of a connection's client."""
-    known = client.tap_state
-    if isinstance(known, TappedClient):
-        return known
-    state = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
-    return state
+def tapped(client: Client, state: object) -> TappedClient:
+    """What is known of a connection's client, whose `tap_state` this is."""
+    if isinstance(state, TappedClient):
+        return state
+    known = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
+    return known

@@ -40,7 +40,7 @@ class CommitWatch(Watch):
         self._counting = counting
         self._key = key
         self._version = version
-        self._client = tapped(client).audited
+        self._client = tapped(client, client.tap_state).audited
         self._pieces = Pieces()
         self._group = ""
         self._offsets: dict[tuple[str | bytes, int], int] = {}

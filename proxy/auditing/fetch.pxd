@@ -13,8 +13,8 @@ cdef class FetchTap(Tap):
     cdef readonly object clock, counting, find_group
     cdef readonly int version
 
-    @cython.locals(state=TappedClient, watch=FetchWatch, idle=Watch)
-    cpdef Watch begin(self, client, double now)
+    @cython.locals(known=TappedClient, watch=FetchWatch, idle=Watch)
+    cpdef Watch begin(self, client, state, double now)
 
 
 cdef class FetchWatch(Watch):

@@ -64,13 +64,13 @@ class FetchTap(Tap):
         self.find_group = counting.groups.find
         self.version = version
 
-    def begin(self, client: Client, now: float) -> Watch:
-        state = tapped(client)
-        idle = state.take_idle()
+    def begin(self, client: Client, state: object, now: float) -> Watch:
+        known = tapped(client, state)
+        idle = known.take_idle()
         watch = idle if isinstance(idle, FetchWatch) else None
         if watch is None or watch._tap is not self:
             watch = FetchWatch(self)
-        watch._client, watch._state = client, state
+        watch._client, watch._state = client, known
         return watch
 
 

@@ -18,8 +18,8 @@ cdef class ProduceTap(Tap):
     cdef readonly object counting
     cdef readonly int version
 
-    @cython.locals(state=TappedClient, watch=ProduceWatch, idle=Watch)
-    cpdef Watch begin(self, client, double now)
+    @cython.locals(known=TappedClient, watch=ProduceWatch, idle=Watch)
+    cpdef Watch begin(self, client, state, double now)
 
 
 cdef class ProduceWatch(Watch):
@@ -35,17 +35,16 @@ cdef class ProduceWatch(Watch):
     cpdef done(self)
     @cython.locals(walk=ProduceWalk)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
+    @cython.locals(walk=ProduceWalk)
+    cdef int _feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     @cython.locals(walk=ProduceWalk, one=Sent)
     cpdef forwarded(self, bytes frame)
-    @cython.locals(one=Sent)
     cpdef unanswered(self)
     cpdef abandoned(self)
     cpdef lost(self, str why)
-    @cython.locals(one=Sent)
-    cdef _count_unknown(self)
-    @cython.locals(sent=list, latency_s=double, one=Sent, is_stored=bint)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
-    cdef _count_failed(self, Sent one, double latency_s)
-    cdef bint _was_forwarded(self, Sent one) except -1
-    @cython.locals(timestamp=int64_t, counter=ProduceCounter)
-    cdef _count(self, Sent one, result, int64_t base, double latency_s)
+    @cython.locals(sent=list, place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t)
+    cdef bint _count_all(self, ending, double latency_s) except -1
+    cdef object _result(self, Sent one, ending)
+    @cython.locals(counter=ProduceCounter)
+    cdef int _count(self, Sent one, int64_t timestamp, result, int64_t base, double latency_s) except -1

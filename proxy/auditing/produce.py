@@ -70,13 +70,13 @@ class ProduceTap(Tap):
         self.counting = counting
         self.version = version
 
-    def begin(self, client: Client, now: float) -> Watch:
-        state = tapped(client)
-        idle = state.take_idle()
+    def begin(self, client: Client, state: object, now: float) -> Watch:
+        known = tapped(client, state)
+        idle = known.take_idle()
         watch = idle if isinstance(idle, ProduceWatch) else None
         if watch is None or watch._tap is not self:
             watch = ProduceWatch(self)
-        watch._client, watch._since = state, now
+        watch._client, watch._since = known, now
         return watch
 
 
@@ -109,7 +109,11 @@ class ProduceWatch(Watch):
         self._is_whole = last
         if last and walk.read(data, start, end):
             self._sent = walk.rows
-            return
+        else:
+            self._feed(data, start, end, last)
+
+    def _feed(self, data: bytes, start: int, end: int, last: bool) -> None:
+        walk = self._walk
         walk.skip = self.skip
         try:
             walk.feed(data, start, end)
@@ -131,8 +135,7 @@ class ProduceWatch(Watch):
         self._forwarded = {(one.key, one.index) for one in walk.rows}
 
     def unanswered(self) -> None:
-        for one in self._sent:
-            self._count(one, UNCONFIRMED if self._was_forwarded(one) else REJECTED, _NO_OFFSET, 0)
+        self._count_all(UNCONFIRMED, 0)
 
     def abandoned(self) -> None:
         if not self._is_abandoned:
@@ -140,11 +143,7 @@ class ProduceWatch(Watch):
             self._tap.counting.copies.abandoned(self._client.audited, self._sent)
 
     def lost(self, why: str) -> None:
-        self._count_unknown()
-
-    def _count_unknown(self) -> None:
-        for one in self._sent:
-            self._count(one, UNKNOWN, _NO_OFFSET, 0)
+        self._count_all(UNKNOWN, 0)
         self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
@@ -155,47 +154,52 @@ class ProduceWatch(Watch):
             if frame is None:
                 return
             data, start, end = frame
-        sent, latency_s = self._sent, now - self._since
         try:
-            acknowledge(sent, data, start, end, self._tap.version)
+            acknowledge(self._sent, data, start, end, self._tap.version)
         except CodecError:
             self._tap.counting.stats.unreadable(API)
-            self._count_unknown()
+            self.lost("")
             return
-        is_stored = True
-        for one in sent:
-            if not one.error:
-                self._count(one, ACKED, one.base_offset, latency_s)
-            else:
-                is_stored = False
-                self._count_failed(one, latency_s)
-        if self._tap.attempts or self._is_abandoned or not is_stored:
-            self._tap.counting.copies.settled(self._client.audited, sent, self._is_abandoned)
+        are_stored = self._count_all(None, now - self._since)
+        if self._tap.attempts or self._is_abandoned or not are_stored:
+            self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
 
-    def _count_failed(self, one: Sent, latency_s: float) -> None:
-        if one.error == _NOT_ANSWERED:
-            result = UNKNOWN
-        elif not self._was_forwarded(one):
-            result = REJECTED
+    def _count_all(self, ending: Result | None, latency_s: float) -> bool:
+        """Count each batch, with what the response says of it or, without one, what became of the request.
+
+        Whether the broker says of all that they are stored.
+        """
+        sent, place, are_stored = self._sent, 0, ending is None
+        while place < len(sent):
+            try:
+                while place < len(sent):
+                    one = sent[place]
+                    place += 1
+                    if ending is None and not one.error:
+                        # The broker's time (LogAppendTime) is that which consumers see.
+                        timestamp = one.timestamp if one.append_time < 0 else one.append_time
+                        self._count(one, timestamp, ACKED, one.base_offset, latency_s)
+                    else:
+                        are_stored = False
+                        self._count(one, one.timestamp, self._result(one, ending), _NO_OFFSET, latency_s)
+            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+                self._tap.counting.stats.failed(API, error)
+        return are_stored
+
+    def _result(self, one: Sent, ending: Result | None) -> Result:
+        if ending is UNKNOWN or (ending is None and one.error == _NOT_ANSWERED):
+            return UNKNOWN
+        if self._forwarded is not None and (one.key, one.index) not in self._forwarded:
+            return REJECTED
+        return ending or (ACKED if one.error == _DUPLICATE else FAILED)
+
+    def _count(self, one: Sent, timestamp: int, result: Result, base: int, latency_s: float) -> None:
+        if one.counter is None:
+            one.counter = self._client.produce_counter(self._tap.counting, one.key, one.index)
+        if one.counter is not None:
+            counter = cython.cast(ProduceCounter, one.counter)
+            counter.count(timestamp, one.count, one.size, result, base, latency_s)
         else:
-            result = ACKED if one.error == _DUPLICATE else FAILED
-        self._count(one, result, _NO_OFFSET, latency_s)
-
-    def _was_forwarded(self, one: Sent) -> bool:
-        return self._forwarded is None or (one.key, one.index) in self._forwarded
-
-    def _count(self, one: Sent, result: Result, base: int, latency_s: float) -> None:
-        # The broker's time (LogAppendTime) is that which consumers see.
-        timestamp = one.append_time if one.append_time >= 0 and result is ACKED else one.timestamp
-        counting = self._tap.counting
-        try:
-            counter: ProduceCounter | None = one.counter
-            if counter is None:
-                counter = one.counter = self._client.produce_counter(counting, one.key, one.index)
-            if counter is not None:
-                counter.count(timestamp, one.count, one.size, result, base, latency_s)
-            else:
-                rest = one.index, timestamp, one.count, one.size, result, base, latency_s
-                counting.call(API, one.key, named(counting.auditor.produced, (self._client.audited,), rest))
-        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-            counting.stats.failed(API, error)
+            counting = self._tap.counting
+            rest = one.index, timestamp, one.count, one.size, result, base, latency_s
+            counting.call(API, one.key, named(counting.auditor.produced, (self._client.audited,), rest))

@@ -91,7 +91,7 @@ class ShareFetchWatch(Watch):
 
     def _count(self, group: str, part: SharedBatch, hidden: int, deliveries: int, now_s: float) -> None:
         key, index, timestamp, count, size, first, last = part
-        counting, client = self._counting, tapped(self._client).audited
+        counting, client = self._counting, tapped(self._client, self._client.tap_state).audited
         rest = index, timestamp, count - hidden, size, first, last, now_s - timestamp / 1000, deliveries, hidden
         counting.call(API, key, lambda topic: counting.auditor.acquired(client, group, topic, *rest))
 

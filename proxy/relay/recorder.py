@@ -34,7 +34,7 @@ class Recorder:
 
     def __iter__(self) -> Iterator[Recorded]:
         yield from self._last
-        for route, correlation_id, since, size, owner in islice(self._waiting, self._last.maxlen):
+        for route, correlation_id, since, size, owner, _ in islice(self._waiting, self._last.maxlen):
             if isinstance(correlation_id, int) and not isinstance(owner, OwnRequests):
                 yield route.api, correlation_id, since, size, None, 0, b""
 

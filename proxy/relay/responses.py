@@ -18,8 +18,9 @@ RESPONSE = Struct(">ii")
 MIN_RESPONSE_BYTES = 4
 
 # What waits for a response: its route; its correlation id, or our own response; when it came (seconds); its bytes; and
-# who wants or watches the response, if not the client alone. A plain tuple: a named one takes three times as long.
-Waiting = tuple[Route, int | bytes, float, int, Exchange | OwnRequests | Watch | None]
+# who wants the response, if not the client alone; who watches what is relayed. A plain tuple: a named one takes three
+# times as long.
+Waiting = tuple[Route, int | bytes, float, int, Exchange | OwnRequests | None, Watch | None]
 
 
 def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> str:
@@ -33,9 +34,11 @@ def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> 
 
 def abandon(waiting: Iterable[Waiting]) -> None:
     """The client has closed: it gets no response to these."""
-    for *_, owner in waiting:
-        if isinstance(owner, Watch | WatchedExchange):
+    for *_, owner, watch in waiting:
+        if isinstance(owner, WatchedExchange):
             owner.abandoned()
+        elif watch is not None:
+            watch.abandoned()
 
 
 def take_answers(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> bytes:
@@ -45,7 +48,7 @@ def take_answers(own: OwnRequests, data: bytes, waiting: deque[Waiting]) -> byte
     """
     at = index = needed = 0
     while not own.are_answered and index < len(waiting):
-        _, expected, _, _, owner = waiting[index]
+        _, expected, _, _, owner, _ = waiting[index]
         if isinstance(expected, bytes):  # nothing comes from the broker
             index += 1
             continue

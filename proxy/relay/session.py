@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, abandon, mismatch, take_answers
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Table
-from kafka_sidecar.proxy.relay.watch import Watch, WatchedResponse, show_request, show_response
+from kafka_sidecar.proxy.relay.watch import WatchedResponse, show_request, show_response
 from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
@@ -147,7 +147,7 @@ class Session(Identity):
         for frame in need.frames:
             _, key_version, correlation_id = REQUEST.unpack_from(frame)
             route = self.routes.get(key_version) or self.routes.add(key_version)
-            self._waiting.append((route, correlation_id, self._now, len(frame), own))
+            self._waiting.append((route, correlation_id, self._now, len(frame), own, None))
         self._own_waiting += len(need.frames)
         if need.take is not None:
             self.agenda.append(OwnRequests(driver, 0))
@@ -196,10 +196,10 @@ class Session(Identity):
         self._client_frames.drop()
         if isinstance(edit := self.broker_frames.drop(), WatchedResponse):
             edit.lost(why)
-        waiting = (owner for *_, owner in self._waiting if owner is not None and not isinstance(owner, OwnRequests))
+        waiting = (owner or watch for *_, owner, watch in self._waiting if not isinstance(owner, OwnRequests))
         # In the order in which the requests came.
-        work = [self._response_driver.lost(why), *(one.lost(why) for one in waiting), self._request_driver.lost(why)]
-        return [one for one in work if one is not None]
+        lost = (self._response_driver, *waiting, self._request_driver)
+        return [work for one in lost if one is not None and (work := one.lost(why)) is not None]
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
@@ -213,7 +213,7 @@ class Session(Identity):
     def _own_responses(self) -> list[bytes]:
         frames: list[bytes] = []
         while self._waiting and isinstance(frame := self._waiting[0][1], bytes):
-            route, _, since, size, _ = self._waiting.popleft()
+            route, _, since, size, *_ = self._waiting.popleft()
             correlation_id = RESPONSE.unpack_from(frame)[1]
             self.record((route.api, correlation_id, since, size, self._now, len(frame), OWN_RESPONSE))
             self.due -= len(frame)
@@ -255,13 +255,14 @@ class Session(Identity):
             if found is not None and not isinstance(found, Pass):
                 self._take(route, found, correlation_id if waits is not None else None)
                 return size
+        has_response, now = waits is not None, self._now
         watch = (
             None
             if (tap := route.tap) is None
-            else show_request(tap, self, self._client_frames, data, at, size, waits is not None, self._now)
+            else show_request(tap, self, self.tap_state, self._client_frames, data, at, size, has_response, now)
         )
         if waits is not None:
-            self._waiting.append((route, waits, self._now, size, watch))
+            self._waiting.append((route, waits, self._now, size, None, watch))
         else:
             self._unanswered += 1
         return size
@@ -269,7 +270,8 @@ class Session(Identity):
     def _take(self, route: Route, found: Exchange | Look, correlation_id: int | None) -> None:
         exchange = found.start() if isinstance(found, Look) else found
         if (tap := route.tap) is not None:
-            exchange = WatchedExchange(exchange, tap.begin(self, self._now), correlation_id is not None, self._clock)
+            watch = tap.begin(self, self.tap_state, self._now)
+            exchange = WatchedExchange(exchange, watch, correlation_id is not None, self._clock)
         self._request_driver.take(route, exchange, correlation_id)
 
     def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | Look | Pass | None:
@@ -288,10 +290,10 @@ class Session(Identity):
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now, size, exchange))
+            self._waiting.append((route, correlation_id, self._now, size, exchange, None))
 
     def respond(self, route: Route, frame: bytes, size: int) -> None:
-        self._waiting.append((route, self._own(route, frame, size), self._now, size, None))
+        self._waiting.append((route, self._own(route, frame, size), self._now, size, None, None))
 
     def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1
@@ -323,9 +325,9 @@ class Session(Identity):
         waiting = self._waiting
         if not waiting or waiting[0][1] != correlation_id or length < MIN_RESPONSE_BYTES:
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
-        route, _, since, request_size, owner = waiting.popleft()
+        route, _, since, request_size, owner, watch = waiting.popleft()
         size: int = length + 4
-        if owner is not None and not isinstance(owner, Watch):
+        if owner is not None:
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
@@ -337,8 +339,8 @@ class Session(Identity):
                 whole = len(data) >= at + size
                 if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
                     self._edit_response(route, rewrite, size, whole)
-            if owner is not None:
-                show_response(owner, self.broker_frames, data, at, size, self._now)
+            if watch is not None:
+                show_response(watch, self.broker_frames, data, at, size, self._now)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size

@@ -16,7 +16,7 @@ cdef class Watch:
 
 
 cdef class Tap:
-    cpdef Watch begin(self, client, double now)
+    cpdef Watch begin(self, client, state, double now)
 
 
 cdef class TapWith(Tap):
@@ -47,6 +47,6 @@ cdef class WatchedResponse:
 
 @cython.locals(watch=Watch)
 cpdef Watch show_request(
-    Tap tap, client, frames, bytes data, Py_ssize_t at, Py_ssize_t size, bint has_response, double now
+    Tap tap, client, state, frames, bytes data, Py_ssize_t at, Py_ssize_t size, bint has_response, double now
 )
 cpdef show_response(Watch watch, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)

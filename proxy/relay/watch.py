@@ -51,8 +51,13 @@ class Tap:
 
     __slots__ = ()
 
-    def begin(self, client: Client, now: float) -> Watch:
-        """Watch a request that came at this time (seconds, monotonic)."""
+    def begin(self, client: Client, state: object, now: float) -> Watch:
+        """Watch a request.
+
+        Args:
+            state: `client.tap_state`, which who calls can read in fewer steps.
+            now: when the request came, in seconds (monotonic).
+        """
         raise NotImplementedError
 
 
@@ -64,7 +69,7 @@ class TapWith(Tap):
     def __init__(self, watch: Callable[[Client], Watch]) -> None:
         self._watch = watch
 
-    def begin(self, client: Client, now: float) -> Watch:
+    def begin(self, client: Client, state: object, now: float) -> Watch:
         return self._watch(client)
 
 
@@ -125,10 +130,18 @@ class WatchedResponse:
 
 
 def show_request(
-    tap: Tap, client: Client, frames: Frames, data: bytes, at: int, size: int, has_response: bool, now: float
+    tap: Tap,
+    client: Client,
+    state: object,
+    frames: Frames,
+    data: bytes,
+    at: int,
+    size: int,
+    has_response: bool,
+    now: float,
 ) -> Watch:
     """Show the request of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes."""
-    watch = tap.begin(client, now)
+    watch = tap.begin(client, state, now)
     if len(data) >= at + size:
         watch.request(data, at, at + size, True)
         if not has_response:

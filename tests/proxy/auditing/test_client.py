@@ -19,20 +19,20 @@ def positions(offsets: dict[int, int], epoch: int, session: int = 0) -> FetchPos
 
 @pytest.fixture
 def state() -> TappedClient:
-    return tapped(FakeClient())
+    return tapped(FakeClient(), None)
 
 
 def test_a_client_is_the_same_until_its_name_or_principal_changes() -> None:
     client = Dialogue().session
     client.client_id, client.host = "app", "10.0.0.1"
-    first = tapped(client)
+    first = tapped(client, client.tap_state)
     assert (first.audited.client_id, first.audited.principal, first.audited.host) == ("app", None, "10.0.0.1")
     client.client_id, client.principal = "app", None
-    assert tapped(client) is first
+    assert tapped(client, client.tap_state) is first
     client.principal = "User:alice"
-    assert tapped(client).audited.principal == "User:alice"
+    assert tapped(client, client.tap_state).audited.principal == "User:alice"
     client.client_id = "other"
-    assert tapped(client).audited.client_id == "other"
+    assert tapped(client, client.tap_state).audited.client_id == "other"
 
 
 def test_without_a_session_only_what_is_named_is_read(state: TappedClient) -> None:

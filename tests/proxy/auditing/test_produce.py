@@ -143,7 +143,7 @@ def test_a_watch_is_used_again_after_its_response_unless_it_has_many_rows() -> N
     tap = produce_tap(found.counting, ApiKey.PRODUCE, 9)
 
     def watched(request: bytes) -> Watch:
-        watch = tap.begin(client, 0.0)
+        watch = tap.begin(client, client.tap_state, 0.0)
         watch.request(request, 0, len(request), True)
         watch.done()
         return watch

@@ -21,8 +21,8 @@ ONE, TWO, OWN, OTHER_OWN = response(1, b"one"), response(2), response(90, b"answ
 
 def waiting_for(own: OwnRequests) -> deque[Waiting]:
     """Two requests of the client, a local response among them, then two of our own."""
-    return deque([(ROUTE, 1, 0.0, 12, None), (ROUTE, b"local", 0.0, 12, None), (ROUTE, 2, 0.0, 12, None),
-                  (ROUTE, 90, 0.0, 12, own), (ROUTE, 91, 0.0, 12, own)])  # fmt: skip
+    clients = [(ROUTE, expected, 0.0, 12, None, None) for expected in (1, b"local", 2)]
+    return deque([*clients, *((ROUTE, expected, 0.0, 12, own, None) for expected in (90, 91))])
 
 
 def own_requests() -> OwnRequests:
