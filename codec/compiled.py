@@ -25,6 +25,7 @@ MODULES = (
     "kafka_sidecar.codec.envelope",
     "kafka_sidecar.codec.fetch_counts",
     "kafka_sidecar.codec.fetch_head",
+    "kafka_sidecar.codec.fetch_positions",
     "kafka_sidecar.codec.glance",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",

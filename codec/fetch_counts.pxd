@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.codec.cursor cimport Cursor
-from kafka_sidecar.codec.fetch_head cimport FetchHead
+from kafka_sidecar.codec.fetch_positions cimport Offsets
 from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
 cdef int _TRANSACTIONAL, _CONTROL
@@ -19,22 +19,9 @@ cdef class Shown:
     cdef readonly int64_t timestamp, count, size, first, last, aborted
 
 
-@cython.final
-cdef class FetchPositions(FetchHead):
-    cdef readonly dict offsets
-    cdef readonly list forgotten
-
-
-@cython.locals(cursor=Cursor, found=FetchPositions, _=Py_ssize_t)
-cpdef FetchPositions fetch_positions(bytes data, Py_ssize_t at, Py_ssize_t end, int version, known=*)
-
-@cython.locals(before=int, after=int, index=int, _=Py_ssize_t)
-cdef int _read_topic(Cursor cursor, int version, dict offsets, known) except -1
-
-
 cdef class FetchWalk(RecordsWalk):
     cdef readonly int session_id
-    cdef dict _offsets
+    cdef Offsets _offsets
     cdef bint _committed_only, _row_dense
     cdef int64_t _bucket_ms, _now_ms, _offset
     cdef list _aborted
@@ -42,8 +29,8 @@ cdef class FetchWalk(RecordsWalk):
     cdef int64_t _row_count, _row_size, _row_first, _row_last, _row_aborted, _row_min, _row_max
     cdef int64_t _row_bucket
 
-    cpdef int restart(self, dict offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
-    cdef int _begin(self, dict offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
+    cpdef int restart(self, Offsets offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
+    cdef int _begin(self, Offsets offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2

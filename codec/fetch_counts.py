@@ -1,4 +1,4 @@
-"""What a Fetch request asks for, and how many records its response delivers, by batch headers alone.
+"""How many records a Fetch response delivers, by batch headers alone.
 
 This file runs as it is and compiled (fetch_counts.pxd holds the C types).
 """
@@ -17,30 +17,12 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor
-    from kafka_sidecar.codec.fetch_head import (
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        has_sessions,
-        names_ids,
-        open_fetch,
-        read_fetch_head,
-    )
+    from kafka_sidecar.codec.fetch_positions import Offsets
     from kafka_sidecar.codec.records_walk import RecordsWalk
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        has_sessions,
-        names_ids,
-        open_fetch,
-        read_fetch_head,
-    )
+    from cython.cimports.kafka_sidecar.codec.fetch_positions import Offsets  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
-
-Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
 
 MAX_OFFSET = 1 << 62
 LATENCY_PRECISION = 50  # batches can be one row if their latencies differ by less than one in so many
@@ -60,7 +42,7 @@ class Shown:
 
     __slots__ = ("aborted", "count", "first", "index", "key", "last", "size", "timestamp")
 
-    key: str | bytes  # as in `Partition`
+    key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
     index: int
     timestamp: int  # the greatest, ms since 1970
     count: int  # records, also of aborted transactions
@@ -68,49 +50,6 @@ class Shown:
     first: int  # offset
     last: int
     aborted: int  # records of aborted transactions
-
-
-class FetchPositions(FetchHead):
-    """What a Fetch request asks for."""
-
-    __slots__ = ("forgotten", "offsets")
-
-    offsets: dict[Partition, int]
-    forgotten: list[Partition]  # that no longer belong to the session
-
-
-def fetch_positions(data: bytes, at: int, end: int, version: int, known: str | bytes | None = None) -> FetchPositions:
-    """What the Fetch request data[at:end] asks for, which begins with its length. A topic equal to ``known`` is it.
-
-    Raises:
-        CodecError: these bytes are no such request.
-    """
-    cursor = open_fetch(data, at, end, version)
-    found = FetchPositions.__new__(FetchPositions)
-    read_fetch_head(cursor, version, found)
-    found.offsets = {}
-    found.forgotten = []
-    for _ in range(cursor.length(4, False, "topics")):
-        _read_topic(cursor, version, found.offsets, known)
-    if has_sessions(version):
-        for _ in range(cursor.length(4, False, "forgotten_topics_data")):
-            topic = cursor.topic(names_ids(version))
-            for _ in range(cursor.length(4, False, "partitions")):
-                found.forgotten.append((topic, cursor.integer(4)))
-            cursor.skip_tags()
-    return found
-
-
-def _read_topic(cursor: Cursor, version: int, offsets: dict[Partition, int], known: str | bytes | None) -> None:
-    topic = cursor.topic(names_ids(version), known)
-    before, after = bytes_before_offset(version) - 4, bytes_after_offset(version)
-    for _ in range(cursor.length(4, False, "partitions")):
-        index = cursor.integer(4)
-        cursor.skip(before)
-        offsets[topic, index] = cursor.integer(8)
-        cursor.skip(after)
-        cursor.skip_tags()
-    cursor.skip_tags()
 
 
 class FetchWalk(RecordsWalk):
@@ -130,14 +69,14 @@ class FetchWalk(RecordsWalk):
     def __init__(
         self,
         version: int,
-        offsets: dict[tuple[str | bytes, int], int],
+        offsets: Offsets,
         committed_only: bool = False,
         bucket_ms: int = 0,
         now_ms: int = 0,
     ) -> None:
         """
         Args:
-            offsets: that the client has asked for, by topic and partition.
+            offsets: that the client has asked for.
             committed_only: whether it reads committed records only.
             bucket_ms: length of the buckets of event time; 0: a row for each batch.
             now_ms: the time of delivery.
@@ -146,16 +85,12 @@ class FetchWalk(RecordsWalk):
         self._open(version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
-    def restart(
-        self, offsets: dict[tuple[str | bytes, int], int], committed_only: bool, bucket_ms: int, now_ms: int
-    ) -> None:
+    def restart(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: int) -> None:
         """Begin to read another response of the same version."""
         self._restart()
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
-    def _begin(
-        self, offsets: dict[tuple[str | bytes, int], int], committed_only: bool, bucket_ms: int, now_ms: int
-    ) -> None:
+    def _begin(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: int) -> None:
         self.session_id = 0
         self._offsets = offsets
         self._committed_only = committed_only
@@ -195,7 +130,7 @@ class FetchWalk(RecordsWalk):
         self._aborted = aborted
         if self._aborting:
             self._aborting = set()
-        self._offset = self._offsets.get((self._key, index), 0) if size > 0 else 0
+        self._offset = self._offsets.get(self._key, index) if size > 0 else 0
         return size
 
     def _aborted_in(self, cursor: Cursor) -> list[tuple[int, int]] | None:

@@ -133,6 +133,7 @@ FRONT_DOORS = {
         "errors",
         "fetch_counts",
         "fetch_head",
+        "fetch_positions",
         "glance",
         "headers",
         "json",

@@ -2,7 +2,8 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
-from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk
+from kafka_sidecar.codec.fetch_counts cimport FetchWalk
+from kafka_sidecar.codec.fetch_positions cimport FetchPositions, Offsets
 from kafka_sidecar.proxy.relay.watch cimport Watch
 
 cdef int _MAX_IDLE, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
@@ -14,7 +15,8 @@ cdef class TappedClient:
     cdef readonly tuple origin
     cdef public int session_id
     cdef object _group, _key, _read_key
-    cdef dict _offsets, _produced, _producing, _read, _reading
+    cdef dict _produced, _producing, _read, _reading
+    cdef Offsets _offsets
     cdef Watch _idle
     cdef int _idle_left, _counters_left, _responses_version
     cdef FetchWalk _responses
@@ -22,11 +24,11 @@ cdef class TappedClient:
     @cython.locals(watch=Watch)
     cdef Watch take_idle(self)
     cdef int keep_idle(self, Watch watch) except -1
-    @cython.locals(offsets=dict, is_committed_only=bint)
+    @cython.locals(offsets=Offsets, is_committed_only=bint)
     cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, int64_t now_ms)
     cdef object known_topic(self)
-    @cython.locals(epoch=int, named=dict, offsets=dict)
-    cpdef dict offsets_of(self, FetchPositions positions)
+    @cython.locals(epoch=int, named=Offsets, offsets=Offsets)
+    cpdef Offsets offsets_of(self, FetchPositions positions)
     cdef ProduceCounter produce_counter(self, counting, key, index)
     cdef ProduceCounter _new_produce_counter(self, counting, key, index)
     cdef FetchCounter fetch_counter(self, counting, group, key, index)

@@ -6,7 +6,6 @@ This file runs as it is and compiled (client.pxd holds the C types).
 from __future__ import annotations
 
 from kafka_sidecar.audit.contract import AuditedClient
-from kafka_sidecar.codec.fetch_counts import Partition
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -17,16 +16,18 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
-    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk
+    from kafka_sidecar.codec.fetch_counts import FetchWalk
+    from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
     from kafka_sidecar.proxy.relay.watch import Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
         FetchCounter,
         ProduceCounter,
     )
-    from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_counts import FetchWalk  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_positions import (  # type: ignore[no-redef]
         FetchPositions,
-        FetchWalk,
+        Offsets,
     )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
 
@@ -52,7 +53,7 @@ class TappedClient:
         self.audited = audited
         self.origin = (audited.client_id, audited.host)  # by which its group is known
         self.session_id = 0  # 0: there is none
-        self._offsets: dict[Partition, int] = {}  # that the session's requests have asked for
+        self._offsets = Offsets()  # that the session's requests have asked for
         self._produced: dict[str | bytes, dict[int, ProduceCounter]] = {}  # by topic (name or id) and partition
         self._read: dict[str | bytes, dict[int, FetchCounter]] = {}
         self._key: str | bytes | None = None  # the topic that was looked for last,
@@ -82,10 +83,10 @@ class TappedClient:
 
     def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: int) -> FetchWalk:
         """What reads the next Fetch response; the one before has been read."""
-        offsets = {} if positions is None else self.offsets_of(positions)
+        offsets = Offsets() if positions is None else self.offsets_of(positions)
         is_committed_only = positions is not None and positions.isolation_level == _READ_COMMITTED
         if self._responses is None or self._responses_version != version:
-            self._responses, self._responses_version = FetchWalk(version, {}), version
+            self._responses, self._responses_version = FetchWalk(version, offsets), version
         self._responses.restart(offsets, is_committed_only, bucket_ms, now_ms)
         return self._responses
 
@@ -93,7 +94,7 @@ class TappedClient:
         """The topic of the last response, which the next request most likely names."""
         return None if self._responses is None else self._responses.topic()
 
-    def offsets_of(self, positions: FetchPositions) -> dict[Partition, int]:
+    def offsets_of(self, positions: FetchPositions) -> Offsets:
         """The offsets that a Fetch reads from: a request that continues a session names only those that have changed.
 
         Of a session that has begun on another connection, only those are known.
@@ -102,14 +103,14 @@ class TappedClient:
         if epoch == _NO_SESSION:
             return named
         if epoch == _NEW_SESSION or positions.session_id != self.session_id:
-            self._offsets = {}
+            self._offsets = Offsets()
             self.session_id = positions.session_id
         offsets = self._offsets
         offsets.update(named)
-        for partition in positions.forgotten:
-            offsets.pop(partition, None)
-        if len(offsets) > MAX_SESSION_PARTITIONS:
-            self._offsets = {}
+        for key, index in positions.forgotten:
+            offsets.forget(key, index)
+        if offsets.size > MAX_SESSION_PARTITIONS:
+            self._offsets = Offsets()
         return offsets
 
     def produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:

@@ -2,7 +2,8 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport FetchCounter
-from kafka_sidecar.codec.fetch_counts cimport FetchPositions, FetchWalk, Shown
+from kafka_sidecar.codec.fetch_counts cimport FetchWalk, Shown
+from kafka_sidecar.codec.fetch_positions cimport FetchPositions
 from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
@@ -12,6 +13,7 @@ cdef int64_t _NOTHING_MORE
 cdef class FetchTap(Tap):
     cdef readonly object clock, counting, find_group
     cdef readonly int version
+    cdef readonly int64_t bucket_ms
 
     @cython.locals(known=TappedClient, watch=FetchWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
@@ -25,15 +27,16 @@ cdef class FetchWatch(Watch):
     cdef list _received
     cdef FetchWalk _walk
     cdef double _now_s
-    cdef bint _is_whole
+    cdef bint _is_read, _is_whole
 
     @cython.locals(state=TappedClient)
     cpdef done(self)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=FetchWalk)
     cpdef received(self, bytes frame)
-    @cython.locals(walk=FetchWalk, positions=FetchPositions)
+    @cython.locals(walk=FetchWalk)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    @cython.locals(positions=FetchPositions)
     cdef FetchWalk _begin(self, int64_t bucket_ms)
     cdef _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef _group(self)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_counts import Partition
+from kafka_sidecar.codec.fetch_positions import Partition
 from kafka_sidecar.proxy.auditing.counting import Counting, named
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -23,16 +23,16 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.fetch_counts import FetchPositions, FetchWalk, Shown, fetch_positions
+    from kafka_sidecar.codec.fetch_counts import FetchWalk, Shown
+    from kafka_sidecar.codec.fetch_positions import FetchPositions
     from kafka_sidecar.proxy.auditing.client import NO_CLIENT, TappedClient, tapped
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
-        FetchPositions,
         FetchWalk,
         Shown,
-        fetch_positions,
     )
+    from cython.cimports.kafka_sidecar.codec.fetch_positions import FetchPositions  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
         NO_CLIENT,
         TappedClient,
@@ -56,9 +56,10 @@ def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
 class FetchTap(Tap):
     """What all requests of one version share."""
 
-    __slots__ = ("clock", "counting", "find_group", "version")
+    __slots__ = ("bucket_ms", "clock", "counting", "find_group", "version")
 
     def __init__(self, counting: Counting, version: int) -> None:
+        self.bucket_ms = counting.bucket_ms
         self.clock = counting.clock
         self.counting = counting
         self.find_group = counting.groups.find
@@ -77,7 +78,9 @@ class FetchTap(Tap):
 class FetchWatch(Watch):
     """One Fetch request."""
 
-    __slots__ = ("_client", "_is_whole", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk")
+    __slots__ = (
+        "_client", "_is_read", "_is_whole", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk",
+    )  # fmt: skip
 
     def __init__(self, tap: FetchTap) -> None:
         super().__init__()
@@ -85,17 +88,17 @@ class FetchWatch(Watch):
         self._client: Client | None = None
         self._state: TappedClient = NO_CLIENT
         self._pieces: Pieces | None = None  # of a request that arrives in pieces
-        self._positions: FetchPositions | None = None
+        self._positions = FetchPositions(tap.version)
         self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
         self._walk: FetchWalk | None = None
         self._now_s = 0.0  # of the delivery
-        self._is_whole = False  # the request was shown to its end
+        self._is_whole = self._is_read = False  # the request was shown to its end; and its positions are known
 
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
         if self._is_whole:
-            self._pieces = self._positions = self._received = self._walk = None
-            self._is_whole = False
+            self._pieces = self._received = self._walk = None
+            self._is_whole = self._is_read = False
             self.skip = 0
             state.keep_idle(self)
 
@@ -108,7 +111,8 @@ class FetchWatch(Watch):
                 return
             data, start, end = frame
         try:
-            self._positions = fetch_positions(data, start, end, self._tap.version, self._state.known_topic())
+            self._positions.read(data, start, end, self._state.known_topic())
+            self._is_read = True
         except CodecError:
             self._tap.counting.stats.unreadable(API)
 
@@ -120,7 +124,7 @@ class FetchWatch(Watch):
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         walk = self._walk
         if walk is None:
-            walk = self._walk = self._begin(self._tap.counting.bucket_ms if self._received is None else 0)
+            walk = self._walk = self._begin(self._tap.bucket_ms if self._received is None else 0)
         walk.skip = self.skip
         self._feed(walk, data, start, end)
         self.skip = walk.skip
@@ -128,8 +132,7 @@ class FetchWatch(Watch):
             return
         if not walk.is_done and not walk.skip:
             self._tap.counting.stats.unreadable(API)
-        positions = self._positions
-        if positions is not None and not positions.session_epoch:
+        if self._is_read and not self._positions.session_epoch:
             self._state.session_id = walk.session_id
         if self._client is None or self._client.has_closed:
             return
@@ -142,7 +145,8 @@ class FetchWatch(Watch):
 
     def _begin(self, bucket_ms: int) -> FetchWalk:
         self._now_s = self._tap.clock()
-        return self._state.fetch_walk(self._tap.version, self._positions, bucket_ms, int(self._now_s * 1000))
+        positions = self._positions if self._is_read else None
+        return self._state.fetch_walk(self._tap.version, positions, bucket_ms, int(self._now_s * 1000))
 
     def _feed(self, walk: FetchWalk, data: bytes, start: int, end: int) -> None:
         try:

@@ -100,6 +100,7 @@ class ProduceWatch(Watch):
         state, self._client, self._sent = self._client, NO_CLIENT, NOTHING
         if self._is_whole and not self._is_abandoned and len(self._walk.rows) <= _MAX_KEPT:
             self._walk.restart()
+            self._pieces = None
             self._is_whole = False
             self.skip = 0
             state.keep_idle(self)

@@ -110,6 +110,8 @@ class WatchedResponse:
         passed = self._given - self.skip
         watch.skip -= passed
         watch.response(data, start, end, last, self._now)
+        if last:
+            watch.done()
         if edit is None:
             self.skip = self._given = watch.skip
             return None

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support import oracle
 from support.dialogue import pieces
-from support.fetches import fetch_request
 from support.interception import fetch_response
-from support.kio_messages import kios_class, random_entity
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_counts import FetchWalk, fetch_positions
-from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
+from kafka_sidecar.codec.fetch_counts import FetchWalk
+from kafka_sidecar.codec.fetch_positions import Offsets
+from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 
 FIRST_WITH_IDS, FIRST_WITH_SESSIONS = 13, 7
@@ -42,7 +41,10 @@ def batch(base: int, records: int = 3, time: int = 5000, last: int | None = None
 
 
 def walked(version: int, frame: bytes, cuts: list[int] | None = None, **more: Any) -> FetchWalk:
-    walk = FetchWalk(version, more.pop("offsets", {}), **more)
+    offsets = Offsets()
+    for (topic, index), offset in more.pop("offsets", {}).items():
+        offsets.add(topic, index, offset)
+    walk = FetchWalk(version, offsets, **more)
     for chunk in pieces(frame, cuts or []):
         walk.feed(b"xx" + chunk + b"yy", 2, 2 + len(chunk))
     assert walk.is_done
@@ -151,7 +153,7 @@ def test_batches_of_the_same_bucket_and_latency_are_one_row() -> None:
 )  # fmt: skip
 def test_a_damaged_header_is_an_error(damage: Any) -> None:
     frame = fetch_response(12, {"orders": {0: batch(0) + damage(batch(3))}})
-    walk = FetchWalk(12, {})
+    walk = FetchWalk(12, Offsets())
     with pytest.raises(CodecError):
         walk.feed(frame, 0, len(frame))
 
@@ -169,7 +171,7 @@ def test_hostile_responses_raise_codec_error_or_are_counted(version: int) -> Non
     random = Random(version)
     frame = fetch_response(version, {"orders": {0: batch(0) + batch(3), 1: batch(4)}, "free": {0: batch(0)}})
     for _ in range(300):
-        walk = FetchWalk(version, {}, True, 1000, 10_000)
+        walk = FetchWalk(version, Offsets(), True, 1000, 10_000)
         bad = mutated(random, frame, frame[::-1])
         try:
             for chunk in pieces(bad, [random.randrange(1000) for _ in range(random.randrange(4))]):
@@ -177,46 +179,6 @@ def test_hostile_responses_raise_codec_error_or_are_counted(version: int) -> Non
         except CodecError:
             continue
         assert all(row.count >= 0 and row.size > 0 for row in walk.rows)
-
-
-@pytest.mark.parametrize("version", versions(FetchRequest))
-def test_requests_are_read_as_kio_writes_them(version: int) -> None:
-    random = Random(version)
-    for _ in range(30):
-        entity = random_entity(random, kios_class(FetchRequest, version))
-        frame = oracle.request_frame(entity, 7)
-        found = fetch_positions(b"before" + frame + b"after", 6, 6 + len(frame), version)
-        assert found.isolation_level == entity.isolation_level
-        assert found.offsets == {
-            (_key(topic, version), one.partition): one.fetch_offset
-            for topic in entity.topics
-            for one in topic.partitions
-        }
-        if version >= FIRST_WITH_SESSIONS:
-            assert (found.session_id, found.session_epoch) == (entity.session_id, entity.session_epoch)
-            assert found.forgotten == [
-                (_key(topic, version), index) for topic in entity.forgotten_topics_data for index in topic.partitions
-            ]
-        else:
-            assert (found.session_id, found.session_epoch, found.forgotten) == (0, -1, [])
-
-
-@each_version
-def test_hostile_requests_raise_codec_error_or_are_read(version: int) -> None:
-    random = Random(version)
-    frame = fetch_request(version, {"orders": {0: 10, 1: 20}, "free": {0: 30}})
-    for _ in range(300):
-        bad = mutated(random, frame, frame[::-1])
-        try:
-            fetch_positions(bad, 0, len(bad), version)
-        except CodecError:
-            continue
-
-
-def _key(topic: Any, version: int) -> str | bytes:
-    if version < FIRST_WITH_IDS:
-        return str(topic.topic)
-    return topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
 
 
 def test_the_session_of_a_response_is_known() -> None:

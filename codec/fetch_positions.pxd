@@ -1,0 +1,55 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from kafka_sidecar.codec.cursor cimport Cursor
+from kafka_sidecar.codec.fetch_head cimport FetchHead
+
+cdef Py_ssize_t _MAX_SCANNED, _ID_SIZE, _NOWHERE, _HEAD_BYTES, _PARTITION_BYTES
+cdef int _UNKNOWN, _ONE_BYTE, _FLEXIBLE, _WITHOUT_REPLICA
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class Asked:
+    cdef readonly object key
+    cdef readonly int index
+    cdef readonly int64_t offset
+
+
+@cython.final
+cdef class Offsets:
+    cdef readonly Py_ssize_t size
+    cdef list _rows
+    cdef dict _by_partition
+    cdef Py_ssize_t _next
+
+    cpdef int clear(self) except -1
+    @cython.locals(row=Asked, text=bytes)
+    cdef object next_key(self, bytes data, Py_ssize_t at, Py_ssize_t size, bint is_id, known)
+    @cython.locals(row=Asked)
+    cpdef int add(self, key, int index, int64_t offset) except -1
+    @cython.locals(row=Asked)
+    cpdef int64_t get(self, key, int index) except? -1
+    @cython.locals(place=Py_ssize_t, row=Asked, known=Asked)
+    cpdef int update(self, Offsets named) except -1
+    @cython.locals(row=Asked)
+    cpdef int forget(self, key, int index) except -1
+    @cython.locals(place=Py_ssize_t, row=Asked, _=Py_ssize_t)
+    cdef Asked _find(self, key, int index)
+    @cython.locals(row=Asked)
+    cdef Asked _look_up(self, key, int index)
+
+
+cdef class FetchPositions(FetchHead):
+    cdef int _version
+    cdef readonly Offsets offsets
+    cdef readonly list forgotten
+
+    cpdef int read(self, bytes data, Py_ssize_t at, Py_ssize_t end, known=*) except -1
+    @cython.locals(version=int, offsets=Offsets, before=int, after=int, index=int, _=Py_ssize_t)
+    cdef int _read_any(self, Cursor cursor, known) except -1
+    @cython.locals(here=Py_ssize_t, topics=int, _=int)
+    cdef bint _read_usual(self, bytes data, Py_ssize_t at, Py_ssize_t end, known) except -1
+    @cython.locals(size=Py_ssize_t, is_id=bint, partitions=int, _=int)
+    cdef Py_ssize_t _read_topic(self, bytes data, Py_ssize_t here, Py_ssize_t end, known) except -2
