@@ -23,14 +23,15 @@ cdef class FetchWalk(RecordsWalk):
     cdef readonly int session_id
     cdef Offsets _offsets
     cdef bint _committed_only, _row_dense
-    cdef int64_t _bucket_ms, _now_ms, _offset
+    cdef int64_t _bucket_ms, _offset
+    cdef double _now_ms
     cdef list _aborted
     cdef set _aborting
     cdef int64_t _row_count, _row_size, _row_first, _row_last, _row_aborted, _row_min, _row_max
     cdef int64_t _row_bucket
 
-    cpdef int restart(self, Offsets offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
-    cdef int _begin(self, Offsets offsets, bint committed_only, int64_t bucket_ms, int64_t now_ms) except -1
+    cpdef int restart(self, Offsets offsets, bint committed_only, int64_t bucket_ms, double now_ms) except -1
+    cdef int _begin(self, Offsets offsets, bint committed_only, int64_t bucket_ms, double now_ms) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2

@@ -72,7 +72,7 @@ class FetchWalk(RecordsWalk):
         offsets: Offsets,
         committed_only: bool = False,
         bucket_ms: int = 0,
-        now_ms: int = 0,
+        now_ms: float = 0,
     ) -> None:
         """
         Args:
@@ -85,12 +85,12 @@ class FetchWalk(RecordsWalk):
         self._open(version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
-    def restart(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: int) -> None:
+    def restart(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: float) -> None:
         """Begin to read another response of the same version."""
         self._restart()
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
-    def _begin(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: int) -> None:
+    def _begin(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: float) -> None:
         self.session_id = 0
         self._offsets = offsets
         self._committed_only = committed_only

@@ -311,7 +311,8 @@ def _note_partitions(sent: list[Sent], place: int, data: bytes, here: int, parti
     """Note what is said of partitions, which are all there and of one topic; where the next topic's are, or -1."""
     if partitions > len(sent) - place:
         return _NOWHERE
-    key = sent[place].key
+    one = sent[place]
+    key = one.key
     for _ in range(partitions):
         one = sent[place]
         if one.index != read_big_endian(data, here, 4) or (one.key is not key and one.key != key):

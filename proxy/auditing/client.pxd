@@ -25,7 +25,7 @@ cdef class TappedClient:
     cdef Watch take_idle(self)
     cdef int keep_idle(self, Watch watch) except -1
     @cython.locals(offsets=Offsets, is_committed_only=bint)
-    cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, int64_t now_ms)
+    cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, double now_ms)
     cdef object known_topic(self)
     @cython.locals(epoch=int, named=Offsets, offsets=Offsets)
     cpdef Offsets offsets_of(self, FetchPositions positions)

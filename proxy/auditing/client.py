@@ -81,7 +81,7 @@ class TappedClient:
             watch.following, self._idle = self._idle, watch
             self._idle_left -= 1
 
-    def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: int) -> FetchWalk:
+    def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: float) -> FetchWalk:
         """What reads the next Fetch response; the one before has been read."""
         offsets = Offsets() if positions is None else self.offsets_of(positions)
         is_committed_only = positions is not None and positions.isolation_level == _READ_COMMITTED

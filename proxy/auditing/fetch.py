@@ -68,7 +68,7 @@ class FetchTap(Tap):
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = tapped(client, state)
         idle = known.take_idle()
-        watch = idle if isinstance(idle, FetchWatch) else None
+        watch = cython.cast(FetchWatch, idle) if type(idle) is FetchWatch else None
         if watch is None or watch._tap is not self:
             watch = FetchWatch(self)
         watch._client, watch._state = client, known
@@ -146,7 +146,7 @@ class FetchWatch(Watch):
     def _begin(self, bucket_ms: int) -> FetchWalk:
         self._now_s = self._tap.clock()
         positions = self._positions if self._is_read else None
-        return self._state.fetch_walk(self._tap.version, positions, bucket_ms, int(self._now_s * 1000))
+        return self._state.fetch_walk(self._tap.version, positions, bucket_ms, self._now_s * 1000)
 
     def _feed(self, walk: FetchWalk, data: bytes, start: int, end: int) -> None:
         try:

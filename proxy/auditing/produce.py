@@ -73,7 +73,7 @@ class ProduceTap(Tap):
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = tapped(client, state)
         idle = known.take_idle()
-        watch = idle if isinstance(idle, ProduceWatch) else None
+        watch = cython.cast(ProduceWatch, idle) if type(idle) is ProduceWatch else None
         if watch is None or watch._tap is not self:
             watch = ProduceWatch(self)
         watch._client, watch._since = known, now
