@@ -1,6 +1,6 @@
 """The cost of auditing with Kafka's own clients: its performance tools against a real broker, through two sidecars.
 
-usage: audit_clients.py [--records N] [--reps N] [--before PROGRAM] [--markdown FILE]
+usage: audit_clients.py [--records N] [--rounds N] [--reps N] [--before PROGRAM] [--markdown FILE]
 
 How it measures and how to read it: docs/reference/benchmarks.md
 """
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -47,14 +47,32 @@ class Run:
 
 
 class Rig:
-    """A broker, one JVM for the tools, and the sidecars, which stay for all runs."""
+    """A broker, one JVM for the tools, and the sidecars, which are others in each round."""
 
-    def __init__(self, cluster: Cluster, tools: ToolHost, sidecars: Mapping[str, Sidecar], values: Path) -> None:
+    sidecars: Mapping[str, Sidecar]
+
+    def __init__(self, cluster: Cluster, tools: ToolHost, folder: Path, before: str | None) -> None:
         self.cluster = cluster
-        self.sidecars = sidecars
         self._tools = tools
-        self._values = values
+        self._folder = folder
+        self._before = before
+        self._values = folder / "values"
         self._groups = 0
+
+    @contextmanager
+    def with_sidecars(self) -> Iterator[None]:
+        """Two processes of the same program differ by a few percent for as long as they live."""
+        with ExitStack() as stack:
+            self.sidecars = {
+                name: stack.enter_context(self._sidecar(name, command))
+                for name, command in columns(self._before).items()
+            }
+            yield
+
+    def _sidecar(self, name: str, command: Path) -> AbstractContextManager[Sidecar]:
+        config = self._folder / f"{name}.yaml"
+        config.write_text(CONFIGS[name.removesuffix(BEFORE)])
+        return Sidecar.start(self.cluster.bootstrap, self._folder / f"{name}.log", ["--config", str(config)], command)
 
     def create_topics(self) -> None:
         for codec in CODECS:
@@ -95,15 +113,7 @@ def rig(folder: Path, before: str | None) -> Iterator[Rig]:
     values.write_bytes(b"\n".join(value(RECORD_BYTES, chance) for _ in range(2000)))
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.start(NEWEST))
-        sidecars = {}
-        for name, command in columns(before).items():
-            config = folder / f"{name}.yaml"
-            config.write_text(CONFIGS[name.removesuffix(BEFORE)])
-            flags = ["--config", str(config)]
-            sidecars[name] = stack.enter_context(
-                Sidecar.start(cluster.bootstrap, folder / f"{name}.log", flags, command)
-            )
-        yield Rig(cluster, stack.enter_context(ToolHost(NEWEST)), sidecars, values)
+        yield Rig(cluster, stack.enter_context(ToolHost(NEWEST)), folder, before)
 
 
 def columns(before: str | None) -> dict[str, Path]:
@@ -123,23 +133,30 @@ def requests_of(sidecar: Sidecar, api: str) -> float:
     )
 
 
-Runs = dict[tuple[str, str, str], list[Run]]  # api, codec, column
+Case = tuple[str, str, str]  # api, codec, column
+Runs = dict[Case, list[Run]]
 
 
 def measure_all(options: argparse.Namespace, rig: Rig) -> Runs:
-    """In each repetition the columns take turns, in shuffled order; the first one only warms up."""
+    """In each repetition the columns take turns, in shuffled order; the first one of a round only warms up."""
     chance = random.Random(options.seed)
     runs: Runs = {}
     rig.create_topics()
-    for rep in range(options.reps + 1):
-        for codec in CODECS:
-            for api in (PRODUCE, FETCH):
-                for name in chance.sample(list(rig.sidecars), len(rig.sidecars)):
-                    run = rig.measure(api, codec, name, options.records)
+    for number in range(options.rounds):
+        with rig.with_sidecars():
+            for rep in range(options.reps + 1):
+                for case, run in measure_each(chance, rig, options.records):
                     if rep:
-                        runs.setdefault((api, codec, name), []).append(run)
-        print(f"repetition {rep} of {options.reps} done", file=sys.stderr)
+                        runs.setdefault(case, []).append(run)
+        print(f"round {number + 1} of {options.rounds} done", file=sys.stderr)
     return runs
+
+
+def measure_each(chance: random.Random, rig: Rig, records: int) -> Iterator[tuple[Case, Run]]:
+    for codec in CODECS:
+        for api in (PRODUCE, FETCH):
+            for name in chance.sample(list(rig.sidecars), len(rig.sidecars)):
+                yield (api, codec, name), rig.measure(api, codec, name, records)
 
 
 def row(api: str, codec: str, names: list[str], runs: Runs, records: int) -> report.Row:
@@ -162,17 +179,19 @@ def row(api: str, codec: str, names: list[str], runs: Runs, records: int) -> rep
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--records", type=int, default=100_000, help="of each run; default: %(default)s")
-    parser.add_argument("--reps", type=int, default=9, help="repetitions; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=5, help="each with new sidecars; default: %(default)s")
+    parser.add_argument("--reps", type=int, default=3, help="repetitions in a round; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     versions.add_arguments(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="audit-bench-") as folder, rig(Path(folder), options.before) as started:
         runs = measure_all(options, started)
-        names = list(started.sidecars)
+        names = list(columns(options.before))
     rows = [row(api, codec, names, runs, options.records) for codec in CODECS for api in (PRODUCE, FETCH)]
     about = (
-        f"{options.reps} repetitions of {options.records} records of 1 KB; client, broker and sidecars share all cores."
+        f"{options.rounds} rounds of {options.reps} repetitions of {options.records} records of 1 KB; client, broker "
+        "and sidecars share all cores."
     )
     report.publish(options, about, report.table(rows, names), versions.described(options).partition(". ")[0])
 
