@@ -39,10 +39,20 @@ cdef extern from *:
         }
         return 0;
     }
+
+    /* Have the cache lines of data[at:at + size] on their way; the caller has checked the bounds. */
+    static CYTHON_INLINE void fetch_ahead(PyObject *data, Py_ssize_t at, Py_ssize_t size) {
+    #if defined(__GNUC__)
+        const char *p = PyBytes_AS_STRING(data) + at;
+        __builtin_prefetch(p);
+        __builtin_prefetch(p + size - 1);
+    #endif
+    }
     """
     int64_t read_big_endian(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
     bint is_text(object known, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
     int64_t find_uvarint(bytes data, Py_ssize_t at, Py_ssize_t end) noexcept
+    void fetch_ahead(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
 
 cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _ONE_BYTE, _STRING, _UNLIMITED
 cdef int _MAX_UVARINT_BYTES

@@ -55,6 +55,10 @@ if not cython.compiled:  # for C they are in cursor.pxd
                 return value << 3 | size
         return 0
 
+    def fetch_ahead(data: bytes, at: int, size: int) -> None:
+        """Compiled: have the cache lines of data[at : at + size] on their way. The caller has checked the bounds."""
+
+
 
 class Cursor:
     """A position in ``data`` that moves forward as values are read, up to ``end``. All methods raise CodecError,

@@ -35,13 +35,14 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, cursor_at, find_uvarint, is_text, read_big_endian
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at, fetch_ahead, find_uvarint, is_text, read_big_endian
     from kafka_sidecar.codec.records_walk import RecordsWalk
     from kafka_sidecar.codec.response_tags import skip_errors
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
         cursor_at,
+        fetch_ahead,
         find_uvarint,
         is_text,
         read_big_endian,
@@ -56,6 +57,7 @@ MAX_SCANNED = 64  # batches of a request that are looked for one by one
 _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED = NOT_ANSWERED, NO_OFFSET, NO_TIME, NOWHERE, MAX_SCANNED
 _ID_SIZE, _ONE_BYTE = ID_SIZE, 128  # a varint below is one byte
 _MIN_REQUEST, _PRODUCED_BYTES = 24, 33
+_NEXT_BYTES = 9 + BATCH_HEADER_SIZE  # of the next partition, up to the end of its first batch's header
 _HEADER_SIZE, _LENGTH_FROM, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
 _LENGTH_AT, _CRC_AT, _COUNT_AT, _DELTA_AT = LENGTH_AT, CRC_AT, COUNT_AT, LAST_OFFSET_DELTA_AT
 _TIMESTAMP_AT, _PRODUCER_ID_AT = MAX_TIMESTAMP_AT, PRODUCER_ID_AT
@@ -171,6 +173,8 @@ class ProduceWalk(RecordsWalk):
         self._index = read_big_endian(data, here, 4)
         here += 4 + (found & 7)
         stop = here + max((found >> 3) - 1, 0)
+        if stop + _NEXT_BYTES < end:
+            fetch_ahead(data, stop, _NEXT_BYTES)
         if stop >= end or read_big_endian(data, stop, 1):
             return _NOWHERE
         while here < stop:
