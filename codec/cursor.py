@@ -59,7 +59,6 @@ if not cython.compiled:  # for C they are in cursor.pxd
         """Compiled: have the cache lines of data[at : at + size] on their way. The caller has checked the bounds."""
 
 
-
 class Cursor:
     """A position in ``data`` that moves forward as values are read, up to ``end``. All methods raise CodecError,
     TruncatedError at the end of the bytes. `cursor_at` creates one."""
