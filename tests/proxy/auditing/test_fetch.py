@@ -111,6 +111,16 @@ def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_o
     assert not found.counting.stats.uncounted
 
 
+def test_a_response_in_pieces_does_not_change_how_the_next_one_is_counted() -> None:
+    found = audited(12)
+    request, answer = fetch_request(12, {"orders": {0: 12}}), fetch_response(12, {"orders": {0: records(10)}})
+    for _ in range(2):
+        found.dialogue.client(request).broker(answer[:30], answer[30:90], answer[90:])
+        found.dialogue.client(request).broker(answer)
+    assert deliveries(found) == [("orders", 0, 1, 12, 12)] * 4
+    assert not found.counting.stats.uncounted
+
+
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
 def test_a_fetch_session_remembers_the_offsets_that_are_not_named_again(version: int) -> None:
     found = audited(version)

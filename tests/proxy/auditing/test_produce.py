@@ -137,6 +137,16 @@ def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_o
     assert not found.counting.stats.uncounted
 
 
+def test_a_response_in_pieces_does_not_change_how_the_next_one_is_counted() -> None:
+    found = audited(9)
+    request, answer = produce_request(9, {"orders": {0: GOOD}}), produce_response(9, {"orders": {0: 10}})
+    for _ in range(2):
+        found.dialogue.client(request).broker(answer[:12], answer[12:20], answer[20:])
+        found.dialogue.client(request).broker(answer)
+    assert found.calls.results == [("orders", 0, 1, ACKED, 10)] * 4
+    assert not found.counting.stats.uncounted
+
+
 def test_a_watch_is_used_again_after_its_response_unless_it_has_many_rows() -> None:
     found, client, frame = audited(9), FakeClient(), produce_request(9, {"orders": {0: GOOD}})
     many = produce_request(9, {"orders": {0: GOOD * (MAX_KEPT + 1)}})
