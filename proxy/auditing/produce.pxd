@@ -42,6 +42,7 @@ cdef class ProduceWatch(Watch):
     cpdef unanswered(self)
     cpdef abandoned(self)
     cpdef lost(self, str why)
+    cdef int _count_unknown(self) except -1
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
     @cython.locals(sent=list, place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t)
     cdef bint _count_all(self, ending, double latency_s) except -1

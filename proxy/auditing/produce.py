@@ -144,6 +144,9 @@ class ProduceWatch(Watch):
             self._tap.counting.copies.abandoned(self._client.audited, self._sent)
 
     def lost(self, why: str) -> None:
+        self._count_unknown()
+
+    def _count_unknown(self) -> None:
         self._count_all(UNKNOWN, 0)
         self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
 
@@ -159,7 +162,7 @@ class ProduceWatch(Watch):
             acknowledge(self._sent, data, start, end, self._tap.version)
         except CodecError:
             self._tap.counting.stats.unreadable(API)
-            self.lost("")
+            self._count_unknown()
             return
         are_stored = self._count_all(None, now - self._since)
         if self._tap.attempts or self._is_abandoned or not are_stored:
