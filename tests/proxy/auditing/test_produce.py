@@ -26,10 +26,8 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.audit.contract import Result
-from kafka_sidecar.codec import cython_shim
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.proxy.auditing import produce as module
 from kafka_sidecar.proxy.auditing.client import MAX_COUNTERS
 from kafka_sidecar.proxy.auditing.produce import MAX_KEPT, produce_tap
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
@@ -136,25 +134,6 @@ def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_o
     for _ in range(2):
         found.dialogue.client(request).broker(answer)
     assert found.calls.results == [("orders", 0, 1, ACKED, 10)] * 3
-    assert not found.counting.stats.uncounted
-
-
-def test_batches_are_counted_where_cython_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cython", cython_shim, raising=False)  # compiled, the module has none
-    found = audited(9)
-    request, answer = produce_request(9, {"orders": {0: GOOD}}), produce_response(9, {"orders": {0: 10}})
-    for _ in range(2):
-        found.dialogue.client(request).broker(answer)
-    assert found.calls.results == [("orders", 0, 1, ACKED, 10)] * 2
-
-
-def test_a_response_in_pieces_does_not_change_how_the_next_one_is_counted() -> None:
-    found = audited(9)
-    request, answer = produce_request(9, {"orders": {0: GOOD}}), produce_response(9, {"orders": {0: 10}})
-    for _ in range(2):
-        found.dialogue.client(request).broker(answer[:12], answer[12:20], answer[20:])
-        found.dialogue.client(request).broker(answer)
-    assert found.calls.results == [("orders", 0, 1, ACKED, 10)] * 4
     assert not found.counting.stats.uncounted
 
 
