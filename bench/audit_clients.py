@@ -61,7 +61,7 @@ class Rig:
 
     @contextmanager
     def with_sidecars(self) -> Iterator[None]:
-        """Two processes of the same program differ by a few percent for as long as they live."""
+        """Start sidecars for one round: two processes of a program differ by a few percent for as long as they live."""
         with ExitStack() as stack:
             self.sidecars = {
                 name: stack.enter_context(self._sidecar(name, command))

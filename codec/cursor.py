@@ -55,8 +55,20 @@ if not cython.compiled:  # for C they are in cursor.pxd
                 return value << 3 | size
         return 0
 
-    def fetch_ahead(data: bytes, at: int, size: int) -> None:
-        """Compiled: have the cache lines of data[at : at + size] on their way. The caller has checked the bounds."""
+    def find_topic(data: bytes, at: int, end: int, by_id: bool) -> int:
+        """Where the id, or in a flexible version the name, of the topic at data[at] begins, times 128, and its size.
+
+        0: its size is no varint of one byte, or nothing follows it in data[at:end].
+        """
+        size = ID_SIZE
+        if not by_id:
+            if at >= end or not 0 < data[at] < 128:
+                return 0
+            size, at = data[at] - 1, at + 1
+        return at << 7 | size if at + size < end else 0
+
+    def prefetch(data: bytes, at: int, size: int) -> None:
+        """Load data[at : at + size] into the CPU's cache, if compiled. The caller has checked the bounds."""
 
 
 class Cursor:

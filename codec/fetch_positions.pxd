@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.codec.cursor cimport Cursor
 from kafka_sidecar.codec.fetch_head cimport FetchHead
 
-cdef Py_ssize_t _MAX_SCANNED, _ID_SIZE, _NOWHERE, _HEAD_BYTES, _PARTITION_BYTES
-cdef int _UNKNOWN, _ONE_BYTE, _FLEXIBLE, _WITHOUT_REPLICA
+cdef Py_ssize_t _MAX_SCANNED, _NOWHERE, _HEAD_BYTES, _PARTITION_BYTES
+cdef int _UNKNOWN, _FLEXIBLE, _WITHOUT_REPLICA
 
 
 @cython.final
@@ -46,10 +46,11 @@ cdef class FetchPositions(FetchHead):
     cdef readonly Offsets offsets
     cdef readonly list forgotten
 
+    cpdef Py_ssize_t size(self) except -1
     cpdef int read(self, bytes data, Py_ssize_t at, Py_ssize_t end, known=*) except -1
     @cython.locals(version=int, offsets=Offsets, before=int, after=int, index=int, _=Py_ssize_t)
     cdef int _read_any(self, Cursor cursor, known) except -1
     @cython.locals(here=Py_ssize_t, topics=int, _=int)
     cdef bint _read_usual(self, bytes data, Py_ssize_t at, Py_ssize_t end, known) except -1
-    @cython.locals(size=Py_ssize_t, is_id=bint, partitions=int, _=int)
+    @cython.locals(found=int64_t, size=Py_ssize_t, is_id=bint, partitions=int, _=int)
     cdef Py_ssize_t _read_topic(self, bytes data, Py_ssize_t here, Py_ssize_t end, known) except -2

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest
-from kafka_sidecar.codec.wire import ID_SIZE
 
 try:
     import cython
@@ -15,7 +14,7 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, is_text, read_big_endian
+    from kafka_sidecar.codec.cursor import Cursor, find_topic, is_text, read_big_endian
     from kafka_sidecar.codec.fetch_head import (
         FetchHead,
         bytes_after_offset,
@@ -28,6 +27,7 @@ if not cython.compiled:
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
+        find_topic,
         is_text,
         read_big_endian,
     )
@@ -46,8 +46,8 @@ Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16
 MAX_SCANNED = 64  # partitions that are looked for one by one
 UNKNOWN = 0  # in place of an offset: all that a response holds is read
 # For C.
-_MAX_SCANNED, _UNKNOWN, _ID_SIZE = MAX_SCANNED, UNKNOWN, ID_SIZE
-_NOWHERE, _ONE_BYTE = -1, 128  # a varint below is one byte
+_MAX_SCANNED, _UNKNOWN = MAX_SCANNED, UNKNOWN
+_NOWHERE = -1
 _FLEXIBLE, _WITHOUT_REPLICA = FetchRequest.declaration_.first_flexible, first_version(FetchRequest, "replica_state")
 _HEAD_BYTES, _PARTITION_BYTES = 22, 33
 
@@ -119,6 +119,7 @@ class Offsets:
                 known.offset = row.offset
 
     def forget(self, key: str | bytes, index: int) -> None:
+        """The partition has left the session. Its row stays: in most cases it comes back."""
         row = self._find(key, index)
         if row is not None:
             row.offset = _UNKNOWN
@@ -158,6 +159,10 @@ class FetchPositions(FetchHead):
         self._version = version
         self.offsets = Offsets()
         self.forgotten = []
+
+    def size(self) -> int:
+        """The partitions that the request names."""
+        return self.offsets.size + len(self.forgotten)
 
     def read(self, data: bytes, at: int, end: int, known: str | bytes | None = None) -> None:
         """Read the request data[at:end], which begins with its length. A topic equal to ``known`` is that object.
@@ -223,13 +228,11 @@ class FetchPositions(FetchHead):
 
     def _read_topic(self, data: bytes, here: int, end: int, known: str | bytes | None) -> int:
         """Add the partitions of the topic at data[here]; where it ends, or -1: it is not a usual one."""
-        size, is_id = _ID_SIZE, names_ids(self._version)
-        if not is_id:
-            if here >= end or not 0 < data[here] < _ONE_BYTE:
-                return _NOWHERE
-            size, here = data[here] - 1, here + 1
-        if here + size >= end:
+        is_id = names_ids(self._version)
+        found = find_topic(data, here, end, is_id)
+        if not found:
             return _NOWHERE
+        here, size = found >> 7, found & 127
         key = self.offsets.next_key(data, here, size, is_id, known)
         here += size + 1
         partitions = read_big_endian(data, here - 1, 1)

@@ -27,7 +27,6 @@ from kafka_sidecar.codec.records.batch_header import (
     NEWEST_MAGIC,
     PRODUCER_ID_AT,
 )
-from kafka_sidecar.codec.wire import ID_SIZE
 
 try:
     import cython
@@ -35,16 +34,25 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, cursor_at, fetch_ahead, find_uvarint, is_text, read_big_endian
+    from kafka_sidecar.codec.cursor import (
+        Cursor,
+        cursor_at,
+        find_topic,
+        find_uvarint,
+        is_text,
+        prefetch,
+        read_big_endian,
+    )
     from kafka_sidecar.codec.records_walk import RecordsWalk
     from kafka_sidecar.codec.response_tags import skip_errors
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
         cursor_at,
-        fetch_ahead,
+        find_topic,
         find_uvarint,
         is_text,
+        prefetch,
         read_big_endian,
     )
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
@@ -55,7 +63,7 @@ NO_OFFSET = NO_TIME = NOWHERE = -1
 MAX_SCANNED = 64  # batches of a request that are looked for one by one
 # For C.
 _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED = NOT_ANSWERED, NO_OFFSET, NO_TIME, NOWHERE, MAX_SCANNED
-_ID_SIZE, _ONE_BYTE = ID_SIZE, 128  # a varint below is one byte
+_ONE_BYTE = 128  # a varint below is one byte
 _MIN_REQUEST, _PRODUCED_BYTES = 24, 33
 _NEXT_BYTES = 9 + BATCH_HEADER_SIZE  # of the next partition, up to the end of its first batch's header
 _HEADER_SIZE, _LENGTH_FROM, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
@@ -144,13 +152,10 @@ class ProduceWalk(RecordsWalk):
 
     def _read_topic(self, data: bytes, here: int, end: int) -> int:
         """Fill rows with the batches of the topic at data[here]; where it ends, or -1: it is not a usual one."""
-        size = _ID_SIZE
-        if not self._by_id:
-            if here >= end or not 0 < data[here] < _ONE_BYTE:
-                return _NOWHERE
-            size, here = data[here] - 1, here + 1
-        if here + size >= end:
+        found = find_topic(data, here, end, self._by_id)
+        if not found:
             return _NOWHERE
+        here, size = found >> 7, found & 127
         if not is_text(self._key, data, here, size):
             text = data[here : here + size]
             self._key = text if self._by_id else text.decode("utf-8", "surrogateescape")
@@ -174,7 +179,7 @@ class ProduceWalk(RecordsWalk):
         here += 4 + (found & 7)
         stop = here + max((found >> 3) - 1, 0)
         if stop + _NEXT_BYTES < end:
-            fetch_ahead(data, stop, _NEXT_BYTES)
+            prefetch(data, stop, _NEXT_BYTES)
         if stop >= end or read_big_endian(data, stop, 1):
             return _NOWHERE
         while here < stop:
@@ -295,13 +300,10 @@ def _acknowledge_usual(sent: list[Sent], data: bytes, at: int, end: int, by_id: 
 
 def _find_partitions(sent: list[Sent], place: int, data: bytes, here: int, end: int, by_id: bool) -> int:
     """Where the partitions of the topic at data[here] begin, which is that of the batch at ``place``; -1: it is not."""
-    size = _ID_SIZE
-    if not by_id:
-        if here >= end or not 0 < data[here] < _ONE_BYTE:
-            return _NOWHERE
-        size, here = data[here] - 1, here + 1
-    if place >= len(sent) or here + size >= end:
+    found = find_topic(data, here, end, by_id)
+    if not found or place >= len(sent):
         return _NOWHERE
+    here, size = found >> 7, found & 127
     one = sent[place]
     if not is_text(one.key, data, here, size):
         return _NOWHERE

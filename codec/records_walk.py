@@ -32,12 +32,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, cursor_at, fetch_ahead, read_big_endian
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at, prefetch, read_big_endian
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
         cursor_at,
-        fetch_ahead,
+        prefetch,
         read_big_endian,
     )
 
@@ -161,7 +161,7 @@ class RecordsWalk:
             self._end_early(cursor, end)
             return
         if size < end - at - _HEADER_SIZE:
-            fetch_ahead(data, at + size, _HEADER_SIZE)  # the next header: a batch has often other pages than the last
+            prefetch(data, at + size, _HEADER_SIZE)  # the next header, while this one is counted
         if magic == _MAGIC:
             self._crc = read_big_endian(data, at + _CRC_AT, 4)
             attributes = read_big_endian(data, at + _ATTRIBUTES_AT, 2)

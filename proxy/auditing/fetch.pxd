@@ -8,6 +8,7 @@ from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
+cdef Py_ssize_t _MAX_KEPT
 
 
 cdef class FetchTap(Tap):

@@ -45,7 +45,8 @@ else:
 
 API = "Fetch"
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this response is counted
-_NOTHING_MORE = NOTHING_MORE  # for C
+MAX_KEPT = 64  # partitions of a request whose watch is kept for the next one
+_NOTHING_MORE, _MAX_KEPT = NOTHING_MORE, MAX_KEPT  # for C
 
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -96,7 +97,7 @@ class FetchWatch(Watch):
 
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
-        if self._is_whole:
+        if self._is_whole and self._positions.size() <= _MAX_KEPT:
             self._pieces = self._received = self._walk = None
             self._is_whole = self._is_read = False
             self.skip = 0

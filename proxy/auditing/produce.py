@@ -169,9 +169,9 @@ class ProduceWatch(Watch):
             self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
 
     def _count_all(self, ending: Result | None, latency_s: float) -> bool:
-        """Count each batch, with what the response says of it or, without one, what became of the request.
+        """Count each batch: with what the response says of it or, if ``ending`` is given, with that.
 
-        Whether the broker says of all that they are stored.
+        Returns whether the broker has stored all of them.
         """
         sent, place, are_stored = self._sent, 0, ending is None
         while place < len(sent):

@@ -55,7 +55,7 @@ class Tap:
         """Watch a request.
 
         Args:
-            state: `client.tap_state`, which who calls can read in fewer steps.
+            state: `client.tap_state`, which the session reads in fewer steps than compiled code.
             now: when the request came, in seconds (monotonic).
         """
         raise NotImplementedError

@@ -20,6 +20,7 @@ from kafka_sidecar.codec.fetch_positions import MAX_SCANNED, UNKNOWN, FetchPosit
 from kafka_sidecar.codec.messages.fetch import FetchRequest
 
 FIRST_WITH_IDS, FIRST_WITH_SESSIONS = 13, 7
+LAST = 0x123456789ABCDEF
 each_version = pytest.mark.parametrize("version", versions(FetchRequest))
 
 
@@ -83,17 +84,12 @@ def test_hostile_requests_raise_codec_error_or_are_read(version: int) -> None:
 
 
 @each_version
-def test_a_request_that_ends_too_early_is_an_error(version: int) -> None:
-    frame = fetch_request(version, {"orders": {0: 10, 1: 20}})
+def test_a_request_that_ends_before_its_last_offset_is_an_error(version: int) -> None:
+    frame = fetch_request(version, {"orders": {0: 10, 1: LAST}})
     found = FetchPositions(version)
-    whole = FetchPositions(version)
-    whole.read(frame, 0, len(frame))
-    for end in range(len(frame) - 1):
-        try:
+    for end in range(frame.index(LAST.to_bytes(8)) + 8):
+        with pytest.raises(CodecError):
             found.read(frame, 0, end)
-        except CodecError:
-            continue
-        assert found.offsets.size == whole.offsets.size  # what is cut off comes after the partitions
 
 
 ITEMS = some.dictionaries(some.tuples(some.sampled_from(["a", "b", b"i" * 16]), some.integers(0, 120)), some.integers())

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support import oracle
 from support.auditing import Audited
-from support.client import FakeClient
 from support.dialogue import pieces
 from support.produce_requests import (
     BAD,
@@ -29,10 +28,8 @@ from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.auditing.client import MAX_COUNTERS
-from kafka_sidecar.proxy.auditing.produce import MAX_KEPT, produce_tap
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.relay.exchange import Begin
-from kafka_sidecar.proxy.relay.watch import Watch
 
 THREE = batch("a", "b", "c")
 ACKED, FAILED, REJECTED, UNKNOWN, UNCONFIRMED = (
@@ -125,32 +122,6 @@ def test_a_request_that_is_lost_before_its_batches_counts_nothing_of_the_one_bef
     found.dialogue.client(request).broker(produce_response(9, {"orders": {0: 10}}))
     found.dialogue.client(request[: request.index(b"orders")]).session.lost("the client closed its connection")
     assert found.calls.results == [("orders", 0, 1, ACKED, 10)]
-
-
-def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_one_is_counted() -> None:
-    found = audited(9)
-    request, answer = produce_request(9, {"orders": {0: GOOD}}), produce_response(9, {"orders": {0: 10}})
-    found.dialogue.client(request[:-5]).broker(answer).client(request[-5:])
-    for _ in range(2):
-        found.dialogue.client(request).broker(answer)
-    assert found.calls.results == [("orders", 0, 1, ACKED, 10)] * 3
-    assert not found.counting.stats.uncounted
-
-
-def test_a_watch_is_used_again_after_its_response_unless_it_has_many_rows() -> None:
-    found, client, frame = audited(9), FakeClient(), produce_request(9, {"orders": {0: GOOD}})
-    many = produce_request(9, {"orders": {0: GOOD * (MAX_KEPT + 1)}})
-    tap = produce_tap(found.counting, ApiKey.PRODUCE, 9)
-
-    def watched(request: bytes) -> Watch:
-        watch = tap.begin(client, client.tap_state, 0.0)
-        watch.request(request, 0, len(request), True)
-        watch.done()
-        return watch
-
-    first = watched(frame)
-    assert watched(many) is first
-    assert watched(frame) is not first
 
 
 def test_an_exchange_that_is_lost_with_half_a_request_counts_nothing_of_the_request_before() -> None:
