@@ -2,6 +2,9 @@ from libc.stdint cimport int64_t
 
 
 cdef class ProduceCounter:
+    cdef public object key
+    cdef public int index
+
     cpdef count(
         self, int64_t timestamp, int64_t count, int64_t size, result, int64_t base_offset, double latency_s
     )

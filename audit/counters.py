@@ -13,7 +13,10 @@ from typing import Any
 class ProduceCounter:
     """What one client sends to one partition."""
 
-    __slots__ = ()
+    __slots__ = ("index", "key")
+
+    key: object  # by which the proxy finds it: the topic's name or id,
+    index: int  # and the partition
 
     def count(self, timestamp: int, count: int, size: int, result: object, base_offset: int, latency_s: float) -> None:
         """Count a batch: as `BatchAuditor.produced`."""

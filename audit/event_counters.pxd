@@ -48,6 +48,7 @@ cdef class ProducedEvents(ProduceCounter):
     cdef _find(
         self, int64_t timestamp, int64_t count, int64_t size, result, int64_t base_offset, double latency_s
     )
+    @cython.locals(acked=Acked)
     cdef int _count_acked(
         self, Tally tally, int64_t timestamp, int64_t event_time, int64_t count, int64_t size, int64_t base_offset,
         double latency_s,

@@ -214,7 +214,10 @@ class ProducedEvents(ProduceCounter):
     ) -> None:
         if 0 <= base_offset < _MAX_OFFSET:
             tally.add_offsets(base_offset, base_offset + count - 1)
-            if self._remembered().put(base_offset, timestamp):
+            acked = self._acked
+            if acked is None or self._generation != self._counting._memory.acks.generation:
+                acked = self._remembered()
+            if acked.put(base_offset, timestamp):
                 tally.repeated += count
                 count = 0
         tally.add_latency(count, latency_s)
@@ -222,8 +225,7 @@ class ProducedEvents(ProduceCounter):
 
     def _remembered(self) -> Acked:
         acks = self._counting._memory.acks
-        if self._acked is None or self._generation != acks.generation:
-            self._acked, self._generation = acks.of(self._topic, self._partition), acks.generation
+        self._acked, self._generation = acks.of(self._topic, self._partition), acks.generation
         return self._acked
 
 

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.audit.longs cimport Longs
+from kafka_sidecar.codec.longs cimport Longs
 
 cdef int64_t _NONE
 

@@ -13,9 +13,9 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.audit.longs import Longs
+    from kafka_sidecar.codec.longs import Longs
 else:
-    from cython.cimports.kafka_sidecar.audit.longs import Longs  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.longs import Longs  # type: ignore[no-redef]
 
 MAX_RANGES = 16  # of one reader of one partition
 NONE = -2  # no offset, nor the one before an offset

@@ -15,13 +15,13 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.audit.longs import Longs
     from kafka_sidecar.audit.ranges import OffsetRanges
     from kafka_sidecar.audit.sketch import bucket_of
+    from kafka_sidecar.codec.longs import Longs
 else:
-    from cython.cimports.kafka_sidecar.audit.longs import Longs  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.audit.ranges import OffsetRanges  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.audit.sketch import bucket_of  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.longs import Longs  # type: ignore[no-redef]
 
 MAX_RANGES = 10_000  # of one key: an event of at most some 250 KB
 MAX_RANGES_IN_ALL = 500_000  # of an interval: 16 bytes each

@@ -15,7 +15,6 @@ MODULES = (
     "kafka_sidecar.audit.counters",
     "kafka_sidecar.audit.event_counters",
     "kafka_sidecar.audit.event_stats",
-    "kafka_sidecar.audit.longs",
     "kafka_sidecar.audit.memory",
     "kafka_sidecar.audit.ranges",
     "kafka_sidecar.audit.sketch",
@@ -30,7 +29,9 @@ MODULES = (
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
     "kafka_sidecar.codec.large_bytes",
+    "kafka_sidecar.codec.longs",
     "kafka_sidecar.codec.produce_counts",
+    "kafka_sidecar.codec.produce_notes",
     "kafka_sidecar.codec.records.batch",
     "kafka_sidecar.codec.records.batch_header",
     "kafka_sidecar.codec.records.check",
@@ -47,6 +48,7 @@ MODULES = (
     "kafka_sidecar.proxy.auditing.client",
     "kafka_sidecar.proxy.auditing.fetch",
     "kafka_sidecar.proxy.auditing.produce",
+    "kafka_sidecar.proxy.auditing.produce_results",
     "kafka_sidecar.proxy.relay.watch",
 )
 

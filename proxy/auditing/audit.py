@@ -79,9 +79,12 @@ class Audit:
                 log.info("audit spool read", extra={"events": self.outbox.restore(values)})
             self.sender.start()
         self._call(self.auditor.start)
+        self.counting.call_later = self._loop.call_later
 
     async def stop(self, within_s: float) -> None:
         """Stop counting and send the last events; those that cannot be sent are spooled."""
+        self.counting.call_later = None
+        self.counting.count_due()
         within_s = max(within_s, MIN_FLUSH_S)
         end = time.monotonic() + within_s
         await asyncio.to_thread(self._call, lambda: self.auditor.close(within_s))

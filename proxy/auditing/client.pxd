@@ -6,7 +6,7 @@ from kafka_sidecar.codec.fetch_counts cimport FetchWalk
 from kafka_sidecar.codec.fetch_positions cimport FetchPositions, Offsets
 from kafka_sidecar.proxy.relay.watch cimport Watch
 
-cdef int _MAX_IDLE, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
+cdef int _MAX_IDLE, _MAX_RECENT, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
 
 
 @cython.final
@@ -17,9 +17,12 @@ cdef class TappedClient:
     cdef object _group, _key, _read_key
     cdef dict _produced, _producing, _read, _reading
     cdef Offsets _offsets
+    cdef list _recent
+    cdef Py_ssize_t _place
     cdef Watch _idle
     cdef int _idle_left, _counters_left, _responses_version
     cdef FetchWalk _responses
+    cdef public Watch queue
 
     @cython.locals(watch=Watch)
     cdef Watch take_idle(self)
@@ -29,8 +32,10 @@ cdef class TappedClient:
     cdef object known_topic(self)
     @cython.locals(epoch=int, named=Offsets, offsets=Offsets)
     cpdef Offsets offsets_of(self, FetchPositions positions)
-    cdef ProduceCounter produce_counter(self, counting, key, index)
-    cdef ProduceCounter _new_produce_counter(self, counting, key, index)
+    @cython.locals(place=Py_ssize_t, recent=ProduceCounter)
+    cdef ProduceCounter produce_counter(self, counting, key, int index)
+    cdef int _expect(self, ProduceCounter found) except -1
+    cdef ProduceCounter _new_produce_counter(self, counting, key, int index)
     cdef FetchCounter fetch_counter(self, counting, group, key, index)
     cdef FetchCounter _new_fetch_counter(self, counting, key, index)
     cdef _make_room(self)

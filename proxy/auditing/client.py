@@ -33,20 +33,22 @@ else:
 
 MAX_SESSION_PARTITIONS = 100_000
 MAX_IDLE = 8  # watches that a connection keeps: enough for as many requests in flight
+MAX_RECENT = 16  # counters that are found by their place in a request
 MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
 READ_COMMITTED = 1
 # For C.
 _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
-_MAX_IDLE = MAX_IDLE
+_MAX_IDLE, _MAX_RECENT = MAX_IDLE, MAX_RECENT
 
 
 class TappedClient:
     """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
 
     __slots__ = (
-        "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_produced", "_producing", "_read",
-        "_read_key", "_reading", "_responses", "_responses_version", "audited", "origin", "session_id",
+        "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
+        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin", "queue",
+        "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
@@ -58,6 +60,8 @@ class TappedClient:
         self._read: dict[str | bytes, dict[int, FetchCounter]] = {}
         self._key: str | bytes | None = None  # the topic that was looked for last,
         self._producing: dict[int, ProduceCounter] = {}  # and what counts its partitions
+        self._recent: list[ProduceCounter] = []  # in the order of requests, which are much alike
+        self._place = 0  # of the one that is expected next
         self._read_key: str | bytes | None = None  # as `_key`
         self._reading: dict[int, FetchCounter] = {}
         self._group: str | None = None  # in which it reads, as far as `_read` knows
@@ -66,6 +70,7 @@ class TappedClient:
         self._idle_left = _MAX_IDLE  # and how many more it can be
         self._responses: FetchWalk | None = None  # one after the other
         self._responses_version = 0
+        self.queue: Watch | None = None  # of usual Produce requests
 
     def take_idle(self) -> Watch | None:
         """A watch whose request has its response, for the next request."""
@@ -115,11 +120,32 @@ class TappedClient:
 
     def produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
         """What counts a partition's batches; None: its topic is not audited, or its name is not known yet."""
+        place = self._place if self._place < len(self._recent) else 0
+        if place < len(self._recent):
+            recent = self._recent[place]
+            if recent.index == index and recent.key is key:
+                self._place = place + 1
+                return recent
         if key is not self._key:
             self._producing = self._produced.get(key) or {}
             self._key = key
         found = self._producing.get(index)
-        return self._new_produce_counter(counting, key, index) if found is None else found
+        if found is None:
+            found = self._new_produce_counter(counting, key, index)
+        if found is not None:
+            self._expect(found)
+        return found
+
+    def _expect(self, found: ProduceCounter) -> None:
+        """Expect it after the one before, as in the next request."""
+        if self._place < len(self._recent):
+            self._recent[self._place] = found
+        elif len(self._recent) < _MAX_RECENT:
+            self._recent.append(found)
+        else:
+            self._place = 0
+            self._recent[0] = found
+        self._place += 1
 
     def _new_produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
         topic = counting.topics.get(key)
@@ -127,6 +153,7 @@ class TappedClient:
             return None
         self._make_room()
         found = counting.auditor.produce_counter(self.audited, topic, index)
+        found.key, found.index = key, index
         self._producing[index] = found
         self._produced[key] = self._producing
         return found

@@ -12,6 +12,8 @@ from kafka_sidecar.proxy.auditing.groups import Groups
 from kafka_sidecar.proxy.auditing.stats import AuditingStats
 from kafka_sidecar.proxy.auditing.topics import AuditedTopics
 
+MAX_DELAY_S = 0.1  # what a connection has to count waits no longer
+
 
 class Counting:
     """How taps call the auditor."""
@@ -42,12 +44,29 @@ class Counting:
         self.bucket_ms = bucket_ms
         self.clock = clock
         self.auditor = auditor
+        self.call_later: Callable[[float, Callable[[], None]], object] | None = None  # seconds; None: count at once
+        self._due: list[Callable[[], None]] = []
         self.copies = Copies(self._name_copy)
 
     def _name_copy(self, copy: Copy, is_certain: bool) -> None:
         batch = copy.batch
         rest = batch.partition, copy.event_time, batch.count, copy.base_offset, is_certain
         self.call("Produce", batch.key, named(self.auditor.duplicated, (copy.client,), rest))
+
+    def count_later(self, count: Callable[[], None]) -> bool:
+        """Have ``count`` called once, soon; False: it must be called now."""
+        if self.call_later is None:
+            return False
+        if not self._due:
+            self.call_later(MAX_DELAY_S, self.count_due)
+        self._due.append(count)
+        return True
+
+    def count_due(self) -> None:
+        """Count what was to be counted later."""
+        due, self._due = self._due, []
+        for count in due:
+            count()
 
     def call(self, api: str, key: str | bytes, count: Callable[[str], None]) -> None:
         """Call the auditor with the name of an audited topic: now, or once the name of this id is known."""

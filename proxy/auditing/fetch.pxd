@@ -8,16 +8,25 @@ from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
-cdef Py_ssize_t _MAX_KEPT
+cdef Py_ssize_t _MAX_KEPT, _MAX_ROWS_DUE
 
 
 cdef class FetchTap(Tap):
     cdef readonly object clock, counting, find_group
     cdef readonly int version
     cdef readonly int64_t bucket_ms
+    cdef list _due
+    cdef Py_ssize_t _rows_due
+    cdef bint _is_due
 
     @cython.locals(known=TappedClient, watch=FetchWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
+    cdef int deliver(self, TappedClient state, list rows, double now_s) except -1
+    cpdef count_due(self)
+    @cython.locals(due=list, state=TappedClient, rows=list, now_s=double, row=Shown)
+    cdef int count_all(self) except -1
+    @cython.locals(count=int64_t, latency_s=double, counter=FetchCounter)
+    cdef object count(self, TappedClient state, Shown row, group, int64_t hidden, double now_s)
 
 
 cdef class FetchWatch(Watch):
@@ -40,8 +49,5 @@ cdef class FetchWatch(Watch):
     @cython.locals(positions=FetchPositions)
     cdef FetchWalk _begin(self, int64_t bucket_ms)
     cdef _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end)
-    cdef _group(self)
-    @cython.locals(row=Shown)
+    @cython.locals(tap=FetchTap, state=TappedClient, now_s=double, row=Shown)
     cdef _count_shown(self, list received, list shown)
-    @cython.locals(count=int64_t, latency_s=double, counter=FetchCounter)
-    cdef _count(self, Shown row, group, int64_t hidden)

@@ -46,7 +46,8 @@ else:
 API = "Fetch"
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this response is counted
 MAX_KEPT = 64  # partitions of a request whose watch is kept for the next one
-_NOTHING_MORE, _MAX_KEPT = NOTHING_MORE, MAX_KEPT  # for C
+MAX_ROWS_DUE = 1000  # of all connections, that are counted at a time
+_NOTHING_MORE, _MAX_KEPT, _MAX_ROWS_DUE = NOTHING_MORE, MAX_KEPT, MAX_ROWS_DUE  # for C
 
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -55,9 +56,12 @@ def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
 
 
 class FetchTap(Tap):
-    """What all requests of one version share."""
+    """What all requests of one version share.
 
-    __slots__ = ("bucket_ms", "clock", "counting", "find_group", "version")
+    What was delivered is counted some responses at a time, as Produce requests are: see produce.py.
+    """
+
+    __slots__ = ("_due", "_is_due", "_rows_due", "bucket_ms", "clock", "counting", "find_group", "version")
 
     def __init__(self, counting: Counting, version: int) -> None:
         self.bucket_ms = counting.bucket_ms
@@ -65,6 +69,9 @@ class FetchTap(Tap):
         self.counting = counting
         self.find_group = counting.groups.find
         self.version = version
+        self._due: list[tuple[TappedClient, list[Shown], float]] = []  # not counted yet: to whom, what, when (seconds)
+        self._rows_due = 0
+        self._is_due = False  # will be counted in time
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = tapped(client, state)
@@ -74,6 +81,42 @@ class FetchTap(Tap):
             watch = FetchWatch(self)
         watch._client, watch._state = client, known
         return watch
+
+    def deliver(self, state: TappedClient, rows: list[Shown], now_s: float) -> None:
+        """Count what a client was sent, soon."""
+        self._due.append((state, rows, now_s))
+        self._rows_due += len(rows)
+        if not self._is_due:
+            self._is_due = self.counting.count_later(self.count_due)
+        if self._rows_due >= _MAX_ROWS_DUE or not self._is_due:
+            self.count_all()
+
+    def count_due(self) -> None:
+        """For what is called in time."""
+        self._is_due = False
+        self.count_all()
+
+    def count_all(self) -> None:
+        """Count what is not counted yet."""
+        due, self._due, self._rows_due = self._due, [], 0
+        for state, rows, now_s in due:
+            group = self.find_group(state.origin)
+            for row in rows:
+                self.count(state, row, group, 0, now_s)
+
+    def count(self, state: TappedClient, row: Shown, group: str | None, hidden: int, now_s: float) -> None:
+        """Count batches that were delivered to a group at ``now_s``, without ``hidden`` records."""
+        latency_s = now_s - row.timestamp / 1000
+        count = row.count - hidden - row.aborted
+        try:
+            counter = state.fetch_counter(self.counting, group, row.key, row.index)
+            if counter is not None:
+                counter.count(row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted)
+                return
+            rest = row.index, row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted
+            self.counting.call(API, row.key, named(self.counting.auditor.delivered, (state.audited, group), rest))
+        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+            self.counting.stats.failed(API, error)
 
 
 class FetchWatch(Watch):
@@ -140,9 +183,7 @@ class FetchWatch(Watch):
         if self._received is not None:
             self._count_shown(self._received, walk.rows)
         elif walk.rows:
-            group = self._group()
-            for row in walk.rows:
-                self._count(row, group, 0)
+            self._tap.deliver(self._state, walk.rows, self._now_s)
 
     def _begin(self, bucket_ms: int) -> FetchWalk:
         self._now_s = self._tap.clock()
@@ -156,33 +197,15 @@ class FetchWatch(Watch):
             walk.skip = _NOTHING_MORE
             self._tap.counting.stats.unreadable(API)
 
-    def _group(self) -> str | None:
-        return self._tap.find_group(self._state.origin)
-
     def _count_shown(self, received: list[Shown], shown: list[Shown]) -> None:
         """Count the broker's batches; what is missing of one in the client's response is hidden."""
-        group = self._group()
+        tap, state, now_s = self._tap, self._state, self._now_s
+        tap.count_all()
+        group = tap.find_group(state.origin)
         by_partition: dict[Partition, list[Shown]] = defaultdict(list)
         for row in shown:
             by_partition[row.key, row.index].append(row)
         for row in received:
             rows = by_partition.get((row.key, row.index), ())
             left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
-            self._count(row, group, 0 if row.aborted else max(row.count - left, 0))
-
-    def _count(self, row: Shown, group: str | None, hidden: int) -> None:
-        latency_s = self._now_s - row.timestamp / 1000
-        count = row.count - hidden - row.aborted
-        try:
-            counter = self._state.fetch_counter(self._tap.counting, group, row.key, row.index)
-            if counter is None:
-                rest = (
-                    row.index, row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted,
-                )  # fmt: skip
-                self._tap.counting.call(
-                    API, row.key, named(self._tap.counting.auditor.delivered, (self._state.audited, group), rest)
-                )
-            else:
-                counter.count(row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted)
-        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-            self._tap.counting.stats.failed(API, error)
+            tap.count(state, row, group, 0 if row.aborted else max(row.count - left, 0), now_s)

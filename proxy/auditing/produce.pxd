@@ -1,25 +1,52 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.audit.counters cimport ProduceCounter
 from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent
-from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient
+from kafka_sidecar.codec.produce_notes cimport ProduceNotes
+from kafka_sidecar.proxy.auditing.client cimport NO_CLIENT, TappedClient, tapped
+from kafka_sidecar.proxy.auditing.produce_results cimport ProduceResults
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef int64_t _NOTHING_MORE
-cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
-cdef Py_ssize_t _MAX_KEPT
+cdef Py_ssize_t _MAX_ANSWERED
+cdef double _US_PER_S
 cdef list NOTHING
-cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
+cdef object UNCONFIRMED
 
 
 cdef class ProduceTap(Tap):
-    cdef readonly dict attempts
     cdef readonly object counting
     cdef readonly int version
+    cdef ProduceNotes notes
+    cdef ProduceResults results
 
-    @cython.locals(known=TappedClient, watch=ProduceWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
+    @cython.locals(known=TappedClient, queue=ProduceQueue, watch=ProduceWatch)
+    cpdef Watch show_request(
+        self, client, state, frames, bytes data, Py_ssize_t at, Py_ssize_t size, waits, double now
+    )
+
+
+cdef class ProduceQueue(Watch):
+    cdef TappedClient _client
+    cdef ProduceTap _tap
+    cdef ProduceNotes _notes
+    cdef object _pieces
+    cdef bint _is_abandoned, _is_due
+
+    cdef bint ask(self, TappedClient client, bytes data, Py_ssize_t start, Py_ssize_t end, double now) except -1
+    cpdef show_response(self, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)
+    cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    @cython.locals(notes=ProduceNotes, results=ProduceResults, now_us=int64_t, sent=list, latency_s=double)
+    cdef int _answer(self, bytes data, Py_ssize_t start, Py_ssize_t end, double now) except -1
+    cdef bint _waits(self) except -1
+    cpdef count_due(self)
+    @cython.locals(place=Py_ssize_t)
+    cpdef abandoned(self)
+    cpdef lost(self, str why)
+    @cython.locals(notes=ProduceNotes, results=ProduceResults, answer=bytes, latency_s=double)
+    cdef int count_answered(self) except -1
+    cdef int _rest(self) except -1
 
 
 cdef class ProduceWatch(Watch):
@@ -28,12 +55,10 @@ cdef class ProduceWatch(Watch):
     cdef ProduceTap _tap
     cdef TappedClient _client
     cdef double _since
-    cdef bint _is_abandoned, _is_whole
+    cdef bint _is_abandoned
     cdef ProduceWalk _walk
 
-    @cython.locals(state=TappedClient)
-    cpdef done(self)
-    @cython.locals(walk=ProduceWalk)
+    @cython.locals(notes=ProduceNotes)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=ProduceWalk)
     cdef int _feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
@@ -42,10 +67,6 @@ cdef class ProduceWatch(Watch):
     cpdef unanswered(self)
     cpdef abandoned(self)
     cpdef lost(self, str why)
-    cdef int _count_unknown(self) except -1
+    @cython.locals(queue=ProduceQueue)
+    cdef int _count_earlier(self) except -1
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
-    @cython.locals(sent=list, place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t)
-    cdef bint _count_all(self, ending, double latency_s) except -1
-    cdef object _result(self, Sent one, ending)
-    @cython.locals(counter=ProduceCounter)
-    cdef int _count(self, Sent one, int64_t timestamp, result, int64_t base, double latency_s) except -1

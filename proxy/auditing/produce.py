@@ -1,20 +1,19 @@
 """Counts what a client produces: each batch once, with its result, after the response or once it is sure to have none.
 
-The partitions of a request are those that the client has named; one that the sidecar has not forwarded was rejected by
-it. An error DUPLICATE_SEQUENCE_NUMBER is a success at an unknown offset, as clients take it (KIP-98).
+A usual request is noted when it comes, and so is its response. They are counted some at a time: what is used for that
+is no longer in the CPU's caches when the next request comes, and takes several times as long to load as to run.
 
 This file runs as it is and compiled (produce.pxd holds the C types).
 """
 
 from __future__ import annotations
 
-from kafka_sidecar.audit.contract import NO_OFFSET, Result
-from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
-from kafka_sidecar.proxy.auditing.counting import Counting, named
+from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.frames import Frames
 
 try:
     import cython
@@ -22,37 +21,31 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.audit.counters import ProduceCounter
-    from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
+    from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent
+    from kafka_sidecar.codec.produce_notes import ProduceNotes
     from kafka_sidecar.proxy.auditing.client import NO_CLIENT, TappedClient, tapped
+    from kafka_sidecar.proxy.auditing.produce_results import ProduceResults
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
-    from cython.cimports.kafka_sidecar.audit.counters import ProduceCounter  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.produce_counts import (  # type: ignore[no-redef]
-        ProduceWalk,
-        Sent,
-        acknowledge,
-    )
+    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk, Sent  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.produce_notes import ProduceNotes  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.proxy.auditing.client import (  # type: ignore[no-redef]
         NO_CLIENT,
         TappedClient,
         tapped,
     )
+    from cython.cimports.kafka_sidecar.proxy.auditing.produce_results import ProduceResults  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
         Tap,
         Watch,
     )
 
 API = "Produce"
-ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN = (
-    Result.ACKED, Result.UNCONFIRMED, Result.REJECTED, Result.FAILED, Result.UNKNOWN,
-)  # fmt: skip
+UNCONFIRMED = Result.UNCONFIRMED
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
-MAX_KEPT = 64  # rows of a watch for the next request
-NOTHING: list[Sent] = []  # of a watch that watches no request
-# For C.
-_NOTHING_MORE, _NO_OFFSET, _NOT_ANSWERED, _MAX_KEPT = NOTHING_MORE, NO_OFFSET, NOT_ANSWERED, MAX_KEPT
-_DUPLICATE = int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+MAX_ANSWERED = 256  # requests of a connection that are counted at a time
+NOTHING: list[Sent] = []
+_NOTHING_MORE, _MAX_ANSWERED, _US_PER_S = NOTHING_MORE, MAX_ANSWERED, 1_000_000  # for C
 
 
 def produce_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -63,57 +56,161 @@ def produce_tap(counting: Counting, key: int, version: int) -> Tap:
 class ProduceTap(Tap):
     """What all requests of one version share."""
 
-    __slots__ = ("attempts", "counting", "version")
+    __slots__ = ("counting", "notes", "results", "version")
 
     def __init__(self, counting: Counting, version: int) -> None:
-        self.attempts = counting.copies.attempts
         self.counting = counting
+        self.results = ProduceResults(counting, version)
         self.version = version
+        self.notes = ProduceNotes(version)  # to read one request
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        known = tapped(client, state)
-        idle = known.take_idle()
-        watch = cython.cast(ProduceWatch, idle) if type(idle) is ProduceWatch else None
-        if watch is None or watch._tap is not self:
-            watch = ProduceWatch(self)
-        watch._client, watch._since = known, now
+        return ProduceWatch(self, tapped(client, state), now)
+
+    def show_request(
+        self,
+        client: Client,
+        state: object,
+        frames: Frames,
+        data: bytes,
+        at: int,
+        size: int,
+        waits: object,
+        now: float,
+    ) -> Watch:
+        if waits is None or len(data) < at + size or not self.notes.is_flexible:
+            return Tap.show_request(self, client, state, frames, data, at, size, waits, now)
+        known = cython.cast(TappedClient, state) if type(state) is TappedClient else tapped(client, state)
+        queue: ProduceQueue | None = cython.cast(ProduceQueue, known.queue)
+        if queue is None or queue._tap is not self:
+            queue = ProduceQueue(self)
+            known.queue = queue
+        if queue.ask(known, data, at, at + size, now):
+            return queue
+        watch = ProduceWatch(self, known, now)
+        watch.request(data, at, at + size, True)
         return watch
 
 
-class ProduceWatch(Watch):
-    """One Produce request."""
+class ProduceQueue(Watch):
+    """The usual requests of a connection, which arrive whole and are relayed, in their order."""
 
-    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_is_whole", "_pieces", "_sent", "_since", "_tap", "_walk")
+    __slots__ = ("_client", "_is_abandoned", "_is_due", "_notes", "_pieces", "_tap")
 
     def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
         self._tap = tap
         self._client: TappedClient = NO_CLIENT
-        self._since = 0.0  # when the request came
-        self._walk = ProduceWalk(tap.version)
+        self._notes = ProduceNotes(tap.version)
+        self._pieces: Pieces | None = None  # of a response that arrives in pieces
+        self._is_abandoned = False
+        self._is_due = False  # will be counted in time
+
+    def ask(self, client: TappedClient, data: bytes, start: int, end: int, now: float) -> bool:
+        """Note a request that has a response; False: it is not a usual one."""
+        if self._is_abandoned or not self._notes.ask(data, start, end, int(now * _US_PER_S)):
+            return False
+        self._client = client
+        return True
+
+    def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
+        if len(data) < at + size:
+            Watch.show_response(self, frames, data, at, size, now)
+        else:
+            self._answer(data, at, at + size, now)
+
+    def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
+        self._pieces = self._pieces or Pieces()
+        frame = self._pieces.add(data, start, end, last)
+        if frame is not None:
+            self._pieces = None
+            data, start, end = frame
+            self._answer(data, start, end, now)
+
+    def _answer(self, data: bytes, start: int, end: int, now: float) -> None:
+        results, notes, now_us = self._tap.results, self._notes, int(now * _US_PER_S)
+        if self._is_abandoned or results.attempts or not notes.answer(data, start, end, now_us):
+            self.count_answered()
+            notes.take()
+            sent = notes.batches()
+            latency_s = (now_us - notes.elapsed_us) / 1e6
+            results.answered(self._client, sent, data, start, end, latency_s, None, self._is_abandoned)
+            self._rest()
+        elif notes.answered >= _MAX_ANSWERED or not self._waits():
+            self.count_answered()
+
+    def _waits(self) -> bool:
+        """Whether what is not counted yet will be counted soon."""
+        if not self._is_due:
+            self._is_due = self._tap.counting.count_later(self.count_due)
+        return self._is_due
+
+    def count_due(self) -> None:
+        """Count what is not counted yet; for what is called in time."""
+        self._is_due = False
+        self.count_answered()
+        self._notes.release()
+
+    def abandoned(self) -> None:
+        if not self._is_abandoned:
+            self.count_answered()
+            self._is_abandoned = True
+            for place in range(self._notes.open):
+                self._tap.counting.copies.abandoned(self._client.audited, self._notes.show(place))
+
+    def lost(self, why: str) -> None:
+        self.count_answered()
+        self._notes.take()
+        self._tap.results.unknown(self._client, self._notes.batches(), None, self._is_abandoned)
+        self._rest()
+
+    def count_answered(self) -> None:
+        """Count what is not counted yet of the requests that have their response."""
+        notes, results = self._notes, self._tap.results
+        while notes.next_request():
+            if notes.fits():
+                results.count_stored(self._client, notes)
+            else:
+                answer = notes.response
+                latency_s = notes.elapsed_us / _US_PER_S
+                results.answered(self._client, notes.batches(), answer, 0, len(answer), latency_s, None, False)
+        self._rest()
+
+    def _rest(self) -> None:
+        """It must not refer to the client, which refers to it, while nothing is noted: see `TappedClient`."""
+        self._notes.compact()
+        if not self._notes.open:
+            self._client = NO_CLIENT
+
+
+class ProduceWatch(Watch):
+    """One Produce request."""
+
+    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_pieces", "_sent", "_since", "_tap", "_walk")
+
+    def __init__(self, tap: ProduceTap, client: TappedClient, now: float) -> None:
+        super().__init__()
+        self._tap = tap
+        self._client = client
+        self._since = now  # when the request came
+        self._walk: ProduceWalk | None = None  # of a request that is not a usual one
         self._sent: list[Sent] = NOTHING
         self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
         self._pieces: Pieces | None = None  # of a response that arrives in pieces
-        self._is_abandoned = self._is_whole = False  # whole: the request was shown to its end
-
-    def done(self) -> None:
-        state, self._client, self._sent = self._client, NO_CLIENT, NOTHING
-        if self._is_whole and not self._is_abandoned and len(self._walk.rows) <= _MAX_KEPT:
-            self._walk.restart()
-            self._pieces = None
-            self._is_whole = False
-            self.skip = 0
-            state.keep_idle(self)
+        self._is_abandoned = False
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        walk = self._walk
-        self._is_whole = last
-        if last and walk.read(data, start, end):
-            self._sent = walk.rows
+        notes = self._tap.notes
+        if last and self._walk is None and notes.ask(data, start, end, 0):
+            notes.take()
+            self._sent = notes.batches()
+            notes.compact()
         else:
             self._feed(data, start, end, last)
 
     def _feed(self, data: bytes, start: int, end: int, last: bool) -> None:
+        if self._walk is None:
+            self._walk = ProduceWalk(self._tap.version)
         walk = self._walk
         walk.skip = self.skip
         try:
@@ -136,7 +233,7 @@ class ProduceWatch(Watch):
         self._forwarded = {(one.key, one.index) for one in walk.rows}
 
     def unanswered(self) -> None:
-        self._count_all(UNCONFIRMED, 0)
+        self._tap.results.count(self._client, self._sent, self._forwarded, UNCONFIRMED, 0)
 
     def abandoned(self) -> None:
         if not self._is_abandoned:
@@ -144,11 +241,14 @@ class ProduceWatch(Watch):
             self._tap.counting.copies.abandoned(self._client.audited, self._sent)
 
     def lost(self, why: str) -> None:
-        self._count_unknown()
+        self._count_earlier()
+        self._tap.results.unknown(self._client, self._sent, self._forwarded, self._is_abandoned)
 
-    def _count_unknown(self) -> None:
-        self._count_all(UNKNOWN, 0)
-        self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
+    def _count_earlier(self) -> None:
+        """Requests that were answered before this one are counted before it."""
+        queue: ProduceQueue | None = cython.cast(ProduceQueue, self._client.queue)
+        if queue is not None:
+            queue.count_answered()
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         self.skip = 0
@@ -158,52 +258,8 @@ class ProduceWatch(Watch):
             if frame is None:
                 return
             data, start, end = frame
-        try:
-            acknowledge(self._sent, data, start, end, self._tap.version)
-        except CodecError:
-            self._tap.counting.stats.unreadable(API)
-            self._count_unknown()
-            return
-        are_stored = self._count_all(None, now - self._since)
-        if self._tap.attempts or self._is_abandoned or not are_stored:
-            self._tap.counting.copies.settled(self._client.audited, self._sent, self._is_abandoned)
-
-    def _count_all(self, ending: Result | None, latency_s: float) -> bool:
-        """Count each batch: with what the response says of it or, if ``ending`` is given, with that.
-
-        Returns whether the broker has stored all of them.
-        """
-        sent, place, are_stored = self._sent, 0, ending is None
-        while place < len(sent):
-            try:
-                while place < len(sent):
-                    one = sent[place]
-                    place += 1
-                    if ending is None and not one.error:
-                        # The broker's time (LogAppendTime) is that which consumers see.
-                        timestamp = one.timestamp if one.append_time < 0 else one.append_time
-                        self._count(one, timestamp, ACKED, one.base_offset, latency_s)
-                    else:
-                        are_stored = False
-                        self._count(one, one.timestamp, self._result(one, ending), _NO_OFFSET, latency_s)
-            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-                self._tap.counting.stats.failed(API, error)
-        return are_stored
-
-    def _result(self, one: Sent, ending: Result | None) -> Result:
-        if ending is UNKNOWN or (ending is None and one.error == _NOT_ANSWERED):
-            return UNKNOWN
-        if self._forwarded is not None and (one.key, one.index) not in self._forwarded:
-            return REJECTED
-        return ending or (ACKED if one.error == _DUPLICATE else FAILED)
-
-    def _count(self, one: Sent, timestamp: int, result: Result, base: int, latency_s: float) -> None:
-        if one.counter is None:
-            one.counter = self._client.produce_counter(self._tap.counting, one.key, one.index)
-        if one.counter is not None:
-            counter = cython.cast(ProduceCounter, one.counter)
-            counter.count(timestamp, one.count, one.size, result, base, latency_s)
-        else:
-            counting = self._tap.counting
-            rest = one.index, timestamp, one.count, one.size, result, base, latency_s
-            counting.call(API, one.key, named(counting.auditor.produced, (self._client.audited,), rest))
+        latency_s = now - self._since
+        self._count_earlier()
+        self._tap.results.answered(
+            self._client, self._sent, data, start, end, latency_s, self._forwarded, self._is_abandoned
+        )

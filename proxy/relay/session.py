@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, abandon, mismatch, take_answers
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Table
-from kafka_sidecar.proxy.relay.watch import WatchedResponse, show_request, show_response
+from kafka_sidecar.proxy.relay.watch import WatchedResponse
 from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
@@ -255,11 +255,10 @@ class Session(Identity):
             if found is not None and not isinstance(found, Pass):
                 self._take(route, found, correlation_id if waits is not None else None)
                 return size
-        has_response, now = waits is not None, self._now
         watch = (
             None
             if (tap := route.tap) is None
-            else show_request(tap, self, self.tap_state, self._client_frames, data, at, size, has_response, now)
+            else tap.show_request(self, self.tap_state, self._client_frames, data, at, size, waits, self._now)
         )
         if waits is not None:
             self._waiting.append((route, waits, self._now, size, None, watch))
@@ -340,7 +339,7 @@ class Session(Identity):
                 if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
                     self._edit_response(route, rewrite, size, whole)
             if watch is not None:
-                show_response(watch, self.broker_frames, data, at, size, self._now)
+                watch.show_response(self.broker_frames, data, at, size, self._now)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size

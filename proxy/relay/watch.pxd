@@ -10,6 +10,7 @@ cdef class Watch:
     cpdef unanswered(self)
     cpdef received(self, bytes frame)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    cpdef show_response(self, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)
     cpdef abandoned(self)
     cpdef lost(self, str why)
     cpdef done(self)
@@ -17,6 +18,10 @@ cdef class Watch:
 
 cdef class Tap:
     cpdef Watch begin(self, client, state, double now)
+    @cython.locals(watch=Watch)
+    cpdef Watch show_request(
+        self, client, state, frames, bytes data, Py_ssize_t at, Py_ssize_t size, waits, double now
+    )
 
 
 cdef class TapWith(Tap):
@@ -43,10 +48,3 @@ cdef class WatchedResponse:
 
     @cython.locals(watch=Watch, passed=Py_ssize_t, skip=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
-
-
-@cython.locals(watch=Watch)
-cpdef Watch show_request(
-    Tap tap, client, state, frames, bytes data, Py_ssize_t at, Py_ssize_t size, bint has_response, double now
-)
-cpdef show_response(Watch watch, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)

@@ -36,6 +36,14 @@ class Watch:
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         """A piece of what the client gets. It began to arrive at ``now`` (seconds)."""
 
+    def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
+        """A response of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes."""
+        if len(data) >= at + size:
+            self.response(data, at, at + size, True, now)
+            self.done()
+        else:
+            frames.watch(partial(WatchedResponse, self, now))
+
     def abandoned(self) -> None:
         """The client has closed before the response came, which it does not get. May be called again."""
 
@@ -59,6 +67,33 @@ class Tap:
             now: when the request came, in seconds (monotonic).
         """
         raise NotImplementedError
+
+    def show_request(
+        self,
+        client: Client,
+        state: object,
+        frames: Frames,
+        data: bytes,
+        at: int,
+        size: int,
+        waits: object,
+        now: float,
+    ) -> Watch:
+        """Watch a request of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes.
+
+        Args:
+            state, now: as of `begin`.
+            frames: the client's.
+            waits: for which response; None: there is none (acks=0).
+        """
+        watch = self.begin(client, state, now)
+        if len(data) >= at + size:
+            watch.request(data, at, at + size, True)
+            if waits is None:
+                watch.unanswered()
+        else:
+            frames.edit(WatchedRequest(watch, waits is not None))
+        return watch
 
 
 class TapWith(Tap):
@@ -129,34 +164,3 @@ class WatchedResponse:
 
     def lost(self, why: str) -> None:
         self._watch.lost(why)
-
-
-def show_request(
-    tap: Tap,
-    client: Client,
-    state: object,
-    frames: Frames,
-    data: bytes,
-    at: int,
-    size: int,
-    has_response: bool,
-    now: float,
-) -> Watch:
-    """Show the request of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes."""
-    watch = tap.begin(client, state, now)
-    if len(data) >= at + size:
-        watch.request(data, at, at + size, True)
-        if not has_response:
-            watch.unanswered()
-    else:
-        frames.edit(WatchedRequest(watch, has_response))
-    return watch
-
-
-def show_response(watch: Watch, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
-    """Show the response of ``size`` bytes that begins at data[at] and is relayed; what is to come, as it comes."""
-    if len(data) >= at + size:
-        watch.response(data, at, at + size, True, now)
-        watch.done()
-    else:
-        frames.watch(partial(WatchedResponse, watch, now))

@@ -84,57 +84,6 @@ def test_a_request_is_counted_alike_in_any_pieces(
         assert walk.is_done
         assert of_request(walk) == expected
         assert {one.error for one in walk.rows} <= {NOT_ANSWERED}
-        assert walk.acks == -1
-
-
-@given(
-    version=some.sampled_from(versions(ProduceRequest)),
-    topics=some.dictionaries(
-        some.sampled_from(["a", "orders", "Bücher"]),
-        some.dictionaries(some.integers(0, 5), some.none() | some.builds(batch, some.integers(1, 4)), max_size=3),
-        max_size=3,
-    ),
-    positions=some.lists(some.tuples(some.integers(0, 2000), some.integers(0, 255)), max_size=3),
-)
-def test_a_request_that_is_read_at_once_is_counted_as_in_pieces(
-    version: int, topics: dict[str, dict[int, bytes | None]], positions: list[tuple[int, int]]
-) -> None:
-    frame = bytearray(produce_request(version, topics))
-    for at, byte in positions:
-        frame[at % len(frame)] = byte
-    walk, data = ProduceWalk(version), b"xx" + bytes(frame) + b"yy"
-    was_read = walk.read(data, 2, len(data) - 2)
-    assert was_read == walk.is_done
-    if was_read:
-        expected = walked(version, bytes(frame))
-        assert expected.is_done
-        assert of_request(walk) == of_request(expected)
-        assert [one.crc for one in walk.rows] == [one.crc for one in expected.rows]
-        assert walk.acks == expected.acks
-    else:
-        assert not walk.rows
-        assert positions or version < FIRST_FLEXIBLE
-
-
-def test_a_request_of_which_a_part_was_fed_is_not_read_at_once() -> None:
-    frame = produce_request(9, {"orders": {0: batch(3)}})
-    walk = ProduceWalk(9)
-    walk.feed(frame, 0, 5)
-    assert not walk.read(frame, 0, len(frame))
-    walk.restart()
-    assert not walk.read(frame, 0, len(frame) + 1)
-    assert not walk.read(frame, 0, len(frame) - 20)
-    assert walk.read(frame, 0, len(frame))
-
-
-@pytest.mark.parametrize("version", [one for one in versions(ProduceRequest) if one >= FIRST_FLEXIBLE])
-def test_a_request_that_is_cut_off_is_not_read_at_once(version: int) -> None:
-    frame = produce_request(version, {"orders": {0: batch(2), 1: None}})
-    assert ProduceWalk(version).read(frame, 0, len(frame))
-    for end in range(len(frame) - 1):  # the tags at its end are not looked at
-        walk = ProduceWalk(version)
-        assert not walk.read(frame[:end], 0, end)
-        assert not walk.rows
 
 
 def test_what_may_be_skipped_need_not_be_shown() -> None:

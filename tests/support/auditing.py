@@ -74,6 +74,7 @@ class Audited:
         exchange: Callable[[int, int], Begin | None] = lambda key, version: None,
         excluded: tuple[str, ...] = (),
         bucket_ms: int = 0,
+        counts_later: bool = False,
     ) -> None:
         self.calls = Calls()
         self._exchange = exchange
@@ -87,10 +88,18 @@ class Audited:
             bucket_ms=bucket_ms,
             clock=lambda: NOW_MS / 1000,
         )
+        self.timers: list[Callable[[], None]] = []
+        if counts_later:
+            self.counting.call_later = lambda delay_s, count: self.timers.append(count)
 
     def another(self) -> Dialogue:
         """Another connection of the same client."""
         return Dialogue(exchange=self._exchange, tap=self._tap)
+
+    def wait(self) -> None:
+        """Until all timers have run."""
+        while self.timers:
+            self.timers.pop()()
 
     def _tap(self, key: int, version: int) -> Tap | None:
         return tap(self.counting, key, version)

@@ -63,6 +63,19 @@ async def test_an_emitter_opens_counts_and_closes(topic: FakeTopic) -> None:
     assert {event["emitter_id"] for event in topic.events} == {"pod-1"}
 
 
+async def test_what_waits_to_be_counted_is_counted_in_time_or_before_the_audit_stops(topic: FakeTopic) -> None:
+    audited = audit()
+    assert not audited.counting.count_later(lambda: count(audited))
+    await audited.start()
+    is_time = asyncio.Event()
+    assert audited.counting.count_later(is_time.set)
+    await asyncio.wait_for(is_time.wait(), LIMIT_S)
+    assert audited.counting.count_later(lambda: count(audited))
+    await audited.stop(LIMIT_S)
+    assert kinds(topic.events) == [OPENING, *COUNTS, CLOSING]
+    assert not audited.counting.count_later(lambda: count(audited))
+
+
 async def test_topics_are_chosen_by_pattern_and_the_audit_topic_is_never_audited() -> None:
     audited = audit(topics=["orders*", "audit"], exclude_topics=["*-test"])
     assert [name for name in ("orders", "orders-1", "orders-test", "audit", "other") if audited.includes(name)] == [

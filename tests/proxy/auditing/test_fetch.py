@@ -76,17 +76,19 @@ def test_responses_that_come_in_pieces_count_the_same(version: int, cuts: list[i
     version=some.sampled_from(VERSIONS),
     asked=some.lists(some.dictionaries(some.integers(0, 2), some.integers(0, 3), min_size=1), min_size=3),
     in_flight=some.integers(1, 12),
+    counts_later=some.booleans(),
 )
 def test_requests_one_after_the_other_are_each_counted_from_their_offsets(
-    version: int, asked: list[dict[int, int]], in_flight: int
+    version: int, asked: list[dict[int, int]], in_flight: int, counts_later: bool
 ) -> None:
-    found = audited(version)
+    found = audited(version, counts_later=counts_later)
     for begin in range(0, len(asked), in_flight):
         window = asked[begin : begin + in_flight]
         for offsets in window:
             found.dialogue.client(fetch_request(version, {"orders": offsets}))
         for offsets in window:
             found.dialogue.broker(fetch_response(version, {"orders": {index: records(0, 4) for index in offsets}}))
+    found.wait()
     assert deliveries(found) == [
         ("orders", index, 4 - offset, offset, 3) for offsets in asked for index, offset in offsets.items()
     ]

@@ -95,11 +95,12 @@ def test_frames_that_come_in_pieces_count_the_same(version: int, cuts: list[int]
     sent=some.lists(some.lists(some.tuples(NAMES, some.integers(0, 2)), min_size=1, unique=True), min_size=3),
     whole=some.integers(0, 4),
     in_flight=some.integers(1, 12),
+    counts_later=some.booleans(),
 )
 def test_requests_one_after_the_other_are_each_counted_as_they_are(
-    version: int, sent: list[list[tuple[str, int]]], whole: int, in_flight: int
+    version: int, sent: list[list[tuple[str, int]]], whole: int, in_flight: int, counts_later: bool
 ) -> None:
-    found = audited(version)
+    found = audited(version, counts_later=counts_later)
     for begin in range(0, len(sent), in_flight):
         window = list(enumerate(sent))[begin : begin + in_flight]
         for number, partitions in window:
@@ -113,6 +114,7 @@ def test_requests_one_after_the_other_are_each_counted_as_they_are(
     for number, partitions in enumerate(sent):
         for name, index in sorted(partitions, key=lambda one: TOPICS.index(one[0])):
             expected += [(name, index, 1, ACKED, number), (name, index, 3, ACKED, number + 1)][: 1 + number % 2]
+    found.wait()
     assert found.calls.results == expected
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kafka_sidecar.audit.longs import Longs
+from kafka_sidecar.codec.longs import Longs
 
 integers = some.integers(-(1 << 63), (1 << 63) - 1)
 
