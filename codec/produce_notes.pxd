@@ -6,7 +6,7 @@ from kafka_sidecar.codec.produce_counts cimport Sent, new_sent
 
 cdef Py_ssize_t _MAX_KEYS, _MAX_KEPT, _HEAD, _ROW, _NOWHERE, _MIN_REQUEST, _NEXT_BYTES, _HEADER_SIZE, _LENGTH_FROM
 cdef Py_ssize_t _MAGIC_AT, _LENGTH_AT, _CRC_AT, _COUNT_AT, _DELTA_AT, _TIMESTAMP_AT, _PRODUCER_ID_AT, _PRODUCED_BYTES
-cdef Py_ssize_t _MAX_SCANNED
+cdef Py_ssize_t _MAX_SCANNED, _MAX_RESPONSE
 cdef int _MAGIC, _ONE_BYTE, _FLEXIBLE, _IDS, _NOT_ANSWERED
 
 
@@ -34,12 +34,14 @@ cdef class ProduceNotes:
     @cython.locals(row=Py_ssize_t, values="long long*")
     cpdef bint next_batch(self) except -1
     cpdef list batches(self)
-    @cython.locals(at=Py_ssize_t, _=Py_ssize_t, values="long long*")
-    cpdef list show(self, Py_ssize_t place)
+    @cython.locals(at=Py_ssize_t, stop=Py_ssize_t, values="long long*", sent=list)
+    cpdef list open_batches(self)
     @cython.locals(one=Sent, sent=list, values="long long*")
     cdef list _batches(self, Py_ssize_t row, Py_ssize_t stop)
     @cython.locals(at=Py_ssize_t, first=Py_ssize_t, values="long long*")
     cpdef int compact(self) except -1
+    cdef int _shrink(self) except -1
+    cpdef bint is_long(self) noexcept
     cpdef int release(self) except -1
     @cython.locals(place=Py_ssize_t)
     cdef Py_ssize_t _reserve(self, Py_ssize_t size) except -1

@@ -48,13 +48,14 @@ else:
     from cython.cimports.kafka_sidecar.codec.produce_counts import Sent, new_sent  # type: ignore[no-redef]
 
 MAX_KEYS = 64  # topics whose batches are noted at the same time
+MAX_RESPONSE = 1 << 16  # bytes; a longer response is not kept until it is counted
 MAX_KEPT = 1 << 14  # integers that stay allocated while nothing is noted
 HEAD = 2  # integers of a request: batches | time of the request, then from it to the response
 ROW = 8  # of a batch: topic | partition | records | bytes | timestamp | CRC | base offset | the broker's time
 # For C.
 _MAX_KEYS, _MAX_KEPT, _HEAD, _ROW, _ONE_BYTE, _NOWHERE, _MIN_REQUEST = MAX_KEYS, MAX_KEPT, HEAD, ROW, 128, -1, 24
 _NEXT_BYTES = 9 + BATCH_HEADER_SIZE  # of the next partition, up to the end of its first batch's header
-_PRODUCED_BYTES, _NOT_ANSWERED, _MAX_SCANNED = 33, NOT_ANSWERED, MAX_SCANNED
+_PRODUCED_BYTES, _NOT_ANSWERED, _MAX_SCANNED, _MAX_RESPONSE = 33, NOT_ANSWERED, MAX_SCANNED, MAX_RESPONSE
 _HEADER_SIZE, _LENGTH_FROM, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, LENGTH_FROM, MAGIC_AT, NEWEST_MAGIC
 _LENGTH_AT, _CRC_AT, _COUNT_AT, _DELTA_AT = LENGTH_AT, CRC_AT, COUNT_AT, LAST_OFFSET_DELTA_AT
 _TIMESTAMP_AT, _PRODUCER_ID_AT = MAX_TIMESTAMP_AT, PRODUCER_ID_AT
@@ -90,17 +91,20 @@ class ProduceNotes:
 
     def ask(self, data: bytes, at: int, end: int, now_us: int) -> bool:
         """Note the request data[at:end]; False: it is not a usual one, or of too many topics, and not noted."""
-        start = self._end
+        start, is_usual = self._end, False
         if not start and len(self._keys) >= _MAX_KEYS:
             self._keys, self._key_at = [], 0
-        self._reserve(_HEAD)
-        is_usual = self._read(data, at, end)
+        try:
+            self._reserve(_HEAD)
+            is_usual = self._read(data, at, end)
+        finally:
+            if not is_usual:
+                self._end = start
+                self._shrink()
         if is_usual:
             self._integers._values[start] = (self._end - start) // _ROW
             self._integers._values[start + 1] = now_us
             self.open += 1
-        else:
-            self._end = start
         return is_usual
 
     def answer(self, data: bytes, at: int, end: int, now_us: int) -> bool:
@@ -108,7 +112,7 @@ class ProduceNotes:
 
         A usual response has no errors, no messages and no tagged fields. Whether it fits the request is seen later.
         """
-        if not _is_success(data, at, end, self._by_id):
+        if not self.open or end - at > _MAX_RESPONSE or not _is_success(data, at, end, self._by_id):
             return False
         place, values = self._next, self._integers._values
         values[place + 1] = now_us - values[place + 1]
@@ -132,6 +136,8 @@ class ProduceNotes:
 
     def take(self) -> None:
         """Go to the oldest open request, and forget it after that. All answered ones have been read."""
+        if not self.open:
+            raise IndexError("no request is open")
         self.open -= 1
         self._step()
         self._next = self._first
@@ -147,23 +153,25 @@ class ProduceNotes:
         row, values = self._row, self._integers._values
         if row >= self._rows_end:
             return False
+        self._row = row + _ROW
         self.key, self.index, self.count = self._keys[values[row]], values[row + 1], values[row + 2]
         self.size, self.base_offset = values[row + 3], values[row + 6]
         # The broker's time (LogAppendTime) is that which consumers see.
         self.timestamp = values[row + 4] if values[row + 7] < 0 else values[row + 7]
-        self._row = row + _ROW
         return True
 
     def batches(self) -> list[Sent]:
         """All batches of the request."""
         return self._batches(self._row, self._rows_end)
 
-    def show(self, place: int) -> list[Sent]:
-        """The batches of an open request, of which 0 is the oldest."""
-        at, values = self._next, self._integers._values
-        for _ in range(place):
-            at += _HEAD + _ROW * values[at]
-        return self._batches(at + _HEAD, at + _HEAD + _ROW * values[at])
+    def open_batches(self) -> list[Sent]:
+        """The batches of all open requests."""
+        at, values, sent = self._next, self._integers._values, []
+        while at < self._end:
+            stop = at + _HEAD + _ROW * values[at]
+            sent += self._batches(at + _HEAD, stop)
+            at = stop
+        return sent
 
     def _batches(self, row: int, stop: int) -> list[Sent]:
         values, sent = self._integers._values, []
@@ -177,27 +185,34 @@ class ProduceNotes:
         return sent
 
     def compact(self) -> None:
-        """Use the place of requests that were taken."""
+        """Use the place of requests that were forgotten: once it is half of all, so that few are moved often."""
         values, first = self._integers._values, self._first
-        if first:
+        if first and 2 * first >= self._end:
             for at in range(self._end - first):
                 values[at] = values[first + at]
             self._first, self._next, self._end = 0, self._next - first, self._end - first
             self._row = self._rows_end = 0
+        self._shrink()
+
+    def is_long(self) -> bool:
+        """Whether so much is noted that it should be counted."""
+        return self._end > _MAX_KEPT
+
+    def _shrink(self) -> None:
         if not self._end and self._integers.size > _MAX_KEPT:
             self._integers = Longs()
 
     def release(self) -> None:
         """Free what is kept for further requests, if nothing is noted."""
         if not self._end:
-            self._integers = Longs()
+            self._integers, self.response = Longs(), b""
 
     def _reserve(self, size: int) -> int:
         """Where the next integers are; there is room for ``size``."""
         place = self._end
+        if place + size > self._integers.size:
+            self._integers._reach(place + size)
         self._end = place + size
-        if self._end > self._integers.size:
-            self._integers._reach(self._end)
         return place
 
     def _read(self, data: bytes, at: int, end: int) -> bool:
@@ -311,6 +326,8 @@ class ProduceNotes:
                 values[row + 6], values[row + 7] = (
                     read_big_endian(data, here + 6, 8), read_big_endian(data, here + 14, 8),
                 )  # fmt: skip
+                if values[row + 6] <= _NOT_ANSWERED:
+                    return False
                 row += _ROW
                 here += _PRODUCED_BYTES
             here += 1

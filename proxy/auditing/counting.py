@@ -12,6 +12,7 @@ from kafka_sidecar.proxy.auditing.groups import Groups
 from kafka_sidecar.proxy.auditing.stats import AuditingStats
 from kafka_sidecar.proxy.auditing.topics import AuditedTopics
 
+LATER = "(counted later)"  # in place of an API
 MAX_DELAY_S = 0.1  # what a connection has to count waits no longer
 
 
@@ -66,7 +67,10 @@ class Counting:
         """Count what was to be counted later."""
         due, self._due = self._due, []
         for count in due:
-            count()
+            try:
+                count()
+            except Exception as error:  # noqa: BLE001 - it must not keep the others from being counted
+                self.stats.failed(LATER, error)
 
     def call(self, api: str, key: str | bytes, count: Callable[[str], None]) -> None:
         """Call the auditor with the name of an audited topic: now, or once the name of this id is known."""

@@ -41,7 +41,6 @@ cdef class ProduceQueue(Watch):
     cdef int _answer(self, bytes data, Py_ssize_t start, Py_ssize_t end, double now) except -1
     cdef bint _waits(self) except -1
     cpdef count_due(self)
-    @cython.locals(place=Py_ssize_t)
     cpdef abandoned(self)
     cpdef lost(self, str why)
     @cython.locals(notes=ProduceNotes, results=ProduceResults, answer=bytes, latency_s=double)

@@ -129,14 +129,14 @@ class ProduceQueue(Watch):
 
     def _answer(self, data: bytes, start: int, end: int, now: float) -> None:
         results, notes, now_us = self._tap.results, self._notes, int(now * _US_PER_S)
-        if self._is_abandoned or results.attempts or not notes.answer(data, start, end, now_us):
+        if self._is_abandoned or not notes.answer(data, start, end, now_us):
             self.count_answered()
             notes.take()
             sent = notes.batches()
             latency_s = (now_us - notes.elapsed_us) / 1e6
             results.answered(self._client, sent, data, start, end, latency_s, None, self._is_abandoned)
             self._rest()
-        elif notes.answered >= _MAX_ANSWERED or not self._waits():
+        elif notes.answered >= _MAX_ANSWERED or notes.is_long() or not self._waits():
             self.count_answered()
 
     def _waits(self) -> bool:
@@ -155,8 +155,7 @@ class ProduceQueue(Watch):
         if not self._is_abandoned:
             self.count_answered()
             self._is_abandoned = True
-            for place in range(self._notes.open):
-                self._tap.counting.copies.abandoned(self._client.audited, self._notes.show(place))
+            self._tap.counting.copies.abandoned(self._client.audited, self._notes.open_batches())
 
     def lost(self, why: str) -> None:
         self.count_answered()
@@ -168,7 +167,7 @@ class ProduceQueue(Watch):
         """Count what is not counted yet of the requests that have their response."""
         notes, results = self._notes, self._tap.results
         while notes.next_request():
-            if notes.fits():
+            if not results.attempts and notes.fits():
                 results.count_stored(self._client, notes)
             else:
                 answer = notes.response

@@ -90,7 +90,7 @@ def test_a_request_that_is_noted_has_the_batches_that_are_read_piece_by_piece(
     notes, data = ProduceNotes(version), b"xx" + bytes(frame) + b"yy"
     if notes.ask(data, 2, len(data) - 2, 0):
         assert notes.open == 1
-        assert of_request(notes.show(0)) == of_request(taken(notes)) == of_request(walked(version, bytes(frame)))
+        assert of_request(notes.open_batches()) == of_request(taken(notes)) == of_request(walked(version, bytes(frame)))
     else:
         assert positions or version < FIRST_FLEXIBLE
     assert not notes.open
@@ -201,8 +201,8 @@ def test_requests_and_responses_in_any_order_are_read_in_theirs(steps: list[str]
             notes.compact()
             notes.release()
         elif step in ("refuse", "show") and waiting:
-            sent = notes.show(len(waiting) - 1)
-            assert {one.key for one in sent} == waiting[-1][1].keys()
+            shown = [(one.key, one.index) for one in notes.open_batches()]
+            assert shown == [(name, index) for _, each in waiting for name in each for index in each[name]]
             if step == "refuse":
                 found += read_all(notes)
                 notes.take()
@@ -274,3 +274,23 @@ def test_a_response_that_is_no_response_is_left_to_be_refused() -> None:
     assert not notes.answer(b"", 0, 0, 0)
     with pytest.raises(CodecError):
         acknowledge(taken(notes), b"", 0, 0, WITH_NAMES)
+
+
+def test_no_open_request_means_nothing_to_take_or_answer() -> None:
+    notes = ProduceNotes(WITH_NAMES)
+    answer = produce_response(WITH_NAMES, {"orders": {0: 1}})
+    assert not notes.answer(answer, 0, len(answer), 0)
+    with pytest.raises(IndexError):
+        notes.take()
+
+
+def test_a_partition_that_a_response_has_twice_does_not_stand_for_another_one() -> None:
+    request = produce_request(WITH_NAMES, {"orders": {0: ONE, 1: ONE}})
+    answer = bytearray(produce_response(WITH_NAMES, {"orders": {0: -2, 1: 5}}))
+    at = len(answer) - 5 - 1 - 33  # throttle time and tags, tags of the topic, the last partition
+    answer[at : at + 4] = bytes(4)
+    notes = ProduceNotes(WITH_NAMES)
+    assert notes.ask(request, 0, len(request), 0)
+    assert notes.answer(bytes(answer), 0, len(answer), 0)
+    assert notes.next_request()
+    assert not notes.fits()

@@ -17,6 +17,8 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
+from kafka_sidecar.proxy.auditing.counting import MAX_DELAY_S
+
 pytestmark = pytest.mark.integration
 
 TOOLS = "org.apache.kafka.tools"
@@ -77,7 +79,8 @@ class Ledger:
         return [entry for entry in found if entry[3] == kind and entry[0] == topic]
 
     def offsets(self, topic: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """(partition, offset) of all records acknowledged, and of all read."""
+        """(partition, offset) of all records acknowledged, and of all read, up to now."""
+        time.sleep(5 * MAX_DELAY_S)  # what passes is counted somewhat later
         acked = [(index, base + at) for _, index, count, _, base in self.entries("acked", topic) for at in range(count)]
         read = [
             (index, offset)

@@ -134,7 +134,8 @@ def test_copies_of_what_a_client_did_not_wait_for_are_named(found: Audited) -> N
     assert found.calls.results == counted(0)
     again.client(request(1)).broker(produce_response(VERSION, {"orders": {1: 200}}, correlation_id=1))
     first.broker(answer(1))
-    assert found.calls.results == [*counted(0), ("orders", 1, 1, ACKED, 200), *counted(1)]
+    found.wait()
+    assert found.calls.results == [*counted(0, 1), ("orders", 1, 1, ACKED, 200)]
     assert [call[3:] for call in found.calls.duplicated_] == [(1, 200, True)]
 
 
@@ -199,3 +200,29 @@ def test_a_response_before_the_end_of_its_request_does_not_change_how_the_next_o
         found.dialogue.client(request(0)).broker(answer(0))
     assert found.calls.results == counted(0, 0, 0)
     assert not found.counting.stats.uncounted
+
+
+def test_a_copy_that_was_answered_before_the_first_one_is_counted_is_named(found: Audited) -> None:
+    without = produce_response(VERSION, {"orders": {}}, correlation_id=0)
+    found.dialogue.client(request(0), request(0)).broker(without, answer(0))
+    found.wait()
+    assert found.calls.results == [("orders", 0, 1, UNKNOWN, -1), *counted(0)]
+    assert [call[3:] for call in found.calls.duplicated_] == [(1, 100, False)]
+
+
+def test_what_cannot_be_counted_later_keeps_nothing_else_from_being_counted(found: Audited) -> None:
+    def fail() -> None:
+        raise RuntimeError("it is broken")
+
+    assert found.counting.count_later(fail)
+    found.dialogue.client(request(0)).broker(answer(0))
+    found.wait()
+    assert found.calls.results == counted(0)
+    assert found.counting.stats.uncounted == {("(counted later)", "auditor_failed"): 1}
+
+
+def test_many_requests_in_flight_are_given_up_in_linear_time(found: Audited) -> None:
+    frames = b"".join(request(number % 100) for number in range(20_000))
+    found.dialogue.client(frames).session.client_ended()
+    found.dialogue.session.lost(LOST)
+    assert len(found.calls.results) == 20_000
