@@ -30,6 +30,7 @@ MODULES = (
     "kafka_sidecar.codec.json.syntax",
     "kafka_sidecar.codec.large_bytes",
     "kafka_sidecar.codec.longs",
+    "kafka_sidecar.codec.noted_requests",
     "kafka_sidecar.codec.produce_counts",
     "kafka_sidecar.codec.produce_notes",
     "kafka_sidecar.codec.records.batch",

@@ -28,6 +28,7 @@ TESTED_IN = {
     "codec/fetch_head.py": "tests/codec/test_glance.py",
     "codec/headers.py": "tests/codec/test_messages.py",
     "codec/message.py": "tests/codec/test_messages.py",
+    "codec/noted_requests.py": "tests/codec/test_produce_notes.py",
     "codec/records_walk.py": "tests/codec/test_produce_counts.py",
     "codec/schema/codegen.py": "tests/codec/schema/test_notation.py",
     "codec/schema/fields.py": "tests/codec/schema/test_notation.py",

@@ -45,7 +45,7 @@ cdef class ProduceQueue(Watch):
     cpdef lost(self, str why)
     @cython.locals(notes=ProduceNotes, results=ProduceResults, answer=bytes, latency_s=double)
     cdef int count_answered(self) except -1
-    cdef int _rest(self) except -1
+    cdef int _forget_counted(self) except -1
 
 
 cdef class ProduceWatch(Watch):

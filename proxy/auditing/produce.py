@@ -131,11 +131,11 @@ class ProduceQueue(Watch):
         results, notes, now_us = self._tap.results, self._notes, int(now * _US_PER_S)
         if self._is_abandoned or not notes.answer(data, start, end, now_us):
             self.count_answered()
-            notes.take()
+            notes.next_open()
             sent = notes.batches()
             latency_s = (now_us - notes.elapsed_us) / 1e6
             results.answered(self._client, sent, data, start, end, latency_s, None, self._is_abandoned)
-            self._rest()
+            self._forget_counted()
         elif notes.answered >= _MAX_ANSWERED or notes.is_long() or not self._waits():
             self.count_answered()
 
@@ -159,24 +159,24 @@ class ProduceQueue(Watch):
 
     def lost(self, why: str) -> None:
         self.count_answered()
-        self._notes.take()
+        self._notes.next_open()
         self._tap.results.unknown(self._client, self._notes.batches(), None, self._is_abandoned)
-        self._rest()
+        self._forget_counted()
 
     def count_answered(self) -> None:
         """Count what is not counted yet of the requests that have their response."""
         notes, results = self._notes, self._tap.results
-        while notes.next_request():
+        while notes.next_answered():
             if not results.attempts and notes.fits():
                 results.count_stored(self._client, notes)
             else:
                 answer = notes.response
                 latency_s = notes.elapsed_us / _US_PER_S
                 results.answered(self._client, notes.batches(), answer, 0, len(answer), latency_s, None, False)
-        self._rest()
+        self._forget_counted()
 
-    def _rest(self) -> None:
-        """It must not refer to the client, which refers to it, while nothing is noted: see `TappedClient`."""
+    def _forget_counted(self) -> None:
+        """Use their place again; the queue must not refer to the client, which refers to it, while nothing is open."""
         self._notes.compact()
         if not self._notes.open:
             self._client = NO_CLIENT
@@ -201,7 +201,7 @@ class ProduceWatch(Watch):
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         notes = self._tap.notes
         if last and self._walk is None and notes.ask(data, start, end, 0):
-            notes.take()
+            notes.next_open()
             self._sent = notes.batches()
             notes.compact()
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from support.produce_requests import batch, produce_request, produce_response, t
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.produce import ProduceRequest
+from kafka_sidecar.codec.noted_requests import MAX_KEPT, MAX_KEYS
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, acknowledge
-from kafka_sidecar.codec.produce_notes import MAX_KEPT, MAX_KEYS, ProduceNotes
+from kafka_sidecar.codec.produce_notes import ProduceNotes
 from kafka_sidecar.codec.records import NewRecord, build_batch
 
 FIRST_FLEXIBLE, WITH_NAMES, WITH_IDS = 9, 12, 13
@@ -51,14 +54,14 @@ def walked(version: int, frame: bytes) -> list[Sent]:
 
 def taken(notes: ProduceNotes) -> list[Sent]:
     """The batches of the oldest open request."""
-    notes.take()
+    notes.next_open()
     return list(notes.batches())
 
 
 def read_all(notes: ProduceNotes) -> list[tuple[Any, ...]]:
     """All answered batches, each with how long its request has taken."""
     found: list[tuple[Any, ...]] = []
-    while notes.next_request():
+    while notes.next_answered():
         assert notes.fits()
         found += _batches(notes)
     return found
@@ -159,14 +162,14 @@ def test_a_response_is_noted_only_if_it_is_a_success_and_with_the_offsets_that_a
     else:
         acknowledge(sent, data, 2, len(data) - 2, version)
         assert {one.error for one in sent} <= {0, NOT_ANSWERED}
-        assert notes.next_request()
+        assert notes.next_answered()
         assert notes.response == bytes(answer)
         if notes.fits():
             assert _batches(notes) == [(*row, 500) for row in of_response(sent)]
         else:
             assert of_request(notes.batches()) == of_request(sent)
             assert positions or any(ONE + TWO in each.values() for each in topics.values())
-    assert (notes.open, notes.answered, notes.next_request()) == (0, 0, False)
+    assert (notes.open, notes.answered, notes.next_answered()) == (0, 0, False)
 
 
 @given(
@@ -205,7 +208,7 @@ def test_requests_and_responses_in_any_order_are_read_in_theirs(steps: list[str]
             assert shown == [(name, index) for _, each in waiting for name in each for index in each[name]]
             if step == "refuse":
                 found += read_all(notes)
-                notes.take()
+                notes.next_open()
                 waiting.popleft()
         assert notes.open == len(waiting)
     assert found + read_all(notes) == expected
@@ -221,7 +224,7 @@ def test_a_response_to_another_request_does_not_fit() -> None:
         answer = produce_response(WITH_NAMES, topics)
         assert notes.ask(request, 0, len(request), 0)
         assert notes.answer(answer, 0, len(answer), 0)
-        assert notes.next_request()
+        assert notes.next_answered()
         assert not notes.fits()
 
 
@@ -251,12 +254,17 @@ def test_a_request_of_too_many_topics_is_not_noted_until_all_others_are_forgotte
 
 
 def test_the_memory_of_many_batches_is_not_kept() -> None:
-    notes = ProduceNotes(WITH_NAMES)
     many = produce_request(WITH_NAMES, {"orders": dict.fromkeys(range(126), ONE * (MAX_KEPT // 126))})
-    for _ in range(2):
-        assert notes.ask(many, 0, len(many), 0)
-        assert len(taken(notes)) == 126 * (MAX_KEPT // 126)
-        notes.compact()
+    resident = Path("/proc/self/statm")
+    before, notes = int(resident.read_text().split()[1]), [ProduceNotes(WITH_NAMES) for _ in range(100)]
+    for one in notes:
+        assert one.ask(many, 0, len(many), 0)
+        assert one.is_long()
+        one.next_open()
+        one.compact()
+        assert not one.is_long()
+    pages = int(resident.read_text().split()[1]) - before
+    assert pages * os.sysconf("SC_PAGE_SIZE") < 30 << 20  # of 100 MB
 
 
 def test_batches_before_1970_and_large_ones_keep_their_numbers() -> None:
@@ -281,7 +289,7 @@ def test_no_open_request_means_nothing_to_take_or_answer() -> None:
     answer = produce_response(WITH_NAMES, {"orders": {0: 1}})
     assert not notes.answer(answer, 0, len(answer), 0)
     with pytest.raises(IndexError):
-        notes.take()
+        notes.next_open()
 
 
 def test_a_partition_that_a_response_has_twice_does_not_stand_for_another_one() -> None:
@@ -292,5 +300,5 @@ def test_a_partition_that_a_response_has_twice_does_not_stand_for_another_one() 
     notes = ProduceNotes(WITH_NAMES)
     assert notes.ask(request, 0, len(request), 0)
     assert notes.answer(bytes(answer), 0, len(answer), 0)
-    assert notes.next_request()
+    assert notes.next_answered()
     assert not notes.fits()
