@@ -15,9 +15,5 @@ class TooManyError(CodecError):
     """A message has more topics or partitions than a limit."""
 
 
-class FrameSizeError(CodecError):
-    """The size of a frame is negative or above the limit."""
-
-
 class UnsupportedVersionError(CodecError):
     """An API key, a version, or a field of a version that is not declared."""

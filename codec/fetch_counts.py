@@ -137,12 +137,17 @@ class FetchWalk(RecordsWalk):
         count = cursor.length(4, True, "aborted_transactions")
         if count <= 0:
             return None
+        if not self._committed_only:
+            for _ in range(count):
+                cursor.skip(16)
+                cursor.skip_tags()
+            return None
         found = []
         for _ in range(count):
             producer_id = cursor.integer(8)
             found.append((cursor.integer(8), producer_id))
             cursor.skip_tags()
-        return sorted(found) if self._committed_only else None
+        return sorted(found)
 
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int

@@ -12,7 +12,8 @@ cdef Py_ssize_t _MAX_CARRIED
 
 cdef class RecordsWalk:
     cdef int _version, _phase
-    cdef bint _flexible, _by_id, _may_end_early, _is_fed
+    cdef bint _flexible, _by_id, _may_end_early, _is_fed, _reads_batches
+    cdef Py_ssize_t _max_carried
     cdef bytes _carry
     cdef object _key
     cdef int _index
@@ -21,13 +22,17 @@ cdef class RecordsWalk:
     cdef readonly list rows
     cdef public Py_ssize_t skip
     cdef readonly bint is_done
+    cdef readonly Py_ssize_t left
 
     cdef int _open(self, int version, bint flexible, bint by_id, bint may_end_early) except -1
+    cpdef int ignore_batches(self, Py_ssize_t max_carried) except -1
     cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef object topic(self)
     cdef _step(self, Cursor cursor, Py_ssize_t end)
+    @cython.locals(left=Py_ssize_t)
+    cdef _records(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(
         left=Py_ssize_t, data=bytes, at=Py_ssize_t, size=Py_ssize_t, magic=int, attributes=int, delta=int64_t,
         timestamp=int64_t, producer_id=int64_t, count=int64_t,

@@ -58,8 +58,9 @@ class RecordsWalk:
     """What the walks of all APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
 
     __slots__ = (
-        "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_may_end_early", "_partitions_left",
-        "_phase", "_records_left", "_topics_left", "_version", "is_done", "rows", "skip",
+        "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_max_carried", "_may_end_early",
+        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "is_done", "left",
+        "rows", "skip",
     )  # fmt: skip
 
     def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
@@ -68,10 +69,21 @@ class RecordsWalk:
         self._flexible = flexible
         self._by_id = by_id
         self._may_end_early = may_end_early
+        self._reads_batches = True
+        self._max_carried = _MAX_CARRIED
         self._key: str | bytes = ""
         self._crc = 0  # of the batch that is added; 0 in old formats
         self._index = 0
         self._restart()
+
+    def ignore_batches(self, max_carried: int) -> None:
+        """Step over the records without reading them.
+
+        Args:
+            max_carried: bytes of a struct that is not complete yet, instead of `MAX_CARRIED_BYTES`.
+        """
+        self._reads_batches = False
+        self._max_carried = max_carried
 
     def _restart(self) -> None:
         """Another frame of the same version begins."""
@@ -82,6 +94,7 @@ class RecordsWalk:
         self.rows: list[Any] = []
         self.skip = 0  # bytes that come next and need not be shown
         self.is_done = False
+        self.left = 0  # bytes that were shown and come after what is read of a frame, once that is done
 
     def feed(self, data: bytes, start: int, end: int) -> None:
         """Read data[start:end], which follows what was shown and skipped before.
@@ -105,11 +118,15 @@ class RecordsWalk:
         try:
             while not self.is_done and not self.skip:
                 mark = cursor.at
+                if self._records_left and mark == end:
+                    return
                 self._step(cursor, end)
+            if self.is_done:
+                self.left = end - cursor.at
         except TruncatedError:
             if self._phase == _BATCHES and self._records_left:
                 mark = cursor.at  # of several batches, those before this one were read
-            if end - mark > _MAX_CARRIED:
+            if end - mark > self._max_carried:
                 raise CodecError(f"{end - mark} bytes without the end of a struct") from None
             self._carry = data[mark:end]
 
@@ -117,8 +134,7 @@ class RecordsWalk:
         """Read one struct. What it changes, it changes after the last byte was read."""
         if self._phase == _BATCHES:
             if self._records_left:
-                while self._records_left and not self.skip:
-                    self._batch(cursor, end)
+                self._records(cursor, end)
                 return
             self._after_records(cursor)
             self._flush()
@@ -142,6 +158,14 @@ class RecordsWalk:
         else:
             self._topics_left = self._head(cursor)
             self._phase = _TOPICS
+
+    def _records(self, cursor: Cursor, end: int) -> None:
+        """Read the batches that are there; at least one byte is."""
+        if not self._reads_batches:
+            left, self._records_left = self._records_left, 0
+            self._pass(cursor, left, end)
+        while self._records_left and not self.skip and cursor.at < end:
+            self._batch(cursor, end)
 
     def _batch(self, cursor: Cursor, end: int) -> None:
         """Read the header of a batch, or of a message of an old format, and step over what follows."""

@@ -8,145 +8,101 @@ addresses do not fit, NodeEndpoints are removed: the client then requests metada
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.errors import CodecError, FrameSizeError, TruncatedError
-from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, skipper, write_tags
-from kafka_sidecar.codec.messages import fetch, share_fetch
-from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.fetch_counts import FetchWalk
+from kafka_sidecar.codec.fetch_positions import Offsets
+from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, write_tags
+from kafka_sidecar.codec.messages.fetch import FetchResponse
+from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
+from kafka_sidecar.codec.share_fetch_counts import ShareFetchWalk
+from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, write_uvarint
 from kafka_sidecar.proxy.nodes.endpoints import Nodes
 
-HEADER = 8  # length, correlation id
 FIRST_PAD_TAG = 100
 FIRST_LONG_TAG = 128  # the first whose number takes two bytes
 MIN_PAD_BYTES = 2  # a tag's number and its length
 MAX_STRUCT_BYTES = 16 << 20  # of a piece between two runs of records, such as a list of aborted transactions
+ANY_OFFSETS = Offsets()
 
 
 class StreamedResponse(NamedTuple):
-    """The structs of a response, its topics, their partitions."""
+    """How a response is read up to its NodeEndpoints, and what is there."""
 
     message: type[Any]
-    topic: type[Any]
-    partition: type[Any]
+    walk: Callable[[int], FetchWalk | ShareFetchWalk]  # by version
     tag: int | None  # NodeEndpoints are this tagged field; None: the last field before the tags
+    empty: bytes  # the end of a response without NodeEndpoints and tagged fields
 
 
 STREAMED: dict[int, StreamedResponse] = {
-    ApiKey.FETCH: StreamedResponse(fetch.FetchResponse, fetch.FetchableTopicResponse, fetch.PartitionData, tag=0),
-    ApiKey.SHARE_FETCH: StreamedResponse(
-        share_fetch.ShareFetchResponse, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData, tag=None
-    ),
+    ApiKey.FETCH: StreamedResponse(FetchResponse, lambda version: FetchWalk(version, ANY_OFFSETS), 0, b"\x00"),
+    ApiKey.SHARE_FETCH: StreamedResponse(ShareFetchResponse, ShareFetchWalk, None, b"\x01\x00"),
 }
 
-Needs = Generator[None, None, int]  # yields if it needs more bytes; returns its position, or a number that it read
-Step = Callable[[bytes, int], int]
+
+def endpoint_streams(key: int, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> Callable[[], EndpointStream]:
+    """What creates the rewrite of one response of this API and version."""
+    response = STREAMED[key]
+    tail = Tail(response, version, rewrite_nodes)
+    return lambda: EndpointStream(response.walk(version), tail)
 
 
 class EndpointStream:
     """The rewrite of one such response."""
 
+    __slots__ = ("_buffered", "_tail", "_walk", "skip")
     buffers = False  # only its end
 
-    def __init__(self, key: int, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> None:
-        self._tail = _Tail(STREAMED[key], version, rewrite_nodes)
-        self._walk: Iterator[None] | None = self._to_tail(STREAMED[key], version)
-        self._data = b""  # the chunk that is parsed
-        self._at = 0
+    def __init__(self, walk: FetchWalk | ShareFetchWalk, tail: Tail) -> None:
+        walk.ignore_batches(MAX_STRUCT_BYTES)
+        self._walk = walk
+        self._tail = tail
         self.skip = 0  # bytes of records that are still to come
         self._buffered: list[bytes] = []  # of the tail
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """The bytes that replace data[start:end]; those of the tail come with the ``last`` chunk. Raises CodecError."""
-        tail_at = start if self._walk is None else self._advance(data, start, end)
+        tail_at = self._find_tail(data, start, end)
         if not last:
             if tail_at == end:
                 return None
             self._buffered.append(data[tail_at:end])
             return data[start:tail_at]
-        if self._walk is not None or tail_at > end:
+        if not self._walk.is_done:
             raise TruncatedError("a response ends before its fields do")
         old = b"".join((*self._buffered, data[tail_at:end]))
         new = self._tail.rewrite(old)
         return None if new is old and not self._buffered else data[start:tail_at] + new
 
-    def _advance(self, data: bytes, start: int, end: int) -> int:
-        """Parse further; the position in ``data`` where the tail begins, or ``end``."""
-        unread = self._data[self._at :]
-        if len(unread) > MAX_STRUCT_BYTES:
-            raise FrameSizeError(f"{len(unread)} bytes between records without the end of a struct")
-        # An incomplete struct is read again from its start. Bytes after records need no copy.
-        self._data, self._at = (unread + data[start:end], 0) if unread else (data, start)
-        before = start - len(unread) if unread else 0
-        try:
-            next(cast(Iterator[None], self._walk))
-        except StopIteration:
-            self._walk = None
-            tail_at, self._data = self._at + before, b""
-            return tail_at
-        return end
-
-    def _to_tail(self, response: StreamedResponse, version: int) -> Iterator[None]:
-        """Skip everything before NodeEndpoints; yields whenever more bytes are needed."""
-        yield from self._step(_header)
-        yield from self._step(skipper(response.message, version, before="responses"))
-        for _ in range((yield from self._count())):
-            yield from self._step(skipper(response.topic, version, before="partitions"))
-            for _ in range((yield from self._count())):
-                yield from self._step(skipper(response.partition, version, before="records"))
-                yield from self._records((yield from self._count()))
-                yield from self._step(skipper(response.partition, version, after="records"))
-            yield from self._step(skipper(response.topic, version, after="partitions"))
-
-    def _step(self, step: Step) -> Needs:
-        """Skip one struct; after more bytes it is read again from its start."""
-        while True:
-            try:
-                self._at = step(self._data, self._at)
-            except TruncatedError:
-                yield None
-            else:
-                return self._at
-
-    def _count(self) -> Needs:
-        """A compact length: null and empty are both 0."""
-        while True:
-            try:
-                value, self._at = read_uvarint(self._data, self._at)
-            except IndexError:
-                yield None
-            else:
-                return max(value - 1, 0)
-
-    def _records(self, size: int) -> Iterator[None]:
-        self.skip = size
-        while (left := len(self._data) - self._at) < self.skip:
-            self.skip -= left
-            self._at += left
-            yield None
-        self._at += self.skip
-        self.skip = 0
+    def _find_tail(self, data: bytes, start: int, end: int) -> int:
+        """Where the tail begins in data[start:end], or ``end``."""
+        walk = self._walk
+        if walk.is_done:
+            return start
+        walk.skip = self.skip
+        walk.feed(data, start, end)
+        self.skip = walk.skip
+        return end - walk.left
 
 
-def _header(data: bytes, at: int) -> int:
-    if len(data) < at + HEADER:
-        raise TruncatedError("a response ends in its header")
-    return read_tags(data, at + HEADER)[1]
-
-
-class _Tail:
+class Tail:
     """Rewrites the end of a response, from NodeEndpoints on."""
 
     def __init__(self, response: StreamedResponse, version: int, rewrite_nodes: Callable[[Nodes], Nodes]) -> None:
         self._tag = response.tag
+        self._empty = response.empty
         self._rewrite_nodes = rewrite_nodes
         self._read = field_reader(response.message, "node_endpoints", version)
         self._write = field_writer(response.message, "node_endpoints", version)
 
     def rewrite(self, tail: bytes) -> bytes:
         """The tail with the sidecar's addresses, or without any if they do not fit; its length stays the same."""
+        if tail == self._empty:
+            return tail
         nodes, tags = self._parse(tail)
         if not nodes:
             return tail

@@ -16,7 +16,7 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsRes
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
 from kafka_sidecar.codec.response_tags import fetched_has_tags, produced_has_tags
 from kafka_sidecar.codec.wire import LENGTH
-from kafka_sidecar.proxy.nodes.endpoint_stream import EndpointStream
+from kafka_sidecar.proxy.nodes.endpoint_stream import endpoint_streams
 from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
 from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versions
@@ -83,7 +83,7 @@ class Rewrites:
             wanted = lambda data, start, end: has_tags(data, start, end, version)  # noqa: E731
         if key in STREAMED:
             wanted = wanted or has_brokers
-            stream = partial(EndpointStream, key, version, rewrite_nodes)
+            stream = endpoint_streams(key, version, rewrite_nodes)
         return Rewrite(rewrite, wanted, stream)
 
     def _rewrite_coordinator(self, version: int, frame: bytes) -> bytes:

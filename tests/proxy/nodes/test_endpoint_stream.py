@@ -18,6 +18,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages import fetch, share_fetch
 from kafka_sidecar.codec.wire import read_tags, write_tags
+from kafka_sidecar.proxy.nodes import endpoint_stream
 from kafka_sidecar.proxy.nodes.endpoint_stream import FIRST_PAD_TAG, padding
 from kafka_sidecar.proxy.relay import session as session_module
 
@@ -225,3 +226,25 @@ def test_padding_takes_exactly_its_room(room: int) -> None:
         fields = padding(room, used)
         assert len(write_tags(fields)) == 1 + room
         assert used.isdisjoint(tag for tag, _ in fields)
+
+
+def with_long_lists_of_aborted_transactions() -> Any:
+    aborted = [{"producer_id": n, "first_offset": n} for n in range(100_000)]
+    partitions = [{**partition(Random(1), index, 100), "aborted_transactions": aborted} for index in range(2)]
+    return named(
+        ApiKey.FETCH, 17, responses=[{"topic_id": TOPIC_ID, "partitions": partitions}], node_endpoints=[broker(10)]
+    )
+
+
+def test_what_is_between_two_runs_of_records_can_have_megabytes() -> None:
+    check((ApiKey.FETCH, 17), with_long_lists_of_aborted_transactions(), list(range(0, 5_000_000, 256_000)))
+
+
+def test_it_is_buffered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_stream, "MAX_STRUCT_BYTES", 1 << 20)
+    frame = oracle.response_frame(with_long_lists_of_aborted_transactions(), 1)
+    chunks = pieces(frame, list(range(0, len(frame), 256_000)))
+    dialogue = Dialogue().client(asked(ApiKey.FETCH, 17)).broker(*chunks)
+    assert dialogue.cause == "unreadable_response"
+    assert "without the end of a struct" in dialogue.detail
+    assert DOMAIN not in dialogue.to_client
