@@ -26,6 +26,7 @@ MODULES = (
     "kafka_sidecar.codec.fetch_head",
     "kafka_sidecar.codec.fetch_positions",
     "kafka_sidecar.codec.glance",
+    "kafka_sidecar.codec.group_requests",
     "kafka_sidecar.codec.json.records",
     "kafka_sidecar.codec.json.syntax",
     "kafka_sidecar.codec.large_bytes",

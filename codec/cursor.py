@@ -188,6 +188,8 @@ class Cursor:
             known: functions that read the declared fields, by number; a field that they cannot read is an error.
         """
         _, _, self.at = read_known_tags(self.data, self.at, known)
+        if self.at > self._end:
+            raise self._truncated()
 
     def skip_tags(self) -> None:
         """Skip a tag section, if there is one, in which no field is known."""

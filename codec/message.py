@@ -32,6 +32,7 @@ __all__ = [
     "field_reader",
     "field_writer",
     "first_version",
+    "has_field",
     "read_tags",
     "reader",
     "replace_fields",
@@ -64,6 +65,16 @@ def first_version(cls: type[Struct], field: str) -> int:
         ValueError: it has no such field.
     """
     return cls.declaration_.first_version(field)
+
+
+def has_field(cls: type[Struct], field: str, version: int) -> bool:
+    """Whether this part of a message has a field in this version.
+
+    >>> from kafka_sidecar.codec.messages.produce import TopicProduceData
+    >>> [has_field(TopicProduceData, "topic_id", version) for version in (12, 13)]
+    [False, True]
+    """
+    return any(one.name == field and version in one.versions for one in cls.declaration_.fields)
 
 
 def encode(value: Struct, version: int) -> bytes:

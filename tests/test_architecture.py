@@ -137,6 +137,7 @@ FRONT_DOORS = {
         "fetch_head",
         "fetch_positions",
         "glance",
+        "group_requests",
         "headers",
         "json",
         "large_bytes",

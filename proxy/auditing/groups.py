@@ -5,20 +5,13 @@ Where one client id and address belong to several groups at a time, it is not kn
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from kafka_sidecar.audit.contract import SEVERAL_GROUPS
-from kafka_sidecar.codec.apis import ApiKey, request_header_version
-from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.wire import CLIENT_ID_AT, read_uvarint, skip_tags
 
 MAX_CLIENTS = 10_000
 MAX_GROUPS = 16  # of one client id and address
 KEPT_S = 60.0  # since a request named the group; members send heartbeats every few seconds
-FIRST_WITH_GROUPS = 8  # OffsetFetch: the version from which on it names several groups (KIP-709)
-_INT16 = struct.Struct(">h")
-_FLEXIBLE_HEADER = 2
 
 Client = tuple[str | None, str | None]  # client id, address
 
@@ -49,29 +42,3 @@ class Groups:
         if len(seen) > MAX_GROUPS:
             del seen[next(iter(seen))]
         self._groups[client] = group if len(seen) == 1 else SEVERAL_GROUPS
-
-
-def named_group(key: int, version: int, frame: bytes, at: int) -> str:
-    """The group in a group request: its first field. OffsetFetch can name several: the first.
-
-    Raises:
-        CodecError: these bytes are no such request.
-    """
-    try:
-        here = at + CLIENT_ID_AT
-        here += 2 + max(_INT16.unpack_from(frame, here)[0], 0)
-        is_flexible = request_header_version(key, version) >= _FLEXIBLE_HEADER
-        if is_flexible:
-            here = skip_tags(frame, here)
-        if key == ApiKey.OFFSET_FETCH and version >= FIRST_WITH_GROUPS:
-            count, here = read_uvarint(frame, here)
-            if count <= 1:
-                return ""
-        if is_flexible:
-            size, here = read_uvarint(frame, here)
-            size -= 1
-        else:
-            size, here = _INT16.unpack_from(frame, here)[0], here + 2
-        return frame[here : here + max(size, 0)].decode()
-    except (IndexError, ValueError, struct.error) as error:
-        raise CodecError("a request ends before its group") from error

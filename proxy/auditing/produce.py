@@ -77,7 +77,7 @@ class ProduceTap(Tap):
         size: int,
         waits: object,
         now: float,
-    ) -> Watch:
+    ) -> Watch | None:
         if waits is None or len(data) < at + size or not self.notes.is_flexible:
             return Tap.show_request(self, client, state, frames, data, at, size, waits, now)
         known = cython.cast(TappedClient, state) if type(state) is TappedClient else tapped(client, state)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.auditing.accepted import share_acknowledge_tap
-from kafka_sidecar.proxy.auditing.commits import commit_tap
+from kafka_sidecar.proxy.auditing.commits import CommitTap
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.fetch import fetch_tap
-from kafka_sidecar.proxy.auditing.group_watch import group_tap
+from kafka_sidecar.proxy.auditing.group_watch import GroupTap
 from kafka_sidecar.proxy.auditing.produce import produce_tap
 from kafka_sidecar.proxy.auditing.share_fetch import share_fetch_tap
 from kafka_sidecar.proxy.relay.watch import Tap
@@ -17,13 +17,13 @@ from kafka_sidecar.proxy.relay.watch import Tap
 TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
     ApiKey.PRODUCE: produce_tap,
     ApiKey.FETCH: fetch_tap,
-    ApiKey.OFFSET_COMMIT: commit_tap,
-    ApiKey.TXN_OFFSET_COMMIT: commit_tap,
-    ApiKey.JOIN_GROUP: group_tap,
-    ApiKey.SYNC_GROUP: group_tap,
-    ApiKey.HEARTBEAT: group_tap,
-    ApiKey.OFFSET_FETCH: group_tap,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: group_tap,
+    ApiKey.OFFSET_COMMIT: CommitTap,
+    ApiKey.TXN_OFFSET_COMMIT: CommitTap,
+    ApiKey.JOIN_GROUP: GroupTap,
+    ApiKey.SYNC_GROUP: GroupTap,
+    ApiKey.HEARTBEAT: GroupTap,
+    ApiKey.OFFSET_FETCH: GroupTap,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: GroupTap,
     ApiKey.SHARE_FETCH: share_fetch_tap,
     ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge_tap,
 }

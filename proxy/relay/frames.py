@@ -138,9 +138,10 @@ class Frames:
 
     # Called from ``begin`` about the frame that begins now
 
-    def edit(self, edit: Edit) -> None:
-        """Show the frame to ``edit``, piece by piece."""
-        self._edit = edit
+    def edit(self, edit: Edit) -> Edit | None:
+        """Show the frame to ``edit``, piece by piece. Returns the one before, which it can be put around."""
+        before, self._edit = self._edit, edit
+        return before
 
     def collect(self, rewrite: Callable[[bytes], bytes], gathers: bool = False) -> None:
         """Buffer the frame until it is whole; what ``rewrite`` returns leaves in its place.
@@ -153,10 +154,6 @@ class Frames:
     def swallow(self) -> None:
         """Let nothing of the frame pass."""
         self._edit = Swallowed()
-
-    def watch(self, wrap: Callable[[Edit | None], Edit]) -> None:
-        """Put an edit around the one that the frame has, if any."""
-        self._edit = wrap(self._edit)
 
     def insert(self, frame: bytes) -> None:
         """Let ``frame`` leave before the one that begins now."""

@@ -1,6 +1,9 @@
 cimport cython
 
 
+cdef class WatchedResponse
+
+
 cdef class Watch:
     cdef public Py_ssize_t skip
     cdef Watch following
@@ -10,6 +13,7 @@ cdef class Watch:
     cpdef unanswered(self)
     cpdef received(self, bytes frame)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    @cython.locals(watched=WatchedResponse)
     cpdef show_response(self, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)
     cpdef abandoned(self)
     cpdef lost(self, str why)
@@ -38,6 +42,7 @@ cdef class WatchedRequest:
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
 
 
+@cython.freelist(8)
 cdef class WatchedResponse:
     cdef public Py_ssize_t skip
     cdef readonly bint buffers
@@ -46,5 +51,6 @@ cdef class WatchedResponse:
     cdef Watch _watch
     cdef object _edit
 
+    cdef int begin(self, Watch watch, double now, edit) except -1
     @cython.locals(watch=Watch, passed=Py_ssize_t, skip=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)

@@ -6,7 +6,6 @@ This file runs as it is and compiled (watch.pxd holds the C types).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Edit, Frames
@@ -42,7 +41,8 @@ class Watch:
             self.response(data, at, at + size, True, now)
             self.done()
         else:
-            frames.watch(partial(WatchedResponse, self, now))
+            watched = WatchedResponse.__new__(WatchedResponse)
+            watched.begin(self, now, frames.edit(watched))
 
     def abandoned(self) -> None:
         """The client has closed before the response came, which it does not get. May be called again."""
@@ -78,13 +78,16 @@ class Tap:
         size: int,
         waits: object,
         now: float,
-    ) -> Watch:
+    ) -> Watch | None:
         """Watch a request of ``size`` bytes that begins at data[at] and is relayed; what is still to come, as it comes.
 
         Args:
             state, now: as of `begin`.
             frames: the client's.
             waits: for which response; None: there is none (acks=0).
+
+        Returns:
+            None: its response does not matter.
         """
         watch = self.begin(client, state, now)
         if len(data) >= at + size:
@@ -133,7 +136,8 @@ class WatchedResponse:
 
     __slots__ = ("_edit", "_given", "_now", "_watch", "buffers", "skip")
 
-    def __init__(self, watch: Watch, now: float, edit: Edit | None) -> None:
+    def begin(self, watch: Watch, now: float, edit: Edit | None) -> None:
+        """Called once, in place of a constructor, which would take longer."""
         self._watch = watch
         self._edit = edit
         self._now = now

@@ -13,16 +13,8 @@ from support.produce_requests import batch
 
 from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.auditing.groups import KEPT_S, MAX_CLIENTS, MAX_GROUPS, Groups, named_group
+from kafka_sidecar.proxy.auditing.groups import KEPT_S, MAX_CLIENTS, MAX_GROUPS, Groups
 
-OTHERS = [
-    *((ApiKey.JOIN_GROUP, version) for version in range(2, 10)),
-    *((ApiKey.SYNC_GROUP, version) for version in range(6)),
-    *((ApiKey.HEARTBEAT, version) for version in range(5)),
-    *((ApiKey.OFFSET_FETCH, version) for version in range(1, 8)),
-    (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
-]
 APP = ("app", None)
 
 
@@ -36,21 +28,12 @@ def fetched(found: Audited) -> str | None:
     return group
 
 
-@pytest.mark.parametrize(("key", "version"), OTHERS)
-def test_requests_of_members_name_the_group(key: int, version: int) -> None:
-    frame = request(key, version, "Bücher")
-    assert named_group(key, version, b"before" + frame, 6) == "Bücher"
-    found = Audited()
-    found.dialogue.client(*pieces(frame, [len(frame) - 3]))
+@pytest.mark.parametrize("cuts", [[], [20]])
+def test_requests_of_members_name_the_group(cuts: list[int]) -> None:
+    frame, found = request(ApiKey.HEARTBEAT, 4, "Bücher"), Audited()
+    found.dialogue.client(*pieces(frame, cuts))
     assert found.counting.groups.find(APP) == "Bücher"
     assert found.dialogue.to_broker == frame
-
-
-def test_an_offset_fetch_of_several_groups_names_the_first() -> None:
-    groups = [{"group_id": "billing"}, {"group_id": "other"}]
-    for named, expected in ((groups, "billing"), ([], "")):
-        frame = oracle.request_frame(oracle.request(ApiKey.OFFSET_FETCH, 8, groups=named), 7)
-        assert named_group(ApiKey.OFFSET_FETCH, 8, frame, 0) == expected
 
 
 def test_a_fetch_is_of_the_group_that_the_client_has_named() -> None:
@@ -89,12 +72,10 @@ def test_a_bounded_number_of_clients_and_groups_is_remembered() -> None:
     assert len(groups._seen[APP]) == MAX_GROUPS
 
 
-@pytest.mark.parametrize(("key", "version"), [(ApiKey.HEARTBEAT, 0), (ApiKey.HEARTBEAT, 4), (ApiKey.OFFSET_FETCH, 8)])
-def test_a_request_without_a_group_is_unreadable(key: int, version: int) -> None:
-    frame = oracle.framed(int(key).to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff")
-    with pytest.raises(CodecError):
-        named_group(key, version, frame, 0)
+@pytest.mark.parametrize("cuts", [[], [6]])
+def test_a_request_without_a_group_is_relayed_and_counted_itself(cuts: list[int]) -> None:
+    frame = oracle.framed(int(ApiKey.HEARTBEAT).to_bytes(2, "big") + b"\0\0" + bytes(4) + b"\xff\xff")
     found = Audited()
-    found.dialogue.client(frame)
+    found.dialogue.client(*pieces(frame, cuts))
     assert found.dialogue.to_broker == frame
-    assert sum(found.counting.stats.uncounted.values()) == 1
+    assert found.counting.stats.uncounted == {("Heartbeat", "unreadable"): 1}

@@ -165,6 +165,7 @@ def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(foun
         assert made is not None
         frames = found.dialogue.session.broker_frames
         watch = made.show_request(client, client.tap_state, frames, request(0), 0, len(request(0)), 0, 0.0)
+        assert watch is not None
         watch.response(answer(0), 0, len(answer(0)), True, 0.0)
         assert clients() == before + 1
         del client, watch
