@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -122,7 +122,15 @@ class Outbox:
 
 
 def _encode(event: Event) -> Pending:
-    return Pending(event["audit_id"].encode(), orjson.dumps(event), event.get("min_ts"), event.get("max_ts"))
+    try:
+        value = orjson.dumps(event)
+    except TypeError:  # a name that is not UTF-8, as any client may send: what is not becomes U+FFFD
+        value = orjson.dumps({name: _as_text(field) for name, field in event.items()})
+    return Pending(event["audit_id"].encode(), value, event.get("min_ts"), event.get("max_ts"))
+
+
+def _as_text(field: Any) -> Any:
+    return field.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(field, str) else field
 
 
 def _decode(value: bytes) -> Pending | None:

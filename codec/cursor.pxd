@@ -99,6 +99,7 @@ cdef class Cursor:
     cdef object topic(self, bint by_id, known=*)
     cdef bint has_tags(self) except -1
     cdef int read_tags(self, dict known) except -1
+    @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
     cdef int skip_tags(self) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)

@@ -193,8 +193,12 @@ class Cursor:
 
     def skip_tags(self) -> None:
         """Skip a tag section, if there is one, in which no field is known."""
-        if self.has_tags():
-            self.read_tags({})
+        count = self._uvarint() if self.has_tags() else 0
+        if count > (self._end - self.at) // 2:
+            raise self._truncated()
+        for _ in range(count):
+            self._uvarint()
+            self.skip(self._uvarint())
 
     def _text(self, size: int) -> str | None:
         if size < 0:

@@ -1,4 +1,4 @@
-"""Steps over the records of a frame as its bytes pass, in any pieces, and reads the batches' headers.
+"""Steps over the records of a frame as its bytes pass, in any pieces, and reads the batches' headers, if wanted.
 
 `RecordsWalk.skip` says how many bytes need not even be shown. A compressed message of an old format (magic 0 and 1)
 counts as one record: its header does not say how many there are.
@@ -55,7 +55,7 @@ _MAX_CARRIED = MAX_CARRIED_BYTES
 
 
 class RecordsWalk:
-    """What the walks of all APIs share: head, topics, partitions, batches; the rest of a frame does not matter."""
+    """What the walks of all APIs share: head, topics, partitions, batches; not what is after the last topic."""
 
     __slots__ = (
         "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_max_carried", "_may_end_early",

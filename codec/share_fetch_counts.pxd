@@ -5,6 +5,7 @@ from kafka_sidecar.codec.cursor cimport Cursor
 from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
 cdef int _CONTROL, _LOCK_TIMEOUT
+cdef Py_ssize_t _ACQUIRED_BYTES
 cdef int64_t _MAX_OFFSET
 
 
@@ -22,5 +23,5 @@ cdef class ShareFetchWalk(RecordsWalk):
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
         int64_t producer_id,
     )
-    @cython.locals(found=list, _=Py_ssize_t, first=int64_t, last=int64_t)
+    @cython.locals(count=Py_ssize_t, found=list, _=Py_ssize_t, first=int64_t, last=int64_t)
     cdef int _after_records(self, Cursor cursor) except -1

@@ -31,6 +31,7 @@ Acquired = tuple[str | bytes, int, int, int, int]
 
 _CONTROL = CONTROL
 _MAX_OFFSET = 1 << 62
+_ACQUIRED_BYTES = 18  # first and last offset, delivery count
 _LOCK_TIMEOUT = first_version(ShareFetchResponse, "acquisition_lock_timeout_ms")
 
 
@@ -81,13 +82,17 @@ class ShareFetchWalk(RecordsWalk):
             self.rows.append((self._key, self._index, timestamp, count, size, base, base + delta))
 
     def _after_records(self, cursor: Cursor) -> None:
+        count = cursor.length(4, False, "acquired_records")
         found = []
-        for _ in range(cursor.length(4, False, "acquired_records")):
-            first = cursor.integer(8)
-            last = cursor.integer(8)
-            found.append((self._key, self._index, first, last, cursor.integer(2)))
+        for _ in range(count):
+            if self._reads_batches:
+                first = cursor.integer(8)
+                last = cursor.integer(8)
+                found.append((self._key, self._index, first, last, cursor.integer(2)))
+            else:
+                cursor.skip(_ACQUIRED_BYTES)
             cursor.skip_tags()
         cursor.skip_tags()
         self.acquired += found
-        if self._refuses:
+        if self._refuses and self._reads_batches:
             self.refused.add((self._key, self._index))

@@ -26,6 +26,7 @@ FIRST_PAD_TAG = 100
 FIRST_LONG_TAG = 128  # the first whose number takes two bytes
 MIN_PAD_BYTES = 2  # a tag's number and its length
 MAX_STRUCT_BYTES = 16 << 20  # of a piece between two runs of records, such as a list of aborted transactions
+MAX_TAIL_BYTES = 1 << 20  # NodeEndpoints and tagged fields: thousands of brokers
 ANY_OFFSETS = Offsets()
 
 
@@ -54,7 +55,7 @@ def endpoint_streams(key: int, version: int, rewrite_nodes: Callable[[Nodes], No
 class EndpointStream:
     """The rewrite of one such response."""
 
-    __slots__ = ("_buffered", "_tail", "_walk", "skip")
+    __slots__ = ("_buffered", "_room", "_tail", "_walk", "skip")
     buffers = False  # only its end
 
     def __init__(self, walk: FetchWalk | ShareFetchWalk, tail: Tail) -> None:
@@ -63,6 +64,7 @@ class EndpointStream:
         self._tail = tail
         self.skip = 0  # bytes of records that are still to come
         self._buffered: list[bytes] = []  # of the tail
+        self._room = MAX_TAIL_BYTES
 
     def feed(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         """The bytes that replace data[start:end]; those of the tail come with the ``last`` chunk. Raises CodecError."""
@@ -70,13 +72,19 @@ class EndpointStream:
         if not last:
             if tail_at == end:
                 return None
-            self._buffered.append(data[tail_at:end])
+            self._buffer(data[tail_at:end])
             return data[start:tail_at]
         if not self._walk.is_done:
             raise TruncatedError("a response ends before its fields do")
         old = b"".join((*self._buffered, data[tail_at:end]))
         new = self._tail.rewrite(old)
         return None if new is old and not self._buffered else data[start:tail_at] + new
+
+    def _buffer(self, tail: bytes) -> None:
+        self._buffered.append(tail)
+        self._room -= len(tail)
+        if self._room < 0:
+            raise CodecError(f"more than {MAX_TAIL_BYTES} bytes at the end of a response")
 
     def _find_tail(self, data: bytes, start: int, end: int) -> int:
         """Where the tail begins in data[start:end], or ``end``."""

@@ -122,3 +122,15 @@ def test_every_event_is_taken_once_or_counted_as_lost(steps: list[tuple[int, int
     for number, lost in ends.items():
         arrived = [one for one in ids(events) if one.startswith(f"{number}-") and not one.endswith("end")]
         assert len(arrived) + lost == steps[number][0]
+
+
+def test_a_name_that_is_not_utf8_costs_no_event() -> None:
+    """Any client can send one, as client id, group, or topic; orjson takes no lone surrogates."""
+    outbox = Outbox(PLENTY, PLENTY)
+    strange, usual = interval(1, 1), interval(2, 1)
+    strange.counts[0]["group"] = b"Caf\xc3\xa9 \xff".decode("utf-8", "surrogateescape")
+    outbox.add(strange)
+    outbox.add(usual)
+    events = taken(outbox)
+    assert ids(events) == ["1-0", "1-end", "2-0", "2-end"]
+    assert events[0]["group"] == "Café \ufffd"

@@ -37,6 +37,21 @@ def walked(version: int, frame: bytes, cuts: list[int]) -> ShareFetchWalk:
 
 
 @given(version=some.sampled_from(versions(ShareFetchResponse)), cuts=some.lists(some.integers(0, 3000), max_size=10))
+def test_a_walk_that_ignores_batches_ends_at_the_same_place_and_keeps_nothing(version: int, cuts: list[int]) -> None:
+    moved = partition(b"", (9, 9), acknowledge_error_code=6)
+    frame = share_response(version, {"orders": [partition(batch(10), (10, 12)), moved]})
+    reading, stepping = ShareFetchWalk(version), ShareFetchWalk(version)
+    stepping.ignore_batches(1 << 20)
+    for chunk in pieces(frame, cuts):
+        for walk in (reading, stepping):
+            if not walk.is_done:
+                walk.feed(chunk, 0, len(chunk))
+        assert (stepping.is_done, stepping.left) == (reading.is_done, reading.left)
+    assert (len(reading.rows), len(reading.acquired), len(reading.refused)) == (1, 2, 1)
+    assert (stepping.rows, stepping.acquired, stepping.refused) == ([], [], set())
+
+
+@given(version=some.sampled_from(versions(ShareFetchResponse)), cuts=some.lists(some.integers(0, 3000), max_size=10))
 def test_a_response_is_counted_alike_in_any_pieces(version: int, cuts: list[int]) -> None:
     frame = share_response(version, {
         "orders": [

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support import oracle
 from support.auditing import NOW_MS, Audited
-from support.dialogue import pieces
+from support.broker_responses import DOMAIN, broker, named
+from support.dialogue import Dialogue, pieces
 from support.fetches import VERSIONS, fetch_exchanges, fetch_request
 from support.interception import Intercepting, fetch_response
 from support.large_fetches import ORDERS, Cluster
@@ -53,6 +55,21 @@ def test_each_batch_is_counted_from_the_offset_that_was_asked_for(version: int) 
         None, "orders", 0, NOW_MS - 500, 1, len(records(10)), 12, 12, pytest.approx(0.5), 0, 0,
     )  # fmt: skip
     assert found.dialogue.to_client == answer
+
+
+@pytest.mark.parametrize("cuts", [[40], [200, 90_000], list(range(0, 300_000, 7000))])
+def test_what_is_counted_is_rewritten_as_without_an_audit(cuts: list[int]) -> None:
+    """Both look at each piece of a long response, at whose end brokers' addresses are."""
+    data = [{"partition_index": index, "records": records(10, 90, 1000)} for index in (0, 1)]
+    topics = [{"topic_id": topic_id("orders"), "partitions": data}]
+    answer = oracle.response_frame(named(ApiKey.FETCH, 17, responses=topics, node_endpoints=[broker(10)]), 7)
+    found = audited(17)
+    request = fetch_request(17, {"orders": {0: 10, 1: 20}})
+    relayed = Dialogue().client(request).broker(*pieces(answer, cuts)).to_client
+    assert found.dialogue.client(request).broker(*pieces(answer, cuts)).to_client == relayed
+    assert DOMAIN not in relayed
+    assert relayed != answer
+    assert deliveries(found) == [("orders", 0, 90, 10, 99), ("orders", 1, 80, 20, 99)]
 
 
 @given(

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from fuzz.mutations import mutated
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
@@ -218,6 +219,26 @@ def test_a_truncated_response_ends_the_session_and_leaks_no_address(pair: Pair) 
             dialogue = Dialogue().client(asked(*pair), asked(*pair)).broker(short[:12], short[12:] + after)
             assert dialogue.cause == "unreadable_response"
             assert DOMAIN not in dialogue.to_client
+
+
+@given(st.sampled_from(PAIRS), st.randoms(use_true_random=False), cuts)
+def test_spoilt_responses_end_the_session_or_are_relayed(pair: Pair, random: Random, where: list[int]) -> None:
+    good = oracle.response_frame(contents(pair, [[50, 9], [300]], 2), 1)
+    body = mutated(random, good[8:], good[::-1])
+    frame = oracle.framed(good[4:8] + body)
+    dialogue = Dialogue().client(asked(*pair)).broker(*pieces(frame, [len(frame) - 1, *where]))
+    assert dialogue.cause in (None, "unreadable_response")
+    assert len(dialogue.to_client) == len(frame) or dialogue.cause is not None
+
+
+@all_pairs
+def test_the_end_of_a_response_is_buffered_up_to_a_limit(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = oracle.response_frame(contents(pair, [[50]], 300), 1)
+    for limit, cause in ((len(frame), None), (1000, "unreadable_response")):
+        monkeypatch.setattr(endpoint_stream, "MAX_TAIL_BYTES", limit)
+        dialogue = Dialogue().client(asked(*pair)).broker(*pieces(frame, list(range(0, len(frame), 100))))
+        assert dialogue.cause == cause
+        assert DOMAIN not in dialogue.to_client
 
 
 @given(st.one_of(st.integers(2, 70_000), st.sampled_from([129, 130, 131, 16386, 16387, 16388, 2_097_155, 2_097_156])))
