@@ -5,10 +5,10 @@ This file runs as it is and compiled (fetch_counts.pxd holds the C types).
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.batch_layout import CONTROL, TRANSACTIONAL
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from kafka_sidecar.codec.records.batch_header import CONTROL, TRANSACTIONAL
 
 try:
     import cython

@@ -8,10 +8,7 @@ This file runs as it is and compiled (noted_requests.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
-from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
-from kafka_sidecar.codec.records.batch_header import (
+from kafka_sidecar.codec.batch_layout import (
     BATCH_HEADER_SIZE,
     COUNT_AT,
     CRC_AT,
@@ -23,6 +20,9 @@ from kafka_sidecar.codec.records.batch_header import (
     NEWEST_MAGIC,
     PRODUCER_ID_AT,
 )
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
 
 try:
     import cython

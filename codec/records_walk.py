@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.records.batch import MIN_BATCH_BYTES
-from kafka_sidecar.codec.records.batch_header import (
+from kafka_sidecar.codec.batch_layout import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
     COUNT_AT,
@@ -22,9 +20,11 @@ from kafka_sidecar.codec.records.batch_header import (
     LENGTH_FROM,
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
+    MIN_BATCH_BYTES,
     NEWEST_MAGIC,
     PRODUCER_ID_AT,
 )
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
 
 try:
     import cython

@@ -7,10 +7,10 @@ This file runs as it is and compiled (share_fetch_counts.pxd holds the C types).
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.batch_layout import CONTROL
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
-from kafka_sidecar.codec.records.batch_header import CONTROL
 
 try:
     import cython

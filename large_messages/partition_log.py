@@ -9,11 +9,11 @@ from functools import partial
 from crc32c import crc32c
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT
 from kafka_sidecar.codec.crc_parts import without_start
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batches, lone_record
-from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
 from kafka_sidecar.large_messages.classify import Damaged, Part, Reader

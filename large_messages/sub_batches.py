@@ -14,6 +14,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT, CODEC_BITS, CRC_AT, HEADER, LENGTH_FROM
 from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer
@@ -25,13 +26,6 @@ from kafka_sidecar.codec.records import (
     Records,
     encode_headers,
     encode_varint,
-)
-from kafka_sidecar.codec.records.batch_header import (
-    ATTRIBUTES_AT,
-    CODEC_BITS,
-    CRC_AT,
-    HEADER,
-    LENGTH_FROM,
 )
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference

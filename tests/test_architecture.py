@@ -22,6 +22,7 @@ TESTED_IN = {
     "audit/event_stats.py": "tests/audit/test_event_auditor.py",
     "audit/events.py": "tests/audit/test_event_auditor.py",
     "audit/tally.py": "tests/audit/test_event_auditor.py",
+    "codec/batch_layout.py": "tests/codec/records/test_batch_header.py",
     "codec/cursor.py": "tests/codec/test_scan.py",
     "codec/cython_shim.py": "tests/codec/test_compiled.py",
     "codec/errors.py": "tests/codec/test_hostile_bytes.py",
@@ -127,6 +128,7 @@ FRONT_DOORS = {
     "audit": {"contract", "counters", "event_auditor", "events", "outbox", "registry"},
     "codec": {
         "apis",
+        "batch_layout",
         "checkpoint",
         "compiled",
         "crc_parts",

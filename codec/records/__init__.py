@@ -4,8 +4,9 @@ Nothing is read before it is needed: a header takes 61 bytes, records are decomp
 key, value and headers are copied when they are read.
 """
 
+from kafka_sidecar.codec.batch_layout import BATCH_HEADER_SIZE
 from kafka_sidecar.codec.records.batch import Batch, batches
-from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, BatchHeader
+from kafka_sidecar.codec.records.batch_header import BatchHeader
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
 from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
 from kafka_sidecar.codec.records.header import Header

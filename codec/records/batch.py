@@ -9,8 +9,7 @@ import zlib
 
 from crc32c import crc32c
 
-from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.records.batch_header import (
+from kafka_sidecar.codec.batch_layout import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
     CODEC_BITS,
@@ -18,8 +17,10 @@ from kafka_sidecar.codec.records.batch_header import (
     LENGTH_FROM,
     LOG_APPEND_TIME,
     MAGIC_AT,
+    MIN_BATCH_BYTES,
     NEWEST_MAGIC,
 )
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, decompress
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.wire import LENGTH
@@ -38,8 +39,6 @@ else:
     )
 
 OLD_CRC_AT = 12  # magic 0 and 1
-# offset, size, crc, magic, attributes, key and value of a message of magic 0; magic 1 has a timestamp
-MIN_BATCH_BYTES = {0: 26, 1: 34, 2: BATCH_HEADER_SIZE}
 MAX_RECORDS_BYTES = 100 << 20
 MAX_RECORDS = 1_000_000
 _LENGTH_FROM, _MAGIC, _HEADER_SIZE = LENGTH_FROM, NEWEST_MAGIC, BATCH_HEADER_SIZE  # for C

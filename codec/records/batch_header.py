@@ -5,8 +5,18 @@ This file runs as it is and compiled (batch_header.pxd holds the C types).
 
 from __future__ import annotations
 
-import struct
 from typing import Any
+
+from kafka_sidecar.codec.batch_layout import (
+    BATCH_HEADER_SIZE,
+    CODEC_BITS,
+    CONTROL,
+    HEADER,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    NEWEST_MAGIC,
+    TRANSACTIONAL,
+)
 
 try:
     import cython
@@ -17,27 +27,6 @@ if cython.compiled:
     from cython.cimports.cpython.buffer import PyBuffer_IsContiguous
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
 
-# baseOffset: int64
-# batchLength: int32          of all that follows
-# partitionLeaderEpoch: int32
-# magic: int8
-# crc: uint32                 of all that follows
-# attributes: int16
-# lastOffsetDelta: int32
-# baseTimestamp: int64
-# maxTimestamp: int64
-# producerId: int64
-# producerEpoch: int16
-# baseSequence: int32
-# records: int32 count, then the records, all compressed together if they are
-HEADER = struct.Struct(">qiibIhiqqqhii")
-BATCH_HEADER_SIZE = HEADER.size  # bytes
-LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_OFFSET_DELTA_AT = 8, 16, 17, 21, 23
-MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT = 35, 43, 57
-LENGTH_FROM = 12  # batchLength counts the bytes after itself
-NEWEST_MAGIC = 2
-CODEC_BITS = 0x07
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 # For C.
 _SIZE, _MAGIC_AT, _MAGIC = BATCH_HEADER_SIZE, MAGIC_AT, NEWEST_MAGIC
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.batch_layout import BATCH_HEADER_SIZE, NEWEST_MAGIC
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import Batch, batches
-from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, NEWEST_MAGIC
 from kafka_sidecar.codec.records.compression import Codec, DecompressionError
 
 MAX_VARINT_SHIFT = 35  # a varint has five bytes at most

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_sidecar.codec.batch_layout import BATCH_HEADER_SIZE, CODEC_BITS, LOG_APPEND_TIME
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import Batch
-from kafka_sidecar.codec.records.batch_header import BATCH_HEADER_SIZE, CODEC_BITS, LOG_APPEND_TIME
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.records.writing import encode_varint
 from kafka_sidecar.codec.wire import read_uvarint

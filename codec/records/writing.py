@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_sidecar.codec.records.batch import Batch
-from kafka_sidecar.codec.records.batch_header import (
+from kafka_sidecar.codec.batch_layout import (
     ATTRIBUTES_AT,
     BATCH_HEADER_SIZE,
     CODEC_BITS,
@@ -23,6 +22,7 @@ from kafka_sidecar.codec.records.batch_header import (
     LENGTH_FROM,
     TRANSACTIONAL,
 )
+from kafka_sidecar.codec.records.batch import Batch
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.codec.records.header import Header
 from kafka_sidecar.codec.records.record import Record

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.codec.batch_layout import LOG_APPEND_TIME
 from kafka_sidecar.codec.records import (
     BATCH_HEADER_SIZE,
     Batch,
@@ -18,7 +19,6 @@ from kafka_sidecar.codec.records import (
     build_batch,
     lone_record,
 )
-from kafka_sidecar.codec.records.batch_header import LOG_APPEND_TIME
 from kafka_sidecar.codec.records.lone_record import MAX_KEPT, MAX_OTHER_BYTES, MIN_VALUE_BYTES
 
 VALUE = os.urandom(MIN_VALUE_BYTES + 1000)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT, CRC_AT, LOG_APPEND_TIME
 from kafka_sidecar.codec.records import Header, NewRecord, build_batch
-from kafka_sidecar.codec.records.batch_header import ATTRIBUTES_AT, CRC_AT, LOG_APPEND_TIME
 
 SENT_AT = 1_760_000_000_000  # ms
 APPENDED_AT = SENT_AT + 5000
