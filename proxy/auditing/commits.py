@@ -16,26 +16,25 @@ from kafka_sidecar.proxy.relay.watch import Tap, Watch
 class CommitTap(Tap):
     """Watches the commits of one API and version."""
 
-    __slots__ = ("_requests", "api", "counting")
+    __slots__ = ("api", "counting", "requests")
 
     def __init__(self, counting: Counting, key: int, version: int) -> None:
         self.counting = counting
         self.api = APIS[key].name
-        self._requests = CommitRequests(key, version)
+        self.requests = CommitRequests(key, version)
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return CommitWatch(self, self._requests, tapped(client, state).audited)
+        return CommitWatch(self, tapped(client, state).audited)
 
 
 class CommitWatch(Watch):
     """One OffsetCommit or TxnOffsetCommit."""
 
-    __slots__ = ("_client", "_group", "_offsets", "_pieces", "_requests", "_tap")
+    __slots__ = ("_client", "_group", "_offsets", "_pieces", "_tap")
 
-    def __init__(self, tap: CommitTap, requests: CommitRequests, client: AuditedClient) -> None:
+    def __init__(self, tap: CommitTap, client: AuditedClient) -> None:
         super().__init__()
         self._tap = tap
-        self._requests = requests
         self._client = client
         self._pieces = Pieces()
         self._group = ""
@@ -48,7 +47,7 @@ class CommitWatch(Watch):
         self._pieces = Pieces()
         counting, client = self._tap.counting, self._client
         try:
-            self._group, self._offsets = self._requests.read(*frame)
+            self._group, self._offsets = self._tap.requests.read(*frame)
         except CodecError:
             counting.stats.unreadable(self._tap.api)
         else:
@@ -60,7 +59,7 @@ class CommitWatch(Watch):
             return
         counting = self._tap.counting
         try:
-            accepted = self._requests.accepted(*frame)
+            accepted = self._tap.requests.accepted(*frame)
         except CodecError:
             counting.stats.unreadable(self._tap.api)
             return
