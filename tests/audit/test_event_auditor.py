@@ -19,7 +19,6 @@ from kafka_sidecar.audit import event_auditor, tally
 from kafka_sidecar.audit.contract import NO_OFFSET, NO_TIMESTAMP, AuditedClient, AuditType, Result
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Event, Interval
-from kafka_sidecar.audit.outbox import Outbox
 
 SCHEMA = json.loads((Path(event_auditor.__file__).parent / "event.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
@@ -383,26 +382,3 @@ def test_later_copies_of_what_was_sent_again_are_named_by_offset(audited: Audite
     assert "resent_ranges" not in later
     audited.produce(base_offset=200)
     assert not {"duplicate_ranges", "resent_ranges"} & audited.of("produce_ack").keys()
-
-
-def test_names_that_are_not_utf8_cost_no_events(audited: Audited) -> None:
-    """Any client can send them; the other counts of the interval, and its end, are sent as well."""
-    strange = "caf\udcff"
-    outbox = Outbox(1 << 20, 1000)
-    audited.auditor.emit = outbox.add
-    audited.produce(client=AuditedClient(strange, strange, "10.0.0.3"), topic=strange)
-    audited.fetch(0, 4, group=strange)
-    audited.produce()
-    audited.auditor.tick()
-    events = [orjson.loads(event.value) for event in outbox.take(1000, 1 << 20)]
-    for event in events:
-        VALIDATOR.validate(event)
-    named = {
-        name
-        for event in events
-        for name in ("topic", "group", "client_id", "principal")
-        if event.get(name) == "caf\ufffd"
-    }
-    assert named == {"topic", "group", "client_id", "principal"}
-    assert sum(event["count"] for event in events if event.get("tier") == "produce_ack") == 20
-    assert events[-1]["kind"] == "interval"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.audit import event_auditor
+from kafka_sidecar.audit.contract import AuditedClient, Result
+from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Interval
 from kafka_sidecar.audit.outbox import END_BYTES, Outbox
 
@@ -134,3 +140,21 @@ def test_a_name_that_is_not_utf8_costs_no_event() -> None:
     events = taken(outbox)
     assert ids(events) == ["1-0", "1-end", "2-0", "2-end"]
     assert events[0]["group"] == "Café \ufffd"
+
+
+def test_names_that_are_not_utf8_are_sent_as_the_schema_has_it() -> None:
+    auditor, outbox, strange = EventAuditor(lambda: 600_000), Outbox(PLENTY, PLENTY), "caf\udcff"
+    auditor.configure({"emitter_id": "pod-1", "enable.auto.tick": False})
+    auditor.emit = outbox.add
+    auditor.start()
+    client = AuditedClient(strange, strange, "10.0.0.3")
+    auditor.produced(client, strange, 0, 600_000, 10, 500, Result.ACKED, 0, 0.5)
+    auditor.delivered(client, strange, "orders", 0, 600_000, 5, 500, 0, 4, 0.5, 0, 0)
+    auditor.tick()
+    events = taken(outbox)
+    schema = json.loads((Path(event_auditor.__file__).parent / "event.schema.json").read_text())
+    for event in events:
+        jsonschema.validate(event, schema)
+    names = ("topic", "group", "client_id", "principal")
+    assert {name for name in names for event in events if event.get(name) == "caf\ufffd"} == set(names)
+    assert events[-1]["kind"] == "interval"
