@@ -14,13 +14,12 @@ from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import batches
 from kafka_sidecar.codec.visibility import offsets_of
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.assembly import Assembly, DamagedError
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.object_reference import ObjectReference
-from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog
+from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog, cut_read
 from kafka_sidecar.large_messages.reading import READ_BYTES, Compute, Reading, ReadObject, compute
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.stored_assembly import StoredAssembly
@@ -206,11 +205,7 @@ def _find(
     found: list[tuple[int, Segment]] = []
     found_bytes = 0
     left = set(wanted)
-    try:
-        cut = batches(data, may_end_early=True)
-    except CodecError:
-        return found
-    for batch in cut:
+    for batch in cut_read(data):
         first, last = offsets_of(batch)
         inside = sorted(offset for offset in left if first <= offset <= last)
         if not inside:

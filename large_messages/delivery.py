@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.batch_layout import LENGTH_AT, LENGTH_FROM
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer
@@ -43,7 +44,8 @@ from kafka_sidecar.large_messages.stored_assembly import Store, StoredAssembly, 
 from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
 from kafka_sidecar.large_messages.unfinished import Unfinished
 
-DROPPED_DAMAGED = "damaged"
+DAMAGED = "damaged"
+WITHHELD = {True: ("too_large", ErrorCode.UNKNOWN_SERVER_ERROR), False: (DAMAGED, ErrorCode.CORRUPT_MESSAGE)}
 UNKNOWN_BYTES = 64 << 10  # of a read where it is not known what comes
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10
 
@@ -96,18 +98,21 @@ class Delivery:
         self.log = replace(self.log, held={})
 
     def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Reading[None]:
-        """Batches that follow those before. Raises CodecError if they cannot be cut apart."""
+        """Batches that follow those before. The client gets nothing of what cannot be looked into, nor what follows."""
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
             visibilities = acquired_only(self.acquired)
         if self.next_offset < 0:
             self._first = memoryview(data).obj
-        for batch, visibility in visibilities(batches(data, may_end_early=True)):
+        found, is_damaged = _cut_apart(data)
+        for batch, visibility in visibilities(found):
             yield PAUSE
             yield from self._feed_batch(batch, visibility)
             if self.cut_at is not None:
                 return
             self.next_offset = offsets_of(batch)[1] + 1
+        if is_damaged:
+            self._withhold(max(self.next_offset, self.offset), is_too_large=False)
 
     def records(self, with_marker: bool) -> Buffer | None:
         """What the client gets; None: what came."""
@@ -143,8 +148,10 @@ class Delivery:
         if visibility in {SHOWN, Visibility.SKIPPED}:
             try:
                 records, parts = yield from self._open(batch)
-            except CodecError:  # it is the client that says what is wrong with it
-                parts = {}
+            except CodecError as error:
+                if visibility is SHOWN:
+                    self._withhold(first, isinstance(error, BatchTooLargeError))
+                    return
         if visibility is not SHOWN:
             if self.acquired is None or visibility is not Visibility.SKIPPED:  # others have acquired its segments
                 log.index.note(seen_from, last + 1)
@@ -211,6 +218,13 @@ class Delivery:
         self.cut_at = offset
         self.is_changed = True
 
+    def _withhold(self, offset: int, is_too_large: bool) -> None:
+        """What begins here may be a segment: the client must not take it for a message."""
+        reason, code = WITHHELD[is_too_large]
+        self.log.report.withheld(offset, reason)
+        self._cut(offset)
+        self._error_code = code
+
     def _rewrite(self, batch: Batch, records: Records, parts: dict[int, Part | Damaged]) -> Reading[None]:
         """A batch with parts: what is visible of it, in batches of its own."""
         self.is_changed = True
@@ -255,7 +269,7 @@ class Delivery:
     def _message(self, records: Records, record: Record, part: Part | Damaged) -> Reading[Assembly | None]:
         """The message that is delivered at a record, assembled; None: there is none, or it does not fit."""
         if isinstance(part, Damaged):
-            self.log.report.dropped(part.offset, DROPPED_DAMAGED, None)
+            self.log.report.dropped(part.offset, DAMAGED, None)
             return None
         try:
             return (yield from self._assemble(records, record, part))
@@ -330,16 +344,12 @@ class Delivery:
         return self.has_grown and not self.has_others
 
     def end_of_message(self, data: bytes | memoryview) -> int | None:
-        """The offset after a large message if it is all that is visible, and ``data`` are the rest of it; else None.
-
-        Raises:
-            CodecError: the data cannot be cut into batches.
-        """
+        """The offset after a large message if it is all that is visible, and ``data`` are the rest of it; else None."""
         last = self._last_part
         if last is None or self.has_others or self.has_grown:
             return None
         end = last.offset + last.segment.count - last.segment.number
-        rest = batches(data, may_end_early=True)
+        rest, _ = _cut_apart(data)
         return end if rest and offsets_of(rest[-1])[1] + 1 == end else None
 
     @property
@@ -365,6 +375,23 @@ class Delivery:
         if self.log.settings.on_missing == "fail":
             self._cut(part.offset)
             self._error_code = ErrorCode.CORRUPT_MESSAGE
+
+
+def _cut_apart(data: bytes | memoryview) -> tuple[list[Batch], bool]:
+    """The batches, up to the first one that is damaged so that its end is not known; and whether there is one."""
+    try:
+        return batches(data, may_end_early=True), False
+    except CodecError:
+        pass
+    view, found, at = memoryview(data), list[Batch](), 0
+    while at < len(view):
+        end = at + LENGTH_FROM + max(int.from_bytes(view[at + LENGTH_AT : at + LENGTH_FROM], "big", signed=True), 0)
+        try:
+            found += batches(view[at:end])
+        except CodecError:
+            break
+        at = end
+    return found, True
 
 
 def _start(part: Part, locations: Locations | None) -> int:

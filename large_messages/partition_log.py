@@ -121,7 +121,7 @@ class PartitionLog:
         """The end of what was read, exclusive, and the parts that its readers see."""
         visibilities = committed_only(aborted) if self.is_committed_only else all_visible
         end, parts = -1, list[Part]()
-        for batch, visibility in visibilities(batches(data, may_end_early=True)):
+        for batch, visibility in visibilities(cut_read(data)):
             if visibility is SHOWN:
                 try:
                     _, found = self.parts_of(batch, self.settings.max_message + RECORD_BYTES)
@@ -130,6 +130,18 @@ class PartitionLog:
                 parts += [part for part in found.values() if isinstance(part, Part)]
             end = offsets_of(batch)[1] + 1
         return end, parts
+
+
+def cut_read(data: bytes | memoryview) -> list[Batch]:
+    """The batches of what was read for a message.
+
+    Raises:
+        UnreadableError: they cannot be cut apart.
+    """
+    try:
+        return batches(data, may_end_early=True)
+    except CodecError as error:
+        raise UnreadableError(ErrorCode.CORRUPT_MESSAGE) from error
 
 
 def _records_crc(batch: Batch) -> int | None:

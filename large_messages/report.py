@@ -20,6 +20,10 @@ class Report(Protocol):
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         """A message of ``size`` bytes, whose first segment is at ``start`` and whose own offset is ``end``."""
 
+    def withheld(self, offset: int, reason: str) -> None:
+        """What begins at this offset may be a segment and cannot be looked into: no consumer gets it, or what follows.
+        ``reason`` is a label value of a metric."""
+
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         """A message cannot be assembled, or a record is damaged: then its message is not known. ``reason`` is a label
         value of a metric."""

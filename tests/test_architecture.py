@@ -11,8 +11,8 @@ import pytest
 from support.pages import PACKAGES, ROOT, defined_names, modules, tree
 
 PACKAGE = "kafka_sidecar"
-# In lines. CONTRIBUTING.md advises files below 300; the limit leaves room where a split would hide the structure.
-MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
+# In lines. A lower limit has made files that belong together two.
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 700, 40
 
 # Modules without a test file of their own, and where they are tested.
 TESTED_IN = {

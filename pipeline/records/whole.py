@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
+from kafka_sidecar.codec.visibility import offsets_of
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
@@ -33,6 +34,7 @@ class Counts:
     assembled_messages: int = 0
     hidden_segments: int = 0
     dropped_messages: int = 0
+    unreadable_batches: int = 0
     last_drop: str = ""
 
     def read(self, size: int) -> None:
@@ -46,6 +48,9 @@ class Counts:
 
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         self.assembled_messages += 1
+
+    def withheld(self, offset: int, reason: str) -> None:
+        self.unreadable_batches += 1
 
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         self.dropped_messages += 1
@@ -81,8 +86,13 @@ class WholeMessages:
         next_offset, unfinished = -1, Unfinished(0)
         for batch in found:
             room = ResponseRoom(NO_LIMIT, lambda size: None)
+            unreadable = self.counts.unreadable_batches
             delivery = Delivery(log, unfinished, room, 0, NO_LIMIT, self.inflate_limit, next_offset)
             self._run(delivery.feed(batch.data, ()))
+            if self.counts.unreadable_batches > unreadable:  # who reads its records gets the CodecError
+                next_offset = offsets_of(batch)[1] + 1
+                yield batch
+                continue
             if delivery.cut_at is not None:  # there is room for all, so nothing else ends it
                 raise MissingError(f"{self.topic}, partition {self.partition}, {self.counts.last_drop}")
             next_offset = delivery.next_offset

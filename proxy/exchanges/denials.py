@@ -27,11 +27,11 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Look,
     Outcome,
+    OuterExchange,
     Pass,
     Respond,
     Steps,
     TopicNames,
-    Work,
 )
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
@@ -86,14 +86,12 @@ def inner_exchange(begin: Begin | None, data: bytes, at: int, size: int, client:
     return None if isinstance(found, Pass) else found
 
 
-class DenyExchange(Exchange):
+class DenyExchange(OuterExchange):
     """One request and its response. What is not denied is for ``inner``, if there is one."""
 
     __slots__ = (
         "_api",
         "_client",
-        "_inner",
-        "_inner_wants_response",
         "_key",
         "_request",
         "_results",
@@ -105,13 +103,12 @@ class DenyExchange(Exchange):
     def __init__(
         self, rules: Denials, key: int, api: CheckedApi, version: int, client: Client, inner: Exchange | None
     ) -> None:
+        super().__init__(inner)
         self._rules = rules
         self._key = key
         self._api = api
         self._client = client
         self._version = version
-        self._inner = inner
-        self._inner_wants_response = False
         self._results: list[Struct] = []  # of denied elements
         self._shown: Shown | None = None  # what of the broker's results, to the request
         self._request: Any = None
@@ -133,20 +130,14 @@ class DenyExchange(Exchange):
         return (yield from self._forward(frame))
 
     def response(self, frame: bytes) -> Steps[bytes | Pieces]:
-        if self._inner is None or not self._inner_wants_response:
-            return self._change_results(frame)
-        response = yield from self._inner.response(frame)
+        response = yield from self.inner_response(frame)
         return self._change_results(whole(response)) if self._changes_response else response
 
-    def lost(self, why: str) -> Work | None:
-        return self._inner.lost(why) if self._inner is not None else None
-
     def _forward(self, frame: bytes) -> Steps[Outcome]:
-        outcome = (yield from self._inner.request(frame)) if self._inner is not None else Forward(frame)
+        outcome = yield from self.ask_inner(frame)
         if isinstance(outcome, Respond):
             return Respond(self._change_results(outcome.frame))
         if isinstance(outcome, Forward):
-            self._inner_wants_response = outcome.wants_response
             return Forward(outcome.frame, outcome.wants_response or self._changes_response)
         return outcome
 

@@ -25,10 +25,10 @@ from kafka_sidecar.proxy.relay.exchange import (
     Exchange,
     Forward,
     Outcome,
+    OuterExchange,
     Respond,
     Steps,
     TopicNames,
-    Work,
 )
 
 NO_OFFSET = -1
@@ -58,18 +58,17 @@ class _Denied:
         return bool(self.groups or any(self.topics.values()))
 
 
-class DescribedOffsets(Exchange):
+class DescribedOffsets(OuterExchange):
     """One OffsetFetch request and its response. Before version 8 its one group and its topics stand at the top level:
     they are read as a group, too."""
 
-    __slots__ = ("_changes", "_client", "_denied", "_inner", "_inner_wants_response", "_rules", "_version")
+    __slots__ = ("_changes", "_client", "_denied", "_rules", "_version")
 
     def __init__(self, rules: Denials, version: int, client: Client, inner: Exchange | None) -> None:
+        super().__init__(inner)
         self._rules = rules
         self._version = version
         self._client = client
-        self._inner = inner
-        self._inner_wants_response = False
         self._denied = _Denied()
         self._changes = False
 
@@ -85,21 +84,15 @@ class DescribedOffsets(Exchange):
             message = replace_fields(asked, groups=tuple(kept)) if self._version >= _GROUPS_FROM else kept[0]
             frame = body.with_message(message)
         self._changes = bool(self._denied) or any(group.topics is None for group in kept)
-        outcome = (yield from self._inner.request(frame)) if self._inner is not None else Forward(frame)
+        outcome = yield from self.ask_inner(frame)
         if isinstance(outcome, Respond):
             return Respond(self._change(outcome.frame))
         if isinstance(outcome, Forward):
-            self._inner_wants_response = outcome.wants_response
             return Forward(outcome.frame, outcome.wants_response or self._changes)
         return outcome
 
     def response(self, frame: bytes) -> Steps[bytes]:
-        if self._inner is not None and self._inner_wants_response:
-            frame = whole((yield from self._inner.response(frame)))
-        return self._change(frame)
-
-    def lost(self, why: str) -> Work | None:
-        return self._inner.lost(why) if self._inner is not None else None
+        return self._change(whole((yield from self.inner_response(frame))))
 
     def _look_up(self, groups: Iterable[Any]) -> Steps[None]:
         ids = {_key(topic) for group in groups for topic in group.topics or ()}

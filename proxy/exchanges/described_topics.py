@@ -7,9 +7,15 @@ from collections.abc import Callable
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.message import replace_fields
-from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kafka_sidecar.codec.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, Steps
 
+NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 # (principal, topic) -> whether it may be described
 Allows = Callable[[str | None, str], bool]
 
@@ -41,14 +47,15 @@ class DescribedTopics(Exchange):
         if self._denied:
             kept = tuple(topic for topic in asked if topic.name not in self._denied)
             if not kept and not self._version:  # where no topics stand for all
-                return Forward(frame, wants_response=True)
+                kept = (MetadataRequestTopic(name=NO_TOPIC),)
             frame = body.with_message(replace_fields(body.message, topics=kept))
         return Forward(frame, wants_response=True)
 
     def response(self, frame: bytes) -> Steps[bytes]:
         yield from ()
         body = decode_response(MetadataResponse, frame, self._version)
-        kept = tuple(topic for topic in body.message.topics if not topic.name or self._is_allowed(topic.name))
+        asked = (topic for topic in body.message.topics if topic.name != NO_TOPIC)
+        kept = tuple(topic for topic in asked if not topic.name or self._is_allowed(topic.name))
         denied = (
             MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
         )

@@ -55,11 +55,14 @@ _INT16, _INT64 = Struct(">h"), Struct(">q")
 
 
 class FetchedPartition:
-    """One partition of a response, as it passes the stages."""
+    """One partition of a response, as the stages before have left it.
+
+    A stage that changes nothing calls nothing: only `replace` puts other records in the place of those that came.
+    """
 
     __slots__ = (
-        "_frame", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "pieces",
-        "span", "topic",
+        "_frame", "_pieces", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "span",
+        "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
@@ -67,7 +70,7 @@ class FetchedPartition:
         self.topic = topic
         self.key = key
         self.span = span
-        self.pieces: tuple[Buffer, ...] | None = None  # the records that the client gets; None: those that came
+        self._pieces: tuple[Buffer, ...] | None = None  # the records that the client gets; None: those that came
         # In place of the broker's:
         self.error_code: int | None = None
         self.high_watermark: int | None = None
@@ -81,22 +84,22 @@ class FetchedPartition:
         return self.span.index
 
     @property
-    def new(self) -> Buffer | None:
-        """The records that the client gets, as one object; None: those that came."""
-        if self.pieces is not None and len(self.pieces) != 1:
-            self.pieces = (join(self.pieces),)
-        return self.pieces[0] if self.pieces is not None else None
-
-    @new.setter
-    def new(self, records: Buffer | None) -> None:
-        self.pieces = (records,) if records is not None else None
-
-    @property
     def records(self) -> Buffer:
-        """The records as the stages before have left them."""
-        if (new := self.new) is not None:
-            return new
-        return memoryview(self._frame)[self.span.records_start : self.span.records_end]
+        """The records as the stages before have left them, as one object."""
+        pieces = self._pieces
+        if pieces is None:
+            return memoryview(self._frame)[self.span.records_start : self.span.records_end]
+        if len(pieces) != 1:
+            pieces = self._pieces = (join(pieces),)
+        return pieces[0]
+
+    def replace(self, *pieces: Buffer) -> None:
+        """Give the client these records instead, which follow each other. The stages that follow see them."""
+        self._pieces = pieces
+
+    def end_at(self, offset: int) -> None:
+        """Answer as if the log ended there."""
+        self._pieces, self.high_watermark = (b"",), offset
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Those whose records a client does not show that reads only committed ones."""
@@ -112,7 +115,7 @@ class FetchedPartition:
 
     @property
     def is_changed(self) -> bool:
-        ours = self.pieces, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
+        ours = self._pieces, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
         return any(one is not None for one in ours)
 
     def edits(self) -> list[Edit]:
@@ -129,10 +132,10 @@ class FetchedPartition:
         is_flexible = self._version >= FIRST_FLEXIBLE
         if self.aborted is not None:
             edits.append((span.aborted_at, span.aborted_end, write_aborted(self.aborted, is_flexible)))
-        if self.pieces is not None:
-            length = array_count(sum(map(len, self.pieces)), is_flexible)
+        if self._pieces is not None:
+            length = array_count(sum(map(len, self._pieces)), is_flexible)
             edits += [(span.records_at, span.records_start, length), (span.records_start, span.records_end, b"")]
-            edits += [(span.records_end, span.records_end, piece) for piece in self.pieces]
+            edits += [(span.records_end, span.records_end, piece) for piece in self._pieces]
         return edits
 
 
@@ -329,7 +332,8 @@ class FetchExchange(Exchange):
         for span in topic.partitions:
             if span.records_start != span.records_end:
                 partition = FetchedPartition("", topic.key, span, frame, self._version)
-                partition.error_code, partition.new = ErrorCode.UNKNOWN_TOPIC_ID, b""
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+                partition.replace(b"")
                 rejected.append(partition)
         return rejected
 

@@ -112,7 +112,7 @@ class HeldFetch:
             self._hidden.forget(position)
         if error_code in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:
             partition.error_code = ErrorCode.NONE
-            _end_at(partition, position)
+            partition.end_at(position.offset)
 
     def hide(self, partition: FetchedPartition, following: int) -> None:
         """All records up to ``following`` are hidden: answer as if the log ended where the client reads."""
@@ -140,12 +140,7 @@ class HeldFetch:
             if not self._hidden.is_current(topic, ids.get(topic, NO_TOPIC_ID)):
                 for partition in partitions:
                     partition.error_code = None
-                    _end_at(partition, self._positions[topic, partition.index])
+                    partition.end_at(self._positions[topic, partition.index].offset)
 
     def _position_of(self, partition: FetchedPartition) -> FetchPosition | None:
         return self._positions.get((partition.topic, partition.index))
-
-
-def _end_at(partition: FetchedPartition, position: FetchPosition) -> None:
-    """As if the log ended there."""
-    partition.new, partition.high_watermark = b"", position.offset

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import Edit, OpenRequest, edits_without, open_request, records_field, splice
@@ -20,7 +20,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
-from kafka_sidecar.codec.records import Batch, BatchHeader, Records
+from kafka_sidecar.codec.records import Batch, BatchHeader, Records, batches
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
 from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, find_duplicate, scan_produce
 from kafka_sidecar.codec.wire import NO_ID
@@ -66,10 +66,32 @@ OLD_FORMAT, OLD_FORMAT_BEFORE = int(ErrorCode.INVALID_RECORD), int(ErrorCode.UNS
 MAX_INLINE_TOPICS = 1000  # of which the stages are asked before the request is buffered
 
 
-class PartitionRecords:
-    """What a request brings for one partition, as it passes the stages. Inflated once at most."""
+class Fallback(NamedTuple):
+    """A change that is undone if it has made a batch too large."""
 
-    __slots__ = ("_max_records", "_records", "batch", "index", "key", "new", "rejection", "span")
+    run: TopicRun  # whose change it is
+    undone: Callable[[], None]
+
+
+class PartitionRecords:
+    """What a request brings for one partition, as the stages before have left it. Inflated once at most.
+
+    A stage that changes nothing calls nothing: only `replace` puts another batch in the place of the one that came.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_before",
+        "_max_records",
+        "_new",
+        "_records",
+        "fallback",
+        "index",
+        "is_split",
+        "key",
+        "rejection",
+        "span",
+    )
 
     def __init__(
         self,
@@ -78,26 +100,53 @@ class PartitionRecords:
         batch: Batch | InvalidBatch,
         rejection: PartitionRejection | None,
         max_records: int = DEFAULT_LIMITS.max_records,
+        is_split: bool = False,
     ) -> None:
         self.key = key  # the topic's name or id as the request has it
         self.index: int = span.index
         self.span = span
-        self.batch = batch
         self.rejection = rejection
-        self.new: bytes | None = None  # what goes to the broker; None: the bytes that came
+        self.is_split = is_split  # where it is larger than its topic allows, by a stage that follows
+        self.fallback: Fallback | None = None
+        self._batch = batch
+        self._new: bytes | None = None
+        self._before: tuple[Batch | InvalidBatch, bytes | None] = batch, None  # the fallback's change
         self._max_records = max_records
         self._records: Records | None = None
 
     @property
+    def batch(self) -> Batch | InvalidBatch:
+        """The batch that goes to the broker, unless a stage that follows replaces it."""
+        return self._batch
+
+    @property
+    def new(self) -> bytes | None:
+        """What goes to the broker; None: the bytes that came."""
+        return self._new
+
+    @property
     def valid_batch(self) -> Batch:
         """The batch, where it is not an `InvalidBatch`."""
-        assert isinstance(self.batch, Batch)
-        return self.batch
+        assert isinstance(self._batch, Batch)
+        return self._batch
 
     @property
     def header(self) -> BatchHeader:
-        assert isinstance(self.batch, Batch)
-        return self.batch.header
+        return self.valid_batch.header
+
+    def replace(self, batch: bytes, fallback: Fallback | None = None) -> None:
+        """Send this batch instead. The stages that follow see it; ``fallback``: or the one before, if it is too large
+        for them."""
+        if fallback is not None:
+            self._before, self.fallback = (self._batch, self._new), fallback
+        (self._batch,) = batches(batch)
+        self._new = batch
+        self._records = None
+
+    def fall_back(self) -> None:
+        """Send the batch as it was before the change with a fallback."""
+        self._batch, self._new = self._before
+        self._records = self.fallback = self.rejection = None
 
     def records(self, limit: int) -> Records:
         """The records, inflated at the first call.
@@ -107,8 +156,7 @@ class PartitionRecords:
             CodecError: they cannot be read.
         """
         if self._records is None:
-            assert isinstance(self.batch, Batch)
-            self._records = self.batch.records(limit, self._max_records, True)  # as_sent
+            self._records = self.valid_batch.records(limit, self._max_records, True)  # as_sent
         return self._records
 
     @property
@@ -123,6 +171,10 @@ class PartitionRecords:
 
 class TopicRun(Protocol):
     """One stage at work on one topic of a request."""
+
+    __slots__ = ()
+
+    splits: bool = False  # whether it makes a batch that is larger than its topic allows small enough, or rejects it
 
     @property
     def needs_records(self) -> bool:
@@ -280,13 +332,18 @@ class ProduceExchange(Exchange):
                 for run in runs:
                     if (steps := run.batch(partition)) is not None:
                         yield from steps
+                if (change := partition.fallback) is not None:
+                    yield from _undo_if_too_large(partition, change, runs)
                 if needs_records:
                     partition.release()
-                if partition.rejection is not None:
-                    self._rejections[topic_at, at] = partition.rejection
-                elif partition.new is not None:
-                    new, span = records_field(partition.new, self._version >= FIRST_FLEXIBLE), partition.span
-                    edits.append((span.records_at, span.records_end, new))
+                self._settle(topic_at, at, partition, edits)
+
+    def _settle(self, topic_at: int, at: int, partition: PartitionRecords, edits: list[Edit]) -> None:
+        if partition.rejection is not None:
+            self._rejections[topic_at, at] = partition.rejection
+        elif partition.new is not None:
+            new, span = records_field(partition.new, self._version >= FIRST_FLEXIBLE), partition.span
+            edits.append((span.records_at, span.records_end, new))
 
     def _mark_sent(self) -> bool:
         """Whether the response has to be looked into."""
@@ -338,10 +395,11 @@ class ProduceExchange(Exchange):
         at, partitions, runs, _ = added
         key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
         old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
+        is_split = any(run.splits for run in runs)
         cut: list[PartitionRecords] = []
         for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
             batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
-            cut.append(PartitionRecords(key, span, batch, rejection, self._limits.max_records))
+            cut.append(PartitionRecords(key, span, batch, rejection, self._limits.max_records, is_split))
         for run in runs:
             run.expect(cut)
         partitions += cut
@@ -396,3 +454,14 @@ class ProduceExchange(Exchange):
         for run in reversed(self._runs):
             if (steps := run.answered(results)) is not None:
                 yield from steps
+
+
+def _undo_if_too_large(partition: PartitionRecords, change: Fallback, runs: Sequence[TopicRun]) -> Steps[None]:
+    """No change that a stage was free to make costs a client its batch: the one before goes through the others."""
+    if partition.rejection is None or partition.rejection.error_code != ErrorCode.MESSAGE_TOO_LARGE:
+        return
+    partition.fall_back()
+    change.undone()
+    for run in runs[runs.index(change.run) + 1 :]:
+        if (steps := run.batch(partition)) is not None:
+            yield from steps

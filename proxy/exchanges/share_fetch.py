@@ -26,21 +26,32 @@ from kafka_sidecar.proxy.relay.exchange import TURN, Begin, Client, Exchange, Fo
 
 
 class AcquiredPartition:
-    """The records of one partition, and which of them the member has acquired, as they pass the stages."""
+    """The records of one partition, and which of them the member has acquired, as the stages before have left them.
 
-    __slots__ = ("_data", "acquired", "error_code", "records", "topic", "topic_id")
+    A stage that changes nothing calls nothing: only `replace` puts other records in the place of those that came.
+    """
+
+    __slots__ = ("_data", "_records", "acquired", "error_code", "topic", "topic_id")
 
     def __init__(self, topic: str, topic_id: bytes, data: PartitionData) -> None:
         self._data = data
         self.topic = topic
         self.topic_id = topic_id
-        self.records: bytes | memoryview = data.records if data.records is not None else b""
+        self._records: bytes | memoryview | None = data.records
         self.acquired = data.acquired_records
         self.error_code = data.error_code
 
     @property
     def index(self) -> int:
         return self._data.partition_index
+
+    @property
+    def records(self) -> bytes | memoryview:
+        return self._records if self._records is not None else b""
+
+    def replace(self, records: bytes | memoryview) -> None:
+        """Give the member these records instead. The stages that follow see them."""
+        self._records = records
 
     def release_from(self, offset: int) -> None:
         """The member does not get what it has acquired from this offset on: it cannot acknowledge that, and the broker
@@ -54,9 +65,10 @@ class AcquiredPartition:
     def closed(self) -> PartitionData:
         """What the client gets; the same object if nothing is different."""
         data = self._data
-        if self.records is data.records and self.acquired is data.acquired_records:
+        is_same = self._records is data.records and self.acquired is data.acquired_records
+        if is_same and self.error_code == data.error_code:
             return data
-        return replace_fields(data, records=self.records, acquired_records=self.acquired, error_code=self.error_code)
+        return replace_fields(data, records=self._records, acquired_records=self.acquired, error_code=self.error_code)
 
 
 class StageRun(Protocol):
@@ -173,7 +185,8 @@ class ShareFetchExchange(Exchange):
 def _reject_unknown(partition: AcquiredPartition) -> None:
     """Records of a topic without a name must not pass unseen: clients refresh their metadata and fetch again."""
     if partition.records:
-        partition.records, partition.error_code = b"", ErrorCode.UNKNOWN_TOPIC_ID
+        partition.replace(b"")
+        partition.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         partition.release_from(0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -16,7 +15,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch
 from kafka_sidecar.proxy.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1
@@ -47,9 +46,7 @@ class ConsumeStage(Stage):
         return ConsumeRun(self._chains, self._services, client, version)
 
 
-def consume_in_thread(
-    reading: PartitionReading, consume: Callable[[], Remaining], limit: TimeLimit
-) -> Steps[Remaining]:
+def consume_in_thread(reading: PartitionReading, consume: Callable[[], Remaining], limit: TimeLeft) -> Steps[Remaining]:
     """What is left of records that take long, or if they take too long."""
     try:
         remaining: Remaining = yield Work(consume, is_light=reading.is_light, limit=limit)
@@ -64,7 +61,7 @@ class ConsumeRun(StageRun):
     restores = False
 
     __slots__ = (
-        "_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_time_limit", "_version",
+        "_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_time_left", "_version",
         "wants_empty",
     )  # fmt: skip
 
@@ -77,7 +74,7 @@ class ConsumeRun(StageRun):
         self._client = client
         self._version = version
         self._held: HeldFetch | None = None
-        self._time_limit: TimeLimit | None = None  # what is left of it
+        self._time_left: TimeLeft | None = None
         self.wants_empty = False
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
@@ -119,10 +116,10 @@ class ConsumeRun(StageRun):
         return self._held.confirm() if self._held is not None else None
 
     def _consume_in_thread(self, partition: FetchedPartition, reading: PartitionReading) -> Steps[None]:
-        if self._time_limit is None:
-            self._time_limit = replace(self._services.time_limit)
+        if self._time_left is None:
+            self._time_left = self._services.time_limit.start()
         consume = partial(self._consume, partition, reading)
-        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_limit)))
+        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
 
     def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
         if self._held is None:
@@ -130,7 +127,8 @@ class ConsumeRun(StageRun):
         return reading.consume(self._services.limit, marker=False, offset=self._held.offset_of(partition))
 
     def _settle(self, partition: FetchedPartition, remaining: Remaining) -> None:
-        partition.new = remaining.records
+        if remaining.records is not None:
+            partition.replace(remaining.records)
         if remaining.records is not None and not remaining.records:
             if remaining.following is not None and self._held is not None:
                 self._held.hide(partition, remaining.following)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -21,11 +21,11 @@ from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, are_light, is_light, takes_long
-from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.interception.acknowledgements import SentBatch, count_records
 from kafka_sidecar.proxy.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TimeLeft, Work
 
 API = "Produce"
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be intercepted while others wait
@@ -40,7 +40,8 @@ class Intercepted:
 
     new: bytes | None  # None: the bytes that came
     details: Details | None
-    would_be_too_large: bool = False
+    is_larger: bool = False  # than it came, so that it may be too large
+    unchanged_details: Details | None = None  # of a larger one, as it came
 
 
 class SendStage(Stage):
@@ -62,7 +63,7 @@ class SendStage(Stage):
 class SendRun(StageRun):
     """The interceptors of one request."""
 
-    __slots__ = ("_chains", "_client", "_is_reporting", "_time_limit", "_version", "context", "services", "waiting")
+    __slots__ = ("_chains", "_client", "_is_reporting", "_time_left", "_version", "context", "services", "waiting")
 
     context: Context
 
@@ -75,7 +76,7 @@ class SendRun(StageRun):
         self._version = version
         self.waiting: dict[PartitionKey, SentBatch] = {}  # whose interceptors are not notified yet
         self._is_reporting = False  # a thread notifies them
-        self._time_limit: TimeLimit | None = None
+        self._time_left: TimeLeft | None = None
 
     @property
     def wants_response(self) -> bool:
@@ -88,11 +89,11 @@ class SendRun(StageRun):
         chain = self._chains(topic) if topic is not None else None
         return TopicInterception(self, topic, chain) if chain is not None and topic is not None else None
 
-    def time_limit(self) -> TimeLimit:
-        """What is left for this request; few need it."""
-        if self._time_limit is None:
-            self._time_limit = replace(self.services.time_limit)
-        return self._time_limit
+    def time_left(self) -> TimeLeft:
+        """For this request; few need it."""
+        if self._time_left is None:
+            self._time_left = self.services.time_limit.start()
+        return self._time_left
 
     def sent(self) -> None:
         now, began = self.services.clock(), self.services.stopwatch()
@@ -150,9 +151,7 @@ class SendRun(StageRun):
         self._is_reporting = True
         self._client.reports_running += 1
         try:
-            yield Work(
-                notify, must_run=True, is_light=are_light(count, self._notified_at_once), limit=self.time_limit()
-            )
+            yield Work(notify, must_run=True, is_light=are_light(count, self._notified_at_once), limit=self.time_left())
         except TimeoutError:
             return  # the thread still notifies them; the client must not wait for that
         self._client.reports_running -= 1
@@ -223,7 +222,7 @@ class TopicInterception(TopicRun):
         intercept = partial(self._intercept, partition, self._run.services.limit)
         light = is_light(partition.valid_batch, self._chain.send_pace.records_at_once)
         try:
-            self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_limit())))
+            self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_left())))
         except TimeoutError:
             self._settle(partition, "timed_out")
 
@@ -244,8 +243,10 @@ class TopicInterception(TopicRun):
         if new is records:
             return Intercepted(None, chain.collect_details(records))
         sealed = reseal(batch, new)
+        if partition.is_split and len(sealed) > len(batch.data):
+            return Intercepted(sealed, chain.collect_details(new), True, chain.collect_details(records))
         if len(sealed) > max(services.message_max_bytes, len(batch.data)):
-            return Intercepted(None, chain.collect_details(records), would_be_too_large=True)
+            return Intercepted(None, chain.collect_details(records), True)
         return Intercepted(sealed, chain.collect_details(new))
 
     def _settle(self, partition: PartitionRecords, found: Intercepted | str) -> None:
@@ -253,9 +254,26 @@ class TopicInterception(TopicRun):
         if isinstance(found, str):
             stats.skipped(API, found, self._topic)
             return
-        if found.would_be_too_large:
+        if found.new is None:
+            self._keep(partition, found.details, found.is_larger)
+            return
+        fallback = None
+        if found.is_larger:
+            keep = partial(self._keep, partition, found.unchanged_details, True, -1)
+            fallback = Fallback(self, keep)
+        partition.replace(found.new, fallback)
+        self._note(partition, found.details)
+        stats.batches[API, "changed"] += 1
+
+    def _keep(self, partition: PartitionRecords, details: Details | None, is_too_large: bool, changed: int = 0) -> None:
+        """The batch goes on as it came. ``changed``: what to add to the number of changed ones."""
+        stats = self._run.services.stats
+        if is_too_large:
             stats.skipped(API, "would_be_too_large", self._topic)
-        partition.new = found.new
+        self._note(partition, details)
+        stats.batches[API, "unchanged"] += 1
+        stats.batches[API, "changed"] += changed
+
+    def _note(self, partition: PartitionRecords, details: Details | None) -> None:
         if (sent := self._run.waiting.get((partition.key, partition.index))) is not None:
-            sent.details = found.details
-        stats.batches[API, "unchanged" if found.new is None else "changed"] += 1
+            sent.details = details

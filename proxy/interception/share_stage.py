@@ -8,7 +8,6 @@ no member acknowledges it, and the broker delivers it again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -41,13 +40,13 @@ class ShareRun(StageRun):
 
     restores = False
 
-    __slots__ = ("_chains", "_context", "_services", "_time_limit")
+    __slots__ = ("_chains", "_context", "_services", "_time_left")
 
     def __init__(self, chains: Callable[[str], Consumers | None], services: Services, context: Context) -> None:
         self._chains = chains
         self._services = services
         self._context = context
-        self._time_limit = replace(services.time_limit)  # what is left of it
+        self._time_left = services.time_limit.start()
 
     def wants(self, topic: str) -> bool:
         return self._chains(topic) is not None
@@ -66,12 +65,12 @@ class ShareRun(StageRun):
         ):
             _settle(partition, consume())
         else:
-            _settle(partition, (yield from consume_in_thread(reading, consume, self._time_limit)))
+            _settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
 
 
 def _settle(partition: AcquiredPartition, remaining: Remaining) -> None:
     if remaining.records is not None:
-        partition.records = remaining.records
+        partition.replace(remaining.records)
     if remaining.withheld_from is None:
         return
     partition.release_from(remaining.withheld_from)

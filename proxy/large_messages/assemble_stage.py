@@ -10,7 +10,6 @@ from functools import partial
 from typing import TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom, in_memory
@@ -141,10 +140,7 @@ class AssembleRun(StageRun):
         if services.spill is not None:
             is_read = self._is_read(partition.topic)
             self._room.store = partial(services.spill.store, self._client.account) if not is_read else in_memory
-        try:
-            yield from self._perform(partition, delivery.feed(partition.records, partition.aborted_transactions()))
-        except CodecError:  # it is the client that says what is wrong with them
-            return
+        yield from self._perform(partition, delivery.feed(partition.records, partition.aborted_transactions()))
         self._deliveries.append((partition, delivery))
 
     def _finish(self) -> Steps[None]:
@@ -190,7 +186,7 @@ class AssembleRun(StageRun):
                 if (until := delivery.end_of_message(fetched.records)) is not None:
                     yield from self._begin_next(partition, delivery, until)  # before checksums are computed
                 yield from self._perform(partition, delivery.feed(fetched.records, fetched.aborted))
-            except (LateError, UnreadableError, CodecError):
+            except (LateError, UnreadableError):
                 return
             left -= len(fetched.records)
             if delivery.next_offset == at and delivery.cut_at is None:
@@ -215,7 +211,7 @@ class AssembleRun(StageRun):
         held = self._held
         new = delivery.pieces(with_marker=held is None)
         if new is not None:
-            partition.pieces = new
+            partition.replace(*new)
         if delivery.error_code is not None:
             partition.error_code = delivery.error_code
         if held is not None:

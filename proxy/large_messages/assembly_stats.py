@@ -27,6 +27,7 @@ class AssemblyStats:
     assembled_bytes: int = 0  # of their values
     hidden: int = 0  # segments that were fetched and not shown
     dropped: Counter[str] = field(default_factory=Counter)  # messages that were not delivered, by reason
+    withheld: Counter[str] = field(default_factory=Counter)  # responses that end before such records, by reason
     reads: int = 0  # requests of our own for missing segments
     read_bytes: int = 0  # of the responses' records
     look_backs: int = 0
@@ -67,6 +68,20 @@ class PartitionReport(Report):
         self._stats.assembled += 1
         self._stats.assembled_bytes += size
         self._complete(message_id, start, end)
+
+    def withheld(self, offset: int, reason: str) -> None:
+        self._stats.withheld[reason] += 1
+        if (suppressed := self._stats.lines.due(("withheld", reason, self._name))) is not None:
+            log.warning(
+                "records withheld, they may be segments of large messages",
+                extra={
+                    "topic": self._name,
+                    "partition": self._partition,
+                    "offset": offset,
+                    "reason": reason,
+                    "suppressed": suppressed,
+                },
+            )
 
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         if message_id is not None:

@@ -44,6 +44,12 @@ def _assembled(large_messages: LargeMessages) -> Iterator[MetricFamily]:
     for reason, number in list(stats.dropped.items()):
         dropped.add_metric([reason], number)
     yield dropped
+    withheld = CounterMetricFamily(
+        NAME + "withheld", "Responses that end before records that cannot be looked into", labels=["reason"]
+    )
+    for reason, number in list(stats.withheld.items()):
+        withheld.add_metric([reason], number)
+    yield withheld
     yield CounterMetricFamily(NAME + "reads", "Requests of our own for segments", value=stats.reads)
     yield CounterMetricFamily(NAME + "read_bytes", "Bytes of the records in their responses", value=stats.read_bytes)
     yield CounterMetricFamily(NAME + "look_backs", "Searches for segments before a message", value=stats.look_backs)

@@ -10,7 +10,7 @@ from functools import partial
 
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import Batch, batches, reseal
+from kafka_sidecar.codec.records import Batch, reseal
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.large_messages.claim_check import claim
@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, Stage
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.large_messages.object_needs import STORAGE_ERROR, PutObjects
 from kafka_sidecar.proxy.large_messages.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
 
@@ -50,7 +50,7 @@ class ObjectStage(Stage):
 class ObjectRun(StageRun):
     """The large values of one request."""
 
-    __slots__ = ("_is_li", "_settings", "services")
+    __slots__ = ("_is_li", "_settings", "_time_left", "services")
 
     wants_response = False
 
@@ -58,12 +58,19 @@ class ObjectRun(StageRun):
         self._settings = settings
         self.services = services
         self._is_li = is_li
+        self._time_left: TimeLeft | None = None
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None: ...
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicObjects | None:
         settings = self._settings(topic) if topic is not None and not self._is_li else None
-        return TopicObjects(self.services, topic, settings) if settings is not None and topic is not None else None
+        return TopicObjects(self, topic, settings) if settings is not None and topic is not None else None
+
+    def time_left(self) -> TimeLeft:
+        """For this request; few need it."""
+        if self._time_left is None:
+            self._time_left = self.services.time_limit.start()
+        return self._time_left
 
     def sent(self) -> None: ...
 
@@ -77,12 +84,13 @@ class ObjectRun(StageRun):
 class TopicObjects(TopicRun):
     """The large values of one topic of a request."""
 
-    __slots__ = ("_services", "_settings", "_topic")
+    __slots__ = ("_run", "_services", "_settings", "_topic")
 
     needs_records = True
 
-    def __init__(self, services: Services, topic: str, settings: TopicSettings) -> None:
-        self._services = services
+    def __init__(self, run: ObjectRun, topic: str, settings: TopicSettings) -> None:
+        self._run = run
+        self._services = run.services
         self._topic = topic
         self._settings = settings
 
@@ -95,21 +103,20 @@ class TopicObjects(TopicRun):
 
     def _store(self, partition: PartitionRecords) -> Steps[None]:
         batch = partition.valid_batch
-        if partition.new is not None:
-            (batch,) = batches(partition.new)
         claimed = partial(self._claim, partition, batch)
         try:
             found = (
-                (yield Work(claimed, is_light=is_light(batch), limit=self._services.time_limit))
+                (yield Work(claimed, is_light=is_light(batch), limit=self._run.time_left()))
                 if takes_long(batch, MAX_INLINE_RECORDS)
                 else claimed()
             )
             if found is None:
                 return
-            partition.new, objects = found
+            new, objects = found
             if objects:
                 yield PutObjects(objects)
                 self._services.report.put_objects(len(objects), sum(len(value) for _, value in objects))
+            partition.replace(new)
         except (OSError, TimeoutError) as error:
             partition.rejection = PartitionRejection(STORAGE_ERROR, str(error) or "storing the value took too long")
             self._services.report.refused(self._topic, "object_store", partition.rejection.message)
@@ -120,8 +127,7 @@ class TopicObjects(TopicRun):
         try:
             if find_fault(batch) is not None:
                 return None
-            is_changed = partition.new is not None
-            records = batch.records(limit, self._services.max_records, True) if is_changed else partition.records(limit)
+            records = partition.records(limit)
         except CodecError:
             return None
         if max(records.sizes()[1], default=0) > self._settings.max_message:

@@ -6,14 +6,14 @@ Each is a Fetch without a session (id 0, epoch -1), so that the client's fetch s
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kafka_sidecar.large_messages.reading import Fetched, Read
+from kafka_sidecar.large_messages.reading import Fetched, Read, UnreadableError
 
 OURS = 0x5EAD  # the correlation id, which is not compared with those of the client
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-NO_RECORDS_ERROR = -1  # UNKNOWN_SERVER_ERROR
 
 
 def read_request(read: Read, version: int, topic: str | bytes, partition: int, client_id: str | None) -> bytes:
@@ -29,17 +29,25 @@ def read_request(read: Read, version: int, topic: str | bytes, partition: int, c
     return encode_request(message, version, OURS, client_id)
 
 
-def read_response(frame: bytes, version: int) -> Fetched:
-    """What the broker has responded.
+def read_response(frame: bytes, version: int) -> Fetched | None:
+    """What the broker has responded; None: nothing, because of a quota.
+
+    A broker that throttles responds to a Fetch at once and without partitions, and reads the connection's next request
+    when the throttle time is over (KIP-219).
 
     Raises:
-        CodecError: it is no response to a read.
+        UnreadableError: it is no response to a read.
     """
-    message = decode_response(FetchResponse, frame, version).message
+    try:
+        message = decode_response(FetchResponse, frame, version).message
+    except CodecError as error:
+        raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
     if message.error_code:
         return Fetched(message.error_code)
+    if not message.responses and message.throttle_time_ms > 0:
+        return None
     if len(message.responses) != 1 or len(message.responses[0].partitions) != 1:
-        raise CodecError("a response to a read of one partition has another number of partitions")
+        raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
     one = message.responses[0].partitions[0]
     return Fetched(
         one.error_code,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.large_messages.reading import (
     PAUSE,
     Compute,
+    Fetched,
     LateError,
     Pause,
     Read,
@@ -49,7 +48,7 @@ class Reads:
         self._ahead = ahead
         self._client = client
         self._version = version
-        self._limit = replace(limit)
+        self._limit = limit.start()
         self._stopwatch = stopwatch
         self._late_at = late_at
         self._reserved = 0
@@ -72,7 +71,7 @@ class Reads:
                 continue
             try:
                 result = yield from self._meet(need, key, partition)
-            except (LateError, UnreadableError, CodecError) as failure:
+            except (LateError, UnreadableError) as failure:
                 errors.append(failure)
 
     def _meet(self, need: Read | ReadObject | Compute | Pause, key: str | bytes, partition: int) -> Steps[Any]:
@@ -85,17 +84,27 @@ class Reads:
             reader = self._reader(key, partition, need.committed_only)
             if (found := self._ahead.take(reader, need.offset)) is not None:
                 return found
-        if self._late_at is not None and self._stopwatch() >= self._late_at:
-            raise LateError
         if isinstance(need, Read):
-            frame = read_request(need, self._version, key, partition, self._client.client_id)
-            (response,) = yield Send((frame,))
-            return read_response(response, self._version)
+            return (yield from self._read(need, key, partition))
+        self._check_time()
         assert isinstance(need, ReadObject)
         try:
             return (yield GetObject(need.key, need.max_size))
         except OSError as error:
             raise UnreadableError(STORAGE_ERROR) from error
+
+    def _read(self, need: Read, key: str | bytes, partition: int) -> Steps[Fetched]:
+        """What the broker has; where it throttles this client, once its quota allows it."""
+        frame = read_request(need, self._version, key, partition, self._client.client_id)
+        while True:
+            self._check_time()
+            (response,) = yield Send((frame,))
+            if (fetched := read_response(response, self._version)) is not None:
+                return fetched
+
+    def _check_time(self) -> None:
+        if self._late_at is not None and self._stopwatch() >= self._late_at:
+            raise LateError
 
     def read_ahead(self, since: int, until: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:
         """Begin to read what comes after a response from ``since`` up to ``until`` that has large messages alone."""
@@ -122,10 +131,9 @@ class Reads:
 def _take(ahead: ReadsAhead, reader: Reader, version: int, frame: bytes) -> None:
     try:
         fetched = read_response(frame, version)
-    except CodecError:
-        ahead.forget(reader)
-        return
-    if fetched.error_code:
+    except UnreadableError:
+        fetched = None
+    if fetched is None or fetched.error_code:
         ahead.forget(reader)
     else:
         ahead.came(reader, fetched)

@@ -18,7 +18,7 @@ from kafka_sidecar.large_messages.special_headers import with_safe_offsets
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.large_messages.offset_stage import is_li_client
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, TimeLimit, Work
 
 MAX_INLINE_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 
@@ -68,11 +68,12 @@ class SafeOffsetRun(StageRun):
 
     restores = True
 
-    __slots__ = ("_is_passed", "_stage", "wants_empty")
+    __slots__ = ("_is_passed", "_stage", "_time_left", "wants_empty")
 
     def __init__(self, stage: SafeOffsetStage, is_passed: bool) -> None:
         self._stage = stage
         self._is_passed = is_passed
+        self._time_left: TimeLeft | None = None
         self.wants_empty = False
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
@@ -85,17 +86,23 @@ class SafeOffsetRun(StageRun):
     def partition(self, partition: FetchedPartition) -> Steps[None] | None:
         if len(partition.records) > MAX_INLINE_BYTES:
             return self._add_in_thread(partition)
-        partition.new = self._add(partition) or partition.new
+        self._settle(partition, self._add(partition))
         return None
 
     def finish(self) -> None: ...
 
     def _add_in_thread(self, partition: FetchedPartition) -> Steps[None]:
+        if self._time_left is None:
+            self._time_left = self._stage.time_limit.start()
         try:
-            new = yield Work(partial(self._add, partition), limit=self._stage.time_limit)
+            new = yield Work(partial(self._add, partition), limit=self._time_left)
         except TimeoutError:
             return
-        partition.new = new or partition.new
+        self._settle(partition, new)
+
+    def _settle(self, partition: FetchedPartition, new: bytes | None) -> None:
+        if new is not None:
+            partition.replace(new)
 
     def _add(self, partition: FetchedPartition) -> bytes | None:
         """The records with the headers; None: none of them needs it."""

@@ -9,7 +9,6 @@ and the broker delivers it again.
 from __future__ import annotations
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
@@ -74,13 +73,11 @@ class ShareAssembleRun(StageRun):
         try:
             reading = delivery.feed(partition.records, ())
             yield from self._reads.perform(reading, partition.topic_id, partition.index)
-        except CodecError:  # it is the client that says what is wrong with them
-            return
         finally:
             self._reads.close()
         records = delivery.records(with_marker=True)
         if records is not None:
-            partition.records = records
+            partition.replace(records)
         if delivery.cut_at is not None:
             partition.release_from(delivery.cut_at)
             if not len(partition.records):  # clients try again

@@ -14,7 +14,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.produce import PartitionProduceResponse
-from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, batches, reseal
+from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, reseal
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.large_messages.client_settings import advice
 from kafka_sidecar.proxy.large_messages.services import Services
 from kafka_sidecar.proxy.large_messages.slices import SliceRequests, Stored, store
 from kafka_sidecar.proxy.large_messages.topic_limits import TopicLimit
-from kafka_sidecar.proxy.relay.exchange import Client, Send, Steps, TimeLimit, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Send, Steps, TimeLeft, TopicIds, Work
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
@@ -59,7 +59,7 @@ class SplitStage(Stage):
 class SplitRun(StageRun):
     """The large messages of one request."""
 
-    __slots__ = ("_is_li", "_time_limit", "client", "request", "services", "slices", "spans", "version")
+    __slots__ = ("_is_li", "_time_left", "client", "request", "services", "slices", "spans", "version")
 
     request: OpenRequest
     spans: ProduceSpans
@@ -70,7 +70,7 @@ class SplitRun(StageRun):
         self.version = version
         self.slices: dict[PartitionKey, tuple[str, int]] = {}  # topic, and how many are stored
         self._is_li = services.is_li(client)
-        self._time_limit: TimeLimit | None = None
+        self._time_left: TimeLeft | None = None
 
     @property
     def wants_response(self) -> bool:
@@ -83,11 +83,11 @@ class SplitRun(StageRun):
         settings = self.services.settings_of(topic) if topic is not None and not self._is_li else None
         return TopicSplit(self, topic, topic_id, settings) if settings is not None and topic is not None else None
 
-    def time_limit(self) -> TimeLimit:
-        """What is left for this request; few need it."""
-        if self._time_limit is None:
-            self._time_limit = replace(self.services.time_limit)
-        return self._time_limit
+    def time_left(self) -> TimeLeft:
+        """For this request; few need it."""
+        if self._time_left is None:
+            self._time_left = self.services.time_limit.start()
+        return self._time_left
 
     def sent(self) -> None: ...
 
@@ -109,7 +109,7 @@ class TopicSplit(TopicRun):
 
     __slots__ = ("_run", "_settings", "_topic", "_topic_id")
 
-    needs_records = True
+    needs_records = splits = True
 
     def __init__(self, run: SplitRun, topic: str, topic_id: bytes, settings: TopicSettings) -> None:
         self._run = run
@@ -117,20 +117,24 @@ class TopicSplit(TopicRun):
         self._topic_id = topic_id
         self._settings = settings
 
+    @property
+    def _max_inflated(self) -> int:
+        """Bytes that a batch may have when it is inflated, to be split."""
+        return max(self._run.services.max_inflated, self._settings.max_message)
+
     def expect(self, partitions: Sequence[PartitionRecords]) -> None: ...
 
     def batch(self, partition: PartitionRecords) -> Steps[None] | None:
         if partition.rejection is not None or isinstance(partition.batch, InvalidBatch):
             return None
         batch = partition.valid_batch
-        if partition.new is not None:
-            (batch,) = batches(partition.new)
         size = len(batch.data)
         limit = self._known_limit(size)
         if limit is not None and size <= limit.max_batch and not takes_long(batch, MAX_INLINE_RECORDS):
             new = self._prepared(partition, batch)
             if new is None or len(new) <= limit.max_batch:
-                partition.new = new or partition.new
+                if new is not None:
+                    partition.replace(new)
                 return None
         return self._look(partition, batch, limit)
 
@@ -162,13 +166,13 @@ class TopicSplit(TopicRun):
                 size = size if new is None else len(new)
             if size > limit.max_batch:
                 yield from self._split(partition, batch, limit)
-            else:
-                partition.new = new or partition.new
+            elif new is not None:
+                partition.replace(new)
         except TimeoutError:
             self._reject(partition, "timed_out", TIMED_OUT)
 
     def _work(self, run: Callable[[], object], batch: Batch) -> Work:
-        return Work(run, is_light=is_light(batch), limit=self._run.time_limit())
+        return Work(run, is_light=is_light(batch), limit=self._run.time_left())
 
     def _prepared(self, partition: PartitionRecords, batch: Batch) -> bytes | None:
         """The batch as it is stored if it is not split; None: as it is."""
@@ -185,14 +189,10 @@ class TopicSplit(TopicRun):
 
     def _read(self, partition: PartitionRecords, batch: Batch) -> Records | CodecError | None:
         """The records, or why they cannot be read; None: the broker will reject the batch."""
-        services = self._run.services
-        limit = max(services.max_inflated, self._settings.max_message)
         if find_fault(batch) is not None:
             return None
         try:
-            if partition.new is None:
-                return partition.records(limit)
-            return batch.records(limit, services.max_records, True)  # as_sent
+            return partition.records(self._max_inflated)
         except CodecError as error:
             return error
 
@@ -246,7 +246,7 @@ class TopicSplit(TopicRun):
 
     def _carry(self, partition: PartitionRecords, found: Split, stored: Stored) -> Steps[None]:
         carrier = partial(found.carrier, stored.offsets)
-        partition.new = (yield self._work(carrier, found.batch)) if found.batch.header.codec else carrier()
+        partition.replace((yield self._work(carrier, found.batch)) if found.batch.header.codec else carrier())
         if stored.offsets:
             self._run.slices[partition.key, partition.index] = self._topic, len(stored.offsets)
             self._run.services.report.was_split(len(found.values), len(stored.offsets), stored.size)
@@ -261,7 +261,8 @@ class TopicSplit(TopicRun):
 
     def _reject(self, partition: PartitionRecords, reason: str, rejection: PartitionRejection) -> None:
         partition.rejection = rejection
-        self._run.services.report.refused(self._topic, reason, rejection.message)
+        if partition.fallback is None:  # which may be small enough
+            self._run.services.report.refused(self._topic, reason, rejection.message)
 
 
 def _explain(error: PartitionProduceResponse) -> PartitionRejection:

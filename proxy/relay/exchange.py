@@ -39,17 +39,33 @@ class Need:
     __slots__ = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """What is left of the time that a stage may take for one request or response.
+    """The time that a stage may take for one request or response: a setting, which all of them have in common.
 
-    Whoever performs its needs takes off what these have taken. Where nothing is left, TimeoutError is raised in the
-    exchange, also while the work itself cannot be stopped.
+    No need takes it: each request begins with a `TimeLeft` of its own, or what one uses up would be missing to all.
     """
 
     stage: str  # a label value of kafka_sidecar_time_limits_total
     work_s: float  # for work in threads, and for what policies fetch
     wait_s: float  # for a thread
+
+    def start(self) -> TimeLeft:
+        """All of it, for one request."""
+        return TimeLeft(self.stage, self.work_s, self.wait_s)
+
+
+@dataclass(slots=True)
+class TimeLeft:
+    """What is left of a `TimeLimit` for one request.
+
+    Whoever performs its needs takes off what these have taken. Where nothing is left, TimeoutError is raised in the
+    exchange, also while the work itself cannot be stopped.
+    """
+
+    stage: str
+    work_s: float
+    wait_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,7 @@ class Work(Need):
     run: Callable[[], Any]
     must_run: bool = False  # even if the connection ends before a thread is free
     is_light: bool = False  # it never waits until long work of other connections has ended
-    limit: TimeLimit | None = None
+    limit: TimeLeft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +197,36 @@ class Exchange(Protocol):
     def lost(self, why: str) -> Work | None:
         """The connection has ended before the response came. `Work` is done in a thread, and not waited for."""
         return None
+
+
+class OuterExchange(Exchange):
+    """An exchange around another one, or around none: all that it does not do itself is done by the inner one."""
+
+    __slots__ = ("inner", "inner_wants_response")
+
+    def __init__(self, inner: Exchange | None) -> None:
+        self.inner = inner
+        self.inner_wants_response = False
+
+    def ask_inner(self, frame: bytes) -> Steps[Outcome]:
+        """What becomes of a request after the inner exchange."""
+        if self.inner is None:
+            return Forward(frame)
+        outcome = yield from self.inner.request(frame)
+        self.inner_wants_response = isinstance(outcome, Forward) and outcome.wants_response
+        return outcome
+
+    def inner_response(self, frame: bytes) -> Steps[bytes | Pieces]:
+        """What becomes of the broker's response in the inner exchange."""
+        if self.inner is None or not self.inner_wants_response:
+            return frame
+        return (yield from self.inner.response(frame))
+
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
+        return self.inner.unhidden(frame) if self.inner is not None and self.inner_wants_response else frame
+
+    def lost(self, why: str) -> Work | None:
+        return self.inner.lost(why) if self.inner is not None else None
 
 
 @dataclass(frozen=True, slots=True)

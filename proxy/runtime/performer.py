@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, NoReturn
 
-from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, Turn, Work
+from kafka_sidecar.proxy.relay.exchange import Need, TimeLeft, Turn, Work
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.threads import Job, Threads
 
@@ -70,7 +70,7 @@ class Performer:
             asyncio.get_running_loop().call_soon(self._give_turn)
 
     async def _meet(self, need: Need) -> Any:
-        limit: TimeLimit | None = getattr(need, "limit", None)
+        limit: TimeLeft | None = getattr(need, "limit", None)
         if limit is None:
             return await self._ways[type(need)](need)
         began = self.threads.clock()
@@ -82,7 +82,7 @@ class Performer:
         finally:
             limit.work_s -= self.threads.clock() - began
 
-    async def _await_job(self, job: Job, limit: TimeLimit | None) -> Any:
+    async def _await_job(self, job: Job, limit: TimeLeft | None) -> Any:
         result = asyncio.wrap_future(job.future)
         result.add_done_callback(_retrieve)  # its exception, where no exchange waits for it
         try:
@@ -95,7 +95,7 @@ class Performer:
             raise RuntimeError(f"work raised {type(error).__name__}") from error  # it must not end the event loop
         return result.result()
 
-    async def _time_left(self, job: Job, limit: TimeLimit) -> float:
+    async def _time_left(self, job: Job, limit: TimeLeft) -> float:
         """Seconds after which to ask again. Raises TimeoutError."""
         now, started_at = self.threads.clock(), job.started_at
         if started_at is None:
@@ -104,11 +104,11 @@ class Performer:
         left_s = limit.work_s - (now - started_at)
         return left_s if left_s > 0 else await self._time_out(limit, "work")
 
-    async def _time_out(self, limit: TimeLimit, waited_for: str) -> NoReturn:
+    async def _time_out(self, limit: TimeLeft, waited_for: str) -> NoReturn:
         self.threads.time_limits[limit.stage, waited_for] += 1
         raise TimeoutError
 
-    def _charge(self, job: Job, limit: TimeLimit | None) -> None:
+    def _charge(self, job: Job, limit: TimeLeft | None) -> None:
         if limit is not None:
             now = self.threads.clock()
             started_at = now if job.started_at is None else job.started_at

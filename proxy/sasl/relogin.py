@@ -17,15 +17,14 @@ from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
     Exchange,
-    Forward,
     Look,
     Need,
     Outcome,
+    OuterExchange,
     Pass,
     RouteError,
     Send,
     Steps,
-    Work,
 )
 from kafka_sidecar.proxy.relay.routes import Route, Table
 from kafka_sidecar.proxy.sasl.conversation import LoginError, Tokens, log_in
@@ -95,22 +94,18 @@ class ReloginRoutes:
         return begun
 
 
-class ReloginExchange(Exchange):
+class ReloginExchange(OuterExchange):
     """One request, held until the login is renewed; then it is for ``inner``, if there is one."""
 
-    __slots__ = ("_inner", "_relogin")
+    __slots__ = ("_relogin",)
 
     def __init__(self, relogin: Relogin, inner: Exchange | None) -> None:
+        super().__init__(inner)
         self._relogin = relogin
-        self._inner = inner
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         yield from self._relogin.steps()
-        return (yield from self._inner.request(frame)) if self._inner is not None else Forward(frame)
+        return (yield from self.ask_inner(frame))
 
     def response(self, frame: bytes) -> Steps[bytes | Pieces]:
-        assert self._inner is not None
-        return (yield from self._inner.response(frame))
-
-    def lost(self, why: str) -> Work | None:
-        return self._inner.lost(why) if self._inner is not None else None
+        return (yield from self.inner_response(frame))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -32,7 +32,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     summarize,
     without_errors,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
@@ -56,7 +56,7 @@ class PolicyFetch(Need):
 
     rule: Rule
     key: object
-    limit: TimeLimit | None = None
+    limit: TimeLeft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
     __slots__ = (
-        "_client", "_room", "_time_limit", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
+        "_client", "_room", "_time_left", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
     )  # fmt: skip
 
     wants_response = False
@@ -113,7 +113,7 @@ class ValidationRun(StageRun):
         self.request: OpenRequest | None = None
         self.headers = self.inflated = self.records = 0  # what is validated
         self._waits_for_configs = waits_for_configs
-        self._time_limit: TimeLimit | None = None
+        self._time_left: TimeLeft | None = None
         self._room = terms.max_record_errors  # that the response may still have
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> Steps[PartitionRejection | None] | None:
@@ -144,11 +144,11 @@ class ValidationRun(StageRun):
         """Where a batch of this request is from."""
         return Origin(sender_of(self._client, self.request), header, applied)
 
-    def time_limit(self) -> TimeLimit:
-        """What is left for this request; few need it."""
-        if self._time_limit is None:
-            self._time_limit = replace(self.terms.time_limit)
-        return self._time_limit
+    def time_left(self) -> TimeLeft:
+        """For this request; few need it."""
+        if self._time_left is None:
+            self._time_left = self.terms.time_limit.start()
+        return self._time_left
 
     def explain(self, rejections: list[Rejection]) -> PartitionRejection:
         """For the client: all record errors of the batch, or the first one if the response has no room for all."""
@@ -224,17 +224,17 @@ class TopicValidation(TopicRun):
         self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
     ) -> Steps[Verdict]:
         given_up: GivenUp = NO_FAILED_KEYS
-        in_thread, time_limit = verdict is None, self._run.time_limit()
+        in_thread, time_left = verdict is None, self._run.time_left()
         while verdict is None or isinstance(verdict, ResolveRequired):
             if isinstance(verdict, ResolveRequired):
                 if partition.size > MAX_INLINE_BYTES:
                     partition.release()  # rather inflated again than kept as long as a policy may wait
-                yield PolicyFetch(verdict.rule, verdict.key, time_limit)
+                yield PolicyFetch(verdict.rule, verdict.key, time_left)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
             limit = self._run.terms.limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
             light = is_light(partition.valid_batch, self._plan.pace.records_at_once)
-            verdict = (yield Work(ask, is_light=light, limit=time_limit)) if in_thread else ask()
+            verdict = (yield Work(ask, is_light=light, limit=time_left)) if in_thread else ask()
             in_thread = in_thread or verdict is None
         return verdict
 

@@ -21,6 +21,7 @@ from support.large_logs import (
     sliced,
 )
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Codec, Header, NewRecord, batches, build_batch
@@ -87,16 +88,45 @@ def test_a_large_value_that_is_not_the_one_that_was_sent_is_not_delivered() -> N
 
 
 @pytest.mark.parametrize("at", [BATCH_HEADER_SIZE, 200, 100_000, -1])
-def test_a_large_slice_that_is_damaged_is_not_delivered(at: int) -> None:
-    """Its checksum is compared before anything follows from it."""
+def test_consumers_get_neither_a_damaged_slice_nor_what_follows_it(at: int) -> None:
+    """Many clients do not compare checksums: they would take it for a record."""
     log, value = Log(), VALUE * 40
+    log.add(b"first")
     log.add_large(value, 5, 1)
-    damaged = bytearray(log.batches[2])
+    damaged = bytearray(log.batches[3])
     damaged[at] ^= 1
-    log.batches[2] = bytes(damaged)
+    log.batches[3] = bytes(damaged)
     log.add(b"last")
-    found = batches(Process(log).fetch().records(with_marker=True) or b"")
-    assert shown(b"".join(one.data for one in found if one.crc_is_right())) == [(5, b"last")]
+    delivery = Process(log).fetch()
+    assert shown(delivery.records(with_marker=True)) == [(0, b"first")]
+    assert (delivery.hidden, delivery.cut_at, delivery.error_code) == ((1, 3), 3, None)
+    delivery = Process(log).fetch(3)
+    assert (delivery.records(with_marker=True), delivery.error_code) == (b"", ErrorCode.CORRUPT_MESSAGE)
+    assert log.reports[-1] == ("withheld", 3, "damaged")
+
+
+def test_consumers_get_neither_a_slice_that_is_too_large_to_look_into_nor_what_follows_it() -> None:
+    log = Log()
+    log.add(b"first")
+    log.add_large(VALUE * 400, 3, 1, Codec.GZIP)  # slices of more than a megabyte
+    delivery = Process(log).fetch(inflate_limit=1000)
+    assert (shown(delivery.records(with_marker=True)), delivery.cut_at) == ([(0, b"first")], 1)
+    delivery = Process(log).fetch(1, inflate_limit=1000)
+    assert (delivery.records(with_marker=True), delivery.error_code) == (b"", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert log.reports[-1] == ("withheld", 1, "too_large")
+
+
+@pytest.mark.parametrize("field", [b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff"])
+def test_consumers_get_nothing_that_follows_a_batch_whose_end_is_not_known(field: bytes) -> None:
+    log = Log()
+    log.add(b"first")
+    log.add_large(VALUE, 5, 1)
+    damaged = log.batches[3][:8] + field + log.batches[3][12:]  # its length
+    delivery = Process(log).delivery()
+    log.run(delivery.feed(b"".join([*log.batches[:3], damaged, *log.batches[4:]]), ()))
+    assert shown(delivery.records(with_marker=True)) == [(0, b"first")]
+    is_long = field == b"\x7f\xff\xff\xff"  # as a last batch that the broker has cut off
+    assert (delivery.cut_at, delivery.next_offset) == (None if is_long else 3, 3)
 
 
 @pytest.mark.parametrize("max_bytes", [1, 3000, 6000, 1 << 20])

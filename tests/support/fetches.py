@@ -67,10 +67,10 @@ def fetch_request(
     return oracle.request_frame(request, CORRELATION_ID)
 
 
-def request_in(version: int, frame: Step) -> Any:
+def request_in(version: int, frame: Step, key: int = ApiKey.FETCH) -> Any:
     """The request of a frame."""
     assert isinstance(frame, bytes)
-    kind = load_request_schema(ApiKey.FETCH, version)
+    kind = load_request_schema(key, version)
     _, size = entity_reader(kind.__header_schema__)(frame[4:], 0)
     return entity_reader(kind)(frame[4 + size :], 0)[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from kafka_sidecar.large_messages.cache import SegmentCache
@@ -24,6 +25,7 @@ from support.large_logs import Log
 from support.produce_requests import topic_id
 
 ORDERS = topic_id("orders")
+THROTTLE_TIME = timedelta(milliseconds=900)
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Cluster:
     reads: list[tuple[int, int, int]] = field(default_factory=list)  # partition, offset, bytes
     needs: list[Need] = field(default_factory=list)
     error_code: int = 0  # of all reads
+    throttled: int = 0  # reads that the broker does not respond to yet, because of a quota
 
     def __post_init__(self) -> None:
         self.stats = AssemblyStats(lambda: self.now_s, Intervals())
@@ -99,6 +102,9 @@ class Cluster:
 
     def answer(self, version: int, frame: bytes) -> bytes:
         self.now_s += self.read_s
+        if self.throttled:
+            self.throttled -= 1
+            return fetch_response(version, {}, correlation_id=0x5EAD, throttle_time=THROTTLE_TIME)
         ((at, offset),) = offsets_in(version, frame)["orders"].items()
         request = request_in(version, frame)
         self.reads.append((at, offset, request.max_bytes))

@@ -165,6 +165,9 @@ class Log(Report):
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         self.reports.append(("assembled", start, end, size))
 
+    def withheld(self, offset: int, reason: str) -> None:
+        self.reports.append(("withheld", offset, reason))
+
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         self.reports.append(("dropped", offset, reason))
 
@@ -194,9 +197,10 @@ class Process:
         max_bytes: int = 1 << 20,
         room: ResponseRoom | None = None,
         is_committed_only: bool = False,
+        inflate_limit: int = 100 << 20,
     ) -> Delivery:
         response = room or ResponseRoom(50 << 20, _reserve_nothing)
-        return Delivery(self.partition(is_committed_only), self.unfinished, response, offset, max_bytes, 100 << 20)
+        return Delivery(self.partition(is_committed_only), self.unfinished, response, offset, max_bytes, inflate_limit)
 
     def fetch(
         self,
@@ -204,9 +208,10 @@ class Process:
         max_bytes: int = 1 << 20,
         room: ResponseRoom | None = None,
         aborted: Collection[AbortedTransaction] | None = None,
+        inflate_limit: int = 100 << 20,
     ) -> Delivery:
         """One Fetch of a client, all of whose response has been processed."""
-        delivery = self.delivery(offset, max_bytes, room, aborted is not None)
+        delivery = self.delivery(offset, max_bytes, room, aborted is not None, inflate_limit)
         self.log.run(delivery.feed(self.log.fetch(offset, max_bytes), aborted or ()))
         return delivery
 

@@ -229,7 +229,7 @@ class Appending(StageRun):
 
     def partition(self, partition: FetchedPartition) -> None:
         self.records.append(bytes(partition.records))
-        partition.new = bytes(partition.records) + batch(self.value)
+        partition.replace(bytes(partition.records) + batch(self.value))
 
     def finish(self) -> Steps[None]:
         yield TopicNames((self.value.encode(),))

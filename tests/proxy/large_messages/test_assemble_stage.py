@@ -22,6 +22,7 @@ from support.large_fetches import ORDERS, Cluster
 from support.large_logs import TOPIC_ID, Log, message_id, sliced
 from support.produce_requests import batch
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.large_messages.cache import SegmentCache
@@ -259,3 +260,51 @@ async def test_a_message_for_which_memory_has_no_room_comes_whole_from_a_file(tm
     assert values_by_partition(NEWEST, response) == {("orders", 0): [(7, value)]}
     assert (stats.messages, stats.bytes) == (1, len(value))
     assert files_in(tmp_path) == []
+
+
+@each_version
+def test_a_read_that_the_broker_throttles_is_sent_again(version: int) -> None:
+    cluster = Cluster({0: large_log()}, throttled=3)
+    assert values_by_partition(version, cluster.fetch(version, {0: 5})) == {("orders", 0): SHOWN[1:]}
+    assert len([need for need in cluster.needs if isinstance(need, Send)]) == 4
+
+
+@each_version
+def test_no_slice_is_shown_however_long_the_broker_throttles(version: int) -> None:
+    cluster = Cluster({0: large_log()}, read_s=1.0, throttled=1000)
+    cluster.services = replace(cluster.services, time_limit=TimeLimit("large_messages", 5.0, 1.0))
+    response = cluster.fetch(version, {0: 5})
+    assert values_by_partition(version, response) == {("orders", 0): []}
+    assert cluster.now_s < 8
+    cluster.throttled = 0
+    assert values_by_partition(version, cluster.fetch(version, {0: 5})) == {("orders", 0): SHOWN[1:]}
+
+
+@each_version
+def test_no_slice_is_shown_where_the_response_to_a_read_cannot_be_understood(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster({0: large_log()})
+    nonsense = fetch_response(version, {"orders": {0: b"", 1: b""}})
+    monkeypatch.setattr(cluster, "answer", lambda version, frame: nonsense)
+    one = partitions_in(version, cluster.fetch(version, {0: 5}))["orders", 0]
+    assert (values_of_records(one.records), int(one.error_code)) == ([], 0)  # a marker for slices 5 to 10
+    one = partitions_in(version, cluster.fetch(version, {0: 11}))["orders", 0]
+    assert (values_of_records(one.records), int(one.error_code)) == ([], -1)
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_damaged_batch_of_a_response_is_an_error_and_not_a_record(at: int) -> None:
+    log = large_log()
+    data = bytearray(log.batches[at])
+    data[-1] ^= 1
+    log.batches[at] = bytes(data)
+    cluster = Cluster({0: log})
+    assert values_by_partition(NEWEST, cluster.fetch(NEWEST, {0: 0})) == {("orders", 0): SHOWN[:1]}
+    one = partitions_in(NEWEST, cluster.fetch(NEWEST, {0: at}))["orders", 0]
+    assert (one.records, int(one.error_code)) == (b"", ErrorCode.CORRUPT_MESSAGE)
+    assert cluster.stats.withheld["damaged"] == 2
+
+
+def values_of_records(data: bytes) -> list[bytes | None]:
+    return [record.value for found in batches(data) if not found.header.is_control for record in found.records()]

@@ -191,3 +191,21 @@ def test_references_are_values_like_others_in_topics_without_an_object_store() -
     sidecar = Sidecar(store="log")
     ((_, found),) = values_by_partition(FIRST_WITH_IDS, sidecar.fetch(records, FIRST_WITH_IDS)).items()
     assert [len(value or b"") for _, value in found] == [len("objects/") + 32]
+
+
+def test_each_request_has_a_time_limit_of_its_own() -> None:
+    """One that all requests have used up together has rejected every large message until a restart."""
+    sidecar = Sidecar()
+    limits = []
+    for _ in range(2):
+        exchange = Driven(ProduceExchange([sidecar.stage.start(FakeClient(), 12)], NAMES.get, 12))
+        data = build_batch([NewRecord(LARGE * 700)])  # looked into in a thread
+        step = exchange.request(produce_request(12, {"objects": {0: data, 1: data}}))
+        assert isinstance(step, Work)
+        assert step.limit is not None
+        limits.append(step.limit)
+        step.limit.work_s = 0.0  # used up
+        step = exchange.fail(TimeoutError())
+        assert isinstance(step, Work)
+        assert step.limit is limits[-1]
+    assert limits[0] is not limits[1]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from support.fetches import VERSIONS, offsets_in, request_in
 from support.interception import fetch_response
 from support.produce_requests import batch, topic_id
 
-from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.large_messages.reading import Fetched, Read
+from kafka_sidecar.large_messages.reading import Fetched, Read, UnreadableError
 from kafka_sidecar.proxy.large_messages.read_back import read_request, read_response
 
 
@@ -32,15 +33,27 @@ def test_a_read_is_a_fetch_without_a_session(version: int) -> None:
 def test_its_response_is_read(version: int) -> None:
     data = batch("a", base_offset=7)
     fetched = read_response(fetch_response(version, {"orders": {4: data}}), version)
+    assert fetched is not None
     assert batches(fetched.records)[0].header.base_offset == 7
     assert (fetched.error_code, fetched.high_watermark) == (0, 1000)
-    assert read_response(fetch_response(version, {"orders": {4: None}}), version).records == b""
+    empty = read_response(fetch_response(version, {"orders": {4: None}}), version)
+    assert empty is not None
+    assert empty.records == b""
 
 
-def test_another_response_is_rejected() -> None:
-    for topics in ({}, {"orders": {0: b"", 1: b""}}, {"orders": {0: b""}, "other": {0: b""}}):
-        with pytest.raises(CodecError, match="another number of partitions"):
-            read_response(fetch_response(12, topics), 12)
+def test_another_response_means_that_the_log_cannot_be_read_now() -> None:
+    frames = [
+        fetch_response(12, topics)
+        for topics in ({}, {"orders": {0: b"", 1: b""}}, {"orders": {0: b""}, "other": {0: b""}})
+    ]
+    for frame in (*frames, frames[1][:-1], b"\0\0\0\4"):
+        with pytest.raises(UnreadableError):
+            read_response(frame, 12)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_broker_that_throttles_has_not_responded_yet(version: int) -> None:
+    assert read_response(fetch_response(version, {}, throttle_time=timedelta(milliseconds=900)), version) is None
 
 
 def test_an_error_of_the_whole_response_is_that_of_the_read() -> None:

@@ -89,3 +89,19 @@ def test_topics_without_large_messages_stay_as_they_came() -> None:
     data = sliced(VALUE, 3, message_id(1))[0] + batch("x", base_offset=1)
     frame = share_response(1, {"orders": [partition(data, (0, 1))]})
     assert exchange.response(frame) is frame
+
+
+def test_a_member_gets_the_message_once_the_broker_no_longer_throttles_the_read() -> None:
+    log = large_log()
+    response = respond(Cluster({0: log}, throttled=2), log.fetch(11, 1 << 20), (11, 11))
+    assert VALUE in values_of(response)
+
+
+def test_a_member_gets_no_damaged_slice_and_has_not_acquired_it() -> None:
+    log = large_log()
+    data = bytearray(log.batches[4])
+    data[-1] ^= 1
+    log.batches[4] = bytes(data)
+    response = respond(Cluster({0: log}), log.fetch(0, 1 << 20), (0, 12))
+    assert values_of(response) == [b"first"]
+    assert acquired_in(partitions_in(1, response)["orders", 0]) == [(0, 3)]

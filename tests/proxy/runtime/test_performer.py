@@ -10,7 +10,7 @@ from math import inf
 
 import pytest
 
-from kafka_sidecar.proxy.relay.exchange import TURN, Need, TimeLimit, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Need, TimeLeft, TopicIds, Work
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
@@ -76,7 +76,7 @@ async def test_work_that_must_run_waits_for_that_of_the_same_connection_whatever
 @pytest.mark.parametrize("must_run", [False, True])
 async def test_what_blocks_in_a_thread_ends_at_the_time_limit_for_the_exchange(must_run: bool) -> None:
     performer, gate = started(), threading.Event()
-    limit = TimeLimit("validation", 0.01, inf)
+    limit = TimeLeft("validation", 0.01, inf)
     with pytest.raises(TimeoutError):
         await performer.perform(Work(lambda: gate.wait(WAIT_S), must_run, limit=limit))
     assert limit.work_s <= 0
@@ -89,7 +89,7 @@ async def test_what_blocks_in_a_thread_ends_at_the_time_limit_for_the_exchange(m
 async def test_what_waits_too_long_for_a_thread_is_never_done() -> None:
     performer, done = started(), threading.Event()
     gate = occupied(performer)
-    limit = TimeLimit("interception", inf, 0.01)
+    limit = TimeLeft("interception", inf, 0.01)
     with pytest.raises(TimeoutError):
         await performer.perform(Work(done.set, limit=limit))
     assert performer.threads.time_limits == {("interception", "thread"): 1}
@@ -107,20 +107,20 @@ async def test_work_takes_off_its_time_limit_what_it_has_taken() -> None:
         return "done"
 
     performer = Performer(LoopBudget(), Threads(1, lambda: now))
-    limit = TimeLimit("validation", 10.0, 4.0)
+    limit = TimeLeft("validation", 10.0, 4.0)
     assert await performer.perform(Work(work, limit=limit)) == "done"
     assert (limit.work_s, limit.wait_s) == (7.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Need):
-    limit: TimeLimit | None = None
+    limit: TimeLeft | None = None
 
 
 async def test_what_a_policy_fetches_has_the_time_limit_of_the_request() -> None:
     performer, came = started(), asyncio.Event()
     performer.add(Fetched, lambda need: came.wait())
-    limit = TimeLimit("validation", 0.01, inf)
+    limit = TimeLeft("validation", 0.01, inf)
     with pytest.raises(TimeoutError):
         await performer.perform(Fetched(limit))
     assert performer.threads.time_limits == {("validation", "fetch"): 1}

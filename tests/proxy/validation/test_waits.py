@@ -32,7 +32,7 @@ from kafka_sidecar.plugins.pace import MAX_TURN_S
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
-from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLimit, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLeft, TimeLimit, TopicNames, Work
 from kafka_sidecar.proxy.validation.rules import TopicRule
 from kafka_sidecar.proxy.validation.stage import PolicyFetch, TopicConfigsKnown
 
@@ -100,7 +100,7 @@ def test_what_is_needed_is_said_as_plain_values() -> None:
     assert exchange.answer() == TURN
     applied = validation.rules.of("orders", topic_id("orders"))
     assert applied is not None
-    assert exchange.answer() == PolicyFetch(applied.plan.rules[0], b"a", NO_TIME_LIMIT)
+    assert exchange.answer() == PolicyFetch(applied.plan.rules[0], b"a", NO_TIME_LIMIT.start())
     validation.policy.known.add(b"a")
     assert exchange.answer() == produce_request(FIRST_WITH_IDS, topics)
 
@@ -213,7 +213,7 @@ def test_all_batches_of_a_request_have_one_time_limit_and_those_of_others_anothe
     assert isinstance(second, Work)
     assert isinstance(other, Work)
     assert first.limit is second.limit
-    assert first.limit == other.limit == TimeLimit("validation", 10.0, 4.0)
+    assert first.limit == other.limit == TimeLeft("validation", 10.0, 4.0)
     assert first.limit is not other.limit
 
 
