@@ -64,10 +64,6 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
-.PHONY: long-files
-long-files: ## Python files of more than 300 lines; the limit is 400
-	@git ls-files '*.py' | xargs wc -l | awk '$$1 > 300 && $$2 != "total"' | sort -rn
-
 .PHONY: picture
 picture: install ## the folders and their imports, into docs/design.md
 	@cd tests && ../$(BIN)/python -m support.structure
@@ -99,7 +95,7 @@ unit-pure: install ## tests of compiled modules again, on their Python sources
 # Compiled code cannot be measured. Properties run with few examples: what they find is for the tasks above.
 COVERAGE := .cache/coverage
 .PHONY: coverage coverage-1 coverage-2
-coverage: install definitions ## lines and branches by module, and whether each reaches its floor
+coverage: install definitions ## lines and branches, and whether each package reaches its floor
 	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target coverage-1 coverage-2
 	$(BIN)/coverage combine --quiet

@@ -1,4 +1,4 @@
-"""The table of floors names modules that exist, and a module under its floor is seen."""
+"""A package under its floor is seen."""
 
 from __future__ import annotations
 
@@ -7,45 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.coverage_floors import FLOOR, FLOORS, main, ranges, rows, table
-from support.pages import ROOT
+from support.coverage_floors import FLOOR, main, modules, packages
 
 
-def report(**percents: float) -> dict[str, Any]:
+def report(**covered: int) -> dict[str, Any]:
+    """Of modules with 1000 lines and branches each: how many are covered."""
     return {
         "files": {
-            name: {"summary": {"percent_covered": percent}, "missing_lines": [4, 5, 9]}
-            for name, percent in percents.items()
+            name.replace("_", "/"): {
+                "summary": {
+                    "covered_lines": count - 100, "num_statements": 900, "covered_branches": 100, "num_branches": 100,
+                }
+            }
+            for name, count in covered.items()
         }
-    }
+    }  # fmt: skip
 
 
-def test_every_floor_is_that_of_a_module_and_lower_than_the_one_of_all() -> None:
-    assert [name for name in FLOORS if not (ROOT / name).is_file()] == []
-    assert [name for name, floor in FLOORS.items() if floor >= FLOOR] == []
+def test_packages_are_sums_of_their_modules_and_the_least_covered_modules_come_first() -> None:
+    found = modules(report(codec_a=1000, codec_b=900, proxy_c=990))
+    assert [(row.name, row.percent) for row in found] == [("codec/b", 90), ("proxy/c", 99), ("codec/a", 100)]
+    assert [(row.name, row.percent) for row in packages(found)] == [("codec", 95), ("proxy", 99)]
 
 
-def test_modules_under_their_floor_are_found_the_least_covered_first() -> None:
-    found = list(rows(report(whole=100, low=94.9, own=80.5, under=79.9), {"own": 80, "under": 80}, 95))
-    assert [(row.module, row.is_under) for row in found] == [
-        ("under", True),
-        ("own", False),
-        ("low", True),
-        ("whole", False),
-    ]
-    assert table(found).splitlines()[1].split() == ["under", "79.9%", "80%", "UNDER", "ITS", "FLOOR", "4-5,", "9"]
-
-
-@pytest.mark.parametrize(("percent", "code"), [(FLOOR, 0), (FLOOR - 0.1, 1)])
+@pytest.mark.parametrize(("covered", "code"), [(10 * FLOOR, 0), (10 * FLOOR - 1, 1)])
 def test_the_exit_code_says_whether_all_is_well(
-    percent: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    covered: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "coverage.json"
-    path.write_text(json.dumps(report(module=percent)))
+    path.write_text(json.dumps(report(codec_a=covered, proxy_b=1000)))
     assert main(str(path)) == code
-    assert capsys.readouterr().out.startswith("module ")
-
-
-def test_lines_in_a_row_are_one_range() -> None:
-    assert ranges([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
-    assert ranges([]) == ""
+    assert ("UNDER THE FLOOR" in capsys.readouterr().out) == bool(code)

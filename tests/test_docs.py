@@ -162,11 +162,6 @@ def test_every_command_can_be_typed(words: list[str]) -> None:
         assert program in {"make", "curl", "git", ".", "pip", "helm", "kubectl", "java", "head", "go"}
 
 
-def test_the_file_map_lists_every_module() -> None:
-    mapped = re.findall(r"^\| \[`([^`]+)`\]\(\.\./", page("docs/design.md").section("File map"), re.MULTILINE)
-    assert sorted(mapped) == sorted(map(str, modules(*PACKAGES)))
-
-
 def test_every_rule_that_comments_name_is_in_the_design() -> None:
     code = "".join((ROOT / path).read_text() for path in modules(*PACKAGES))
     named = set(re.findall(r"\(D\d+\)|design (D\d+)", code)) - {""}
