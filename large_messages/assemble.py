@@ -22,7 +22,6 @@ from kafka_sidecar.large_messages.object_reference import ObjectReference
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog, cut_read
 from kafka_sidecar.large_messages.reading import READ_BYTES, Compute, Reading, ReadObject, compute
 from kafka_sidecar.large_messages.segment import Segment
-from kafka_sidecar.large_messages.stored_assembly import StoredAssembly
 
 Locations = Mapping[int, int]  # the offsets of segments, by number
 
@@ -70,7 +69,6 @@ def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locat
 
     Raises:
         UnreadableError: the broker does not let the log be read now.
-        StoreFailedError: the assembly has a store, which has failed.
     """
     if part.reference is not None:
         return (yield from _collect_object(part.reference, assembly))
@@ -108,8 +106,6 @@ def _collect_object(reference: ObjectReference, assembly: Assembly) -> Reading[M
 
 def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Reading[Missing | None]:
     """Add the segments at these offsets, and check the whole."""
-    if isinstance(assembly, StoredAssembly):
-        return (yield from _collect_stored(log, assembly, locations))
     message_id = assembly.segment.message_id
     try:
         pending: dict[int, int] = {}
@@ -137,58 +133,21 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Rea
     return None
 
 
-def _collect_stored(log: PartitionLog, assembly: StoredAssembly, locations: Locations) -> Reading[Missing | None]:
-    """As `_collect`, a few segments after the other, in the order of their numbers."""
-    try:
-        while not assembly.is_complete:
-            found = assembly.following((yield from _find_next(log, assembly, locations)))
-            if not found:
-                return MISSING
-            crc: int | None = yield Compute(partial(assembly.write, assembly.written, found))
-            assembly.wrote(found, crc)
-        assembly.check()
-    except DamagedError:
-        return DAMAGED
-    return None
-
-
-def _find_next(log: PartitionLog, assembly: StoredAssembly, locations: Locations) -> Reading[list[Segment]]:
-    """The segment that comes next, with those that follow it in the log too."""
-    own, number = assembly.segment, assembly.next_number
-    if number == own.number:
-        return [own]
-    if number not in locations:
-        return []
-    kept = log.segment_at(locations[number], own.message_id, number)
-    if kept is not None:
-        return [kept]
-    pending: dict[int, int] = {}
-    last = -1
-    while number in locations and number != own.number and locations[number] > last:
-        last = locations[number]
-        pending[last] = number
-        number += 1
-    found = yield from _read(log, assembly, pending, assembly.store.read_bytes)
-    return [segment for _, segment in found]
-
-
-def _read(
-    log: PartitionLog, assembly: Assembly, pending: Mapping[int, int], max_bytes: int = READ_BYTES
-) -> Reading[list[tuple[int, Segment]]]:
+def _read(log: PartitionLog, assembly: Assembly, pending: Mapping[int, int]) -> Reading[list[tuple[int, Segment]]]:
     """The first of the segments that are missing, with those that follow it closely. Empty: it is not there.
 
-    Once they have ``max_bytes`` together, inflated, those that follow are left for another read.
+    Once they have READ_BYTES together, inflated, those that follow are left for another read.
     """
     first, *others = sorted(pending)
     run = 1
     while run <= len(others) and others[run - 1] == first + run:
         run += 1
     size = -(-assembly.bytes_left * run // len(pending)) + run * SLICE_OVERHEAD_BYTES
-    fetched = yield from log.read(first, min(size, max_bytes))
+    fetched = yield from log.read(first, min(size, READ_BYTES))
     if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return []
     message_id = assembly.segment.message_id
-    find = partial(_find, log, fetched.records, pending, message_id, assembly.bytes_left, max_bytes)
+    find = partial(_find, log, fetched.records, pending, message_id, assembly.bytes_left)
     found: list[tuple[int, Segment]] = yield from compute(find, fetched.records)
     if not found or found[0][0] != first:
         return []
@@ -198,8 +157,7 @@ def _read(
 
 
 def _find(
-    log: PartitionLog, data: bytes | memoryview, wanted: Mapping[int, int], message_id: bytes, bytes_left: int,
-    max_bytes: int,
+    log: PartitionLog, data: bytes | memoryview, wanted: Mapping[int, int], message_id: bytes, bytes_left: int
 ) -> list[tuple[int, Segment]]:  # fmt: skip
     """The segments at the wanted offsets, up to the first offset at which there is something else."""
     found: list[tuple[int, Segment]] = []
@@ -222,6 +180,6 @@ def _find(
             found.append((offset, part.segment))
             found_bytes += len(part.segment.payload)
             left.discard(offset)
-        if found_bytes >= max_bytes:
+        if found_bytes >= READ_BYTES:
             break
     return found

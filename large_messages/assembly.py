@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from crc32c import crc32c
 
 from kafka_sidecar.codec.crc_parts import joined
@@ -23,8 +21,6 @@ class Assembly:
     """
 
     __slots__ = ("_after", "_before", "_crc", "_crcs", "_payloads", "bytes_left", "missing", "segment")
-
-    is_stored: ClassVar[bool] = False  # whether the value is not in memory
 
     bytes_left: int  # of the value, that are not there yet
     missing: set[int]  # numbers of segments
@@ -57,14 +53,12 @@ class Assembly:
         self.add(segment)
 
     @property
-    def value(self) -> list[Buffer]:
-        """The value, in pieces that follow each other. It is whole once `check` has passed."""
-        return [self._payloads[number] for number in sorted(self._payloads)]
-
-    @property
     def pieces(self) -> list[Buffer]:
-        """The value, with what stands before and after it."""
-        return [self._before, *self.value, self._after]
+        """The value, in pieces that follow each other, with what stands before and after it.
+
+        It is whole once `check` has passed.
+        """
+        return [self._before, *(self._payloads[number] for number in sorted(self._payloads)), self._after]
 
     def add(self, segment: Segment) -> None:
         """Put a segment in its place. One that is there already is ignored.

@@ -40,7 +40,6 @@ from kafka_sidecar.large_messages.reading import (
     Reading,
     UnreadableError,
 )
-from kafka_sidecar.large_messages.stored_assembly import Store, StoredAssembly, StoreFailedError
 from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
 from kafka_sidecar.large_messages.unfinished import Unfinished
 
@@ -50,11 +49,6 @@ UNKNOWN_BYTES = 64 << 10  # of a read where it is not known what comes
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10
 
 
-def in_memory(size: int) -> Store | None:
-    """No message has a store."""
-    return None
-
-
 @dataclass(slots=True)
 class ResponseRoom:
     """What a response may still hold, of all its partitions."""
@@ -62,7 +56,6 @@ class ResponseRoom:
     left: int  # bytes
     reserve: Callable[[int], None]  # called before memory for a message of so many bytes is used
     has_shown: bool = False  # whether it has a record that the application gets
-    store: Callable[[int], Store | None] = in_memory  # for a message of so many bytes; None: it belongs in memory
 
 
 @dataclass(slots=True)
@@ -260,7 +253,7 @@ class Delivery:
                 if plain:
                     made.append(copy_records(base, records, plain))
                     plain = []
-                made.append(SubBatch(part.offset, whole.pieces, 1, whole.pieces_crc, whole.is_stored))
+                made.append(SubBatch(part.offset, whole.pieces, 1, whole.pieces_crc))
                 self._pending += len(whole)
         if plain:
             made.append(copy_records(base, records, plain))
@@ -295,15 +288,11 @@ class Delivery:
         place = log.place(part.offset)
         assembly = self.unfinished.take(place)
         if assembly is None or assembly.segment != segment:
-            assembly = yield from self._begin(records, record, part)
-        elif not isinstance(assembly, StoredAssembly):
-            self.room.reserve(segment.size)
+            headers = delivered_headers(record, part, log.settings.deliver_headers)
+            assembly = begin_assembly(records, record, part, headers)
+        self.room.reserve(segment.size)
         try:
-            try:
-                missing = yield from assemble(log, part, assembly, locations)
-            except StoreFailedError:
-                assembly = self._begin_in_memory(records, record, part)
-                missing = yield from assemble(log, part, assembly, locations)
+            missing = yield from assemble(log, part, assembly, locations)
         except LateError:
             self.unfinished.put(place, assembly)
             raise
@@ -313,19 +302,6 @@ class Delivery:
         self.has_grown = True
         log.report.assembled(segment.message_id, _start(part, locations), part.offset, segment.size)
         return assembly
-
-    def _begin(self, records: Records, record: Record, part: Part) -> Reading[Assembly]:
-        """An assembly in memory, or in a store if memory has no room."""
-        store = self.room.store(part.segment.size) if part.reference is None else None
-        if store is None or not (yield Compute(store.open)):
-            return self._begin_in_memory(records, record, part)
-        headers = delivered_headers(record, part, self.log.settings.deliver_headers)
-        return begin_assembly(records, record, part, headers, store)
-
-    def _begin_in_memory(self, records: Records, record: Record, part: Part) -> Assembly:
-        self.room.reserve(part.segment.size)
-        headers = delivered_headers(record, part, self.log.settings.deliver_headers)
-        return begin_assembly(records, record, part, headers)
 
     @property
     def bytes_to_carrier(self) -> int:

@@ -14,7 +14,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT, CODEC_BITS, CRC_AT, HEADER, LENGTH_FROM
+from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT, CRC_AT, HEADER, LENGTH_FROM
 from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer
@@ -32,7 +32,6 @@ from kafka_sidecar.large_messages import back_pointers, lm_header, object_refere
 from kafka_sidecar.large_messages.assembly import Assembly, checksum
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.segment import ID_SIZE
-from kafka_sidecar.large_messages.stored_assembly import Store, StoredAssembly
 
 NO_SEQUENCE, MAX_SEQUENCE = -1, 2**31 - 1
 NULL_KEY = encode_varint(-1)
@@ -42,24 +41,20 @@ _UINT32 = Struct(">I")
 class SubBatch:
     """Records of one batch, from the offset ``first`` on; `seal` makes a batch of them."""
 
-    __slots__ = ("_count", "_crc", "_is_stored", "_records", "first")
+    __slots__ = ("_count", "_crc", "_records", "first")
 
-    def __init__(
-        self, first: int, records: list[Buffer], count: int, crc: int | None = None, is_stored: bool = False
-    ) -> None:
+    def __init__(self, first: int, records: list[Buffer], count: int, crc: int | None = None) -> None:
         """
         Args:
             first: the first record's offset, to which the offset deltas are relative.
             records: in pieces that follow each other.
             count: of the records.
             crc: CRC-32C of the records, if it is known.
-            is_stored: whether they are not in memory, so that they cannot be compressed; the checksum is known then.
         """
         self.first = first
         self._records = records
         self._count = count
         self._crc = crc
-        self._is_stored = is_stored
 
     def __len__(self) -> int:
         """Bytes, without compression."""
@@ -67,7 +62,7 @@ class SubBatch:
 
     def is_sealed_fast(self, batch: Batch) -> bool:
         """Whether `seal` need not read the records."""
-        return self._is_stored or (self._crc is not None and not batch.header.codec)
+        return self._crc is not None and not batch.header.codec
 
     def seal(self, batch: Batch, last: int) -> list[Buffer]:
         """The batch, which ends at the offset ``last``; the header's other fields are those of the broker's batch.
@@ -78,20 +73,18 @@ class SubBatch:
         sequence = old.base_sequence
         if sequence != NO_SEQUENCE:
             sequence = (sequence + self.first - old.base_offset) & MAX_SEQUENCE
-        records, attributes = self._records, old.attributes
-        if self._is_stored:
-            attributes &= ~CODEC_BITS
-        elif old.codec:
+        records = self._records
+        if old.codec:
             records = [compress(old.codec, join(records), batch.data[BATCH_HEADER_SIZE:])]
         header = bytearray(
             HEADER.pack(
                 self.first, BATCH_HEADER_SIZE - LENGTH_FROM + sum(map(len, records)), old.leader_epoch, old.magic, 0,
-                attributes, last - self.first, old.base_timestamp, old.max_timestamp, old.producer_id,
+                old.attributes, last - self.first, old.base_timestamp, old.max_timestamp, old.producer_id,
                 old.producer_epoch, sequence, self._count,
             )
         )  # fmt: skip
         crc = crc32c(header[ATTRIBUTES_AT:])
-        if self._crc is not None and not attributes & CODEC_BITS:
+        if self._crc is not None and not old.codec:
             crc = joined(crc, self._crc, sum(map(len, records)))
         else:
             crc = checksum(records, crc)
@@ -111,13 +104,8 @@ def copy_records(base_offset: int, records: Records, some: Sequence[Record]) -> 
     return SubBatch(base_offset + first, [bytes(written)], len(some))
 
 
-def begin_assembly(
-    records: Records, record: Record, part: Part, headers: Sequence[Header], store: Store | None = None
-) -> Assembly:
-    """The record that will have the whole value, in a batch of its own. `SubBatch` takes the assembly's pieces.
-
-    ``store``: where the value is written to; None: it stays in memory.
-    """
+def begin_assembly(records: Records, record: Record, part: Part, headers: Sequence[Header]) -> Assembly:
+    """The record that will have the whole value, in a batch of its own. `SubBatch` takes the assembly's pieces."""
     data, segment = records.payload, part.segment
     _, start, keys_at, values_at, _, _ = record.edges()
     key = data[keys_at:values_at]
@@ -129,8 +117,6 @@ def begin_assembly(
     length = encode_varint(len(begins) + segment.size + len(ends))
     says = part.reference or part.pointers
     crc = says.crc if says is not None else None
-    if store is not None:
-        return StoredAssembly(segment, crc, length + begins, ends, store)
     return Assembly(segment, crc, length + begins, ends)
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from kafka_sidecar.proxy.auditing.audit import Audit
     from kafka_sidecar.proxy.exchanges.authorization import Authorization
-    from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
     from kafka_sidecar.proxy.exchanges.produce import Stage
     from kafka_sidecar.proxy.interception.interception import Interception
     from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
@@ -67,11 +66,6 @@ def _limits(config: Config) -> Limits:
     max_frame = config.connections.max_frame
     room = min(ROOM_IN_FRAME, max_frame // 2)
     return Limits(config.limits.max_partitions, config.limits.max_records, max_frame - room)
-
-
-def _is_wanted(stages: Iterable[FetchStage], topic: str) -> bool:
-    """Whether one of the stages looks into the records of a topic."""
-    return any(stage.wants(topic) for stage in stages)
 
 
 class Features:
@@ -170,9 +164,7 @@ class Features:
         exchanges |= self._commits(limits)
         add_headers = large.safe_offset_stage() if large is not None else None
         consume = interception.consume_stage() if interception is not None else None
-        readers = [stage for stage in (add_headers, consume) if stage is not None]
-        is_read = partial(_is_wanted, readers)
-        assemble = large.assemble_stage(is_read) if large is not None else None
+        assemble = large.assemble_stage() if large is not None else None
         if fetch := [stage for stage in (assemble, add_headers, consume) if stage is not None]:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 

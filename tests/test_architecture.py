@@ -72,7 +72,6 @@ FRONT_DOORS = {
         "settings",
         "special_headers",
         "splitting",
-        "stored_assembly",
         "unfinished",
     },
     "plugins": {"class_path", "hooks", "pace", "registry", "remedies", "settings", "units", "violations"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -105,15 +104,6 @@ class LargeTopic(Section):
         return self
 
 
-class Spill(Section):
-    """Files for messages that have no room in `connections.max_buffered`."""
-
-    folder: Path | None = None
-    """Folder for files without a name, gone when the process ends. Default: none, and messages wait for memory."""
-    max_bytes: Size = Field(default=1 << 30, ge=1 << 20)
-    """Maximum size of all these files together."""
-
-
 class LargeMessages(Section):
     topics: list[LargeTopic] = Field(default_factory=list)
     """The topics in which messages may be larger than the broker allows."""
@@ -121,7 +111,6 @@ class LargeMessages(Section):
     """Maximum size of all slices that are kept in memory for messages that are not assembled yet."""
     read_ahead: Size = Field(default=16 << 20, ge=0)
     """Bytes that a Fetch may read in addition, so that consumers get no responses without a message."""
-    spill: Spill = Field(default_factory=Spill)
     timeout: Duration = duration_field("20s", gt=0)
     """Time limit for the work of threads on one request or response."""
     object_store: str | None = None

@@ -6,22 +6,20 @@ each partition: segments hidden, messages whole -> nothing visible in the respon
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom, in_memory
+from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, LateError, Read, Reading, UnreadableError
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart, limit_size
+from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, shows_markers
 from kafka_sidecar.proxy.large_messages.assembly_services import AssemblyServices
 from kafka_sidecar.proxy.large_messages.fetch_positions import FetchPositions
 from kafka_sidecar.proxy.large_messages.reads import Reads
-from kafka_sidecar.proxy.large_messages.spill import max_response
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
 
 # Of its max.wait.ms, after which a client that limits its wait must have a response: kafka-go sends a part of its own
@@ -36,13 +34,9 @@ FindSettings = Callable[[str], TopicSettings | None]  # by topic
 class AssembleStage(Stage):
     """Large messages of the topics that are enabled now."""
 
-    def __init__(
-        self, find: FindSettings, services: AssemblyServices, is_read: Callable[[str], bool] = lambda topic: False
-    ) -> None:
-        """``is_read``: whether stages after this one read the records of a topic, which are in memory then."""
+    def __init__(self, find: FindSettings, services: AssemblyServices) -> None:
         self._find = find
         self._services = services
-        self._is_read = is_read
 
     @property
     def fail_closed(self) -> bool:
@@ -55,7 +49,7 @@ class AssembleStage(Stage):
         return self._find(topic) is not None
 
     def start(self, client: Client, version: int) -> AssembleRun:
-        return AssembleRun(self._find, self._services, client, version, self._is_read)
+        return AssembleRun(self._find, self._services, client, version)
 
 
 class AssembleRun(StageRun):
@@ -64,7 +58,7 @@ class AssembleRun(StageRun):
     restores = True
 
     __slots__ = (
-        "_client", "_deliveries", "_find", "_held", "_is_passed", "_is_read", "_positions", "_reads", "_room",
+        "_client", "_deliveries", "_find", "_held", "_is_passed", "_positions", "_reads", "_room",
         "_services", "_started", "_version", "wants_empty",
     )  # fmt: skip
 
@@ -73,11 +67,7 @@ class AssembleRun(StageRun):
     _room: ResponseRoom
     _started: float
 
-    def __init__(
-        self, find: FindSettings, services: AssemblyServices, client: Client, version: int,
-        is_read: Callable[[str], bool],
-    ) -> None:  # fmt: skip
-        self._is_read = is_read
+    def __init__(self, find: FindSettings, services: AssemblyServices, client: Client, version: int) -> None:
         self._find = find
         self._services = services
         self._client = client
@@ -98,8 +88,6 @@ class AssembleRun(StageRun):
         late_at = self._answer_by if is_held else None
         self._reads = Reads(client, version, services.time_limit, services.stopwatch, late_at, services.ahead)
         self._room = ResponseRoom(positions.max_bytes, self._reads.reserve)
-        if services.spill is not None:
-            frame = limit_size(version, frame, start, max_response(client.account))
         if not is_held or start.continues_session:
             return frame
         self._held = HeldFetch(client, version, start.isolation_level, services.name_of, services.hidden_offsets)
@@ -137,9 +125,6 @@ class AssembleRun(StageRun):
             services.log(partition.topic, topic, partition.index, settings, is_committed_only), services.unfinished,
             self._room, position.offset, position.max_bytes, services.inflate_limit,
         )  # fmt: skip
-        if services.spill is not None:
-            is_read = self._is_read(partition.topic)
-            self._room.store = partial(services.spill.store, self._client.account) if not is_read else in_memory
         yield from self._perform(partition, delivery.feed(partition.records, partition.aborted_transactions()))
         self._deliveries.append((partition, delivery))
 
@@ -180,7 +165,7 @@ class AssembleRun(StageRun):
             and self._services.stopwatch() < self._answer_by
         ):
             at = delivery.next_offset
-            size = min(left, delivery.bytes_to_carrier, self._max_read)
+            size = min(left, delivery.bytes_to_carrier, READ_BYTES)
             try:
                 fetched = yield from self._perform(partition, self._read_on(delivery, size))
                 if (until := delivery.end_of_message(fetched.records)) is not None:
@@ -196,10 +181,6 @@ class AssembleRun(StageRun):
             partition.last_stable_offset = max(stable, fetched.last_stable_offset)
             if self._is_committed_only:
                 aborted = partition.aborted = _merge(aborted, fetched.aborted)
-
-    @property
-    def _max_read(self) -> int:
-        return READ_BYTES if self._services.spill is None else max_response(self._client.account)
 
     def _read_on(self, delivery: Delivery, size: int) -> Reading[Fetched]:
         fetched = yield from delivery.log.read(delivery.next_offset, size, self._is_committed_only)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.intervals import Intervals
@@ -17,9 +16,7 @@ from kafka_sidecar.proxy.large_messages.assembly_services import AssemblyService
 from kafka_sidecar.proxy.large_messages.assembly_stats import AssemblyStats
 from kafka_sidecar.proxy.large_messages.reads_ahead import ReadsAhead
 from kafka_sidecar.proxy.large_messages.share_stage import ShareAssembleStage
-from kafka_sidecar.proxy.large_messages.spill import Spill, SpillStats
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
-from kafka_sidecar.proxy.runtime.threads import Threads
 
 MAX_UNFINISHED_BYTES = 128 << 20  # of messages that clients with a deadline will ask for again
 
@@ -37,8 +34,6 @@ class Assembling:
             intervals: where messages begin and end, for commits.
         """
         self.stats = AssemblyStats(time.monotonic, intervals)
-        self.spill_stats = SpillStats(self.stats.lines)
-        self.threads: Threads | None = None
         self.cache = SegmentCache(0)
         self._ahead = ReadsAhead(0, time.perf_counter)
         self._services = AssemblyServices(
@@ -49,7 +44,6 @@ class Assembling:
     def apply(self, config: Config) -> None:
         """Use this configuration for requests that begin from now on."""
         section = config.large_messages
-        spill = section.spill
         self.cache.resize(section.cache)
         self._ahead.limit = section.cache
         self._services = replace(
@@ -57,7 +51,6 @@ class Assembling:
             inflate_limit=config.validation.max_batch,
             read_ahead=section.read_ahead,
             max_records=config.limits.max_records,
-            spill=self._open_spill(spill.folder, config.share(spill.max_bytes)),
             hold_for=tuple(section.hold_for),
             li_clients=tuple(section.li_clients),
             time_limit=TimeLimit("large_messages", section.timeout, config.threads.max_wait),
@@ -68,14 +61,9 @@ class Assembling:
         """Where groups go on, as consumers have asked."""
         return self._services.resume_points
 
-    def _open_spill(self, folder: Path | None, max_bytes: int) -> Spill | None:
-        if folder is None or self.threads is None:
-            return None
-        return Spill(folder, max_bytes, self.spill_stats, self.threads)
-
-    def stage(self, find: FindSettings, is_read: Callable[[str], bool]) -> AssembleStage:
-        """The part in Fetch requests. ``is_read``: whether stages after it read the records of a topic."""
-        return AssembleStage(find, self._services, is_read)
+    def stage(self, find: FindSettings) -> AssembleStage:
+        """The part in Fetch requests."""
+        return AssembleStage(find, self._services)
 
     def share_stage(self, find: FindSettings) -> ShareAssembleStage:
         """The part in ShareFetch requests."""

@@ -19,7 +19,6 @@ from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.large_messages.reads_ahead import ReadsAhead
-from kafka_sidecar.proxy.large_messages.spill import Spill
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 
 # Makes the report of one partition: its topic's name, the key by which it is stored, its index, the topic's settings.
@@ -36,7 +35,6 @@ class AssemblyServices:
     unfinished: Unfinished
     inflate_limit: int  # bytes that a batch may have when it is inflated
     read_ahead: int  # bytes that one Fetch may read in addition
-    spill: Spill | None = None
     max_records: int = DEFAULT_LIMITS.max_records
     hold_for: tuple[str, ...] = ()  # client ids of clients that would show control batches
     li_clients: tuple[str, ...] = ()  # client ids of clients that assemble themselves

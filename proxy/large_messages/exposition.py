@@ -8,7 +8,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 
 from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.large_messages.spill import SpillStats
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX
 
 NAME = PREFIX + "large_messages_"
@@ -55,14 +54,3 @@ def _assembled(large_messages: LargeMessages) -> Iterator[MetricFamily]:
     yield CounterMetricFamily(NAME + "look_backs", "Searches for segments before a message", value=stats.look_backs)
     yield CounterMetricFamily(NAME + "cache_hits", "Segments that were in the cache when needed", value=cache.hits)
     yield GaugeMetricFamily(NAME + "cache_bytes", "Bytes of the segments in the cache", value=cache.bytes)
-    yield from _spilled(large_messages.assembling.spill_stats)
-
-
-def _spilled(stats: SpillStats) -> Iterator[MetricFamily]:
-    yield CounterMetricFamily(NAME + "spilled", "Large messages that were written to files", value=stats.messages)
-    yield CounterMetricFamily(NAME + "spilled_bytes", "Bytes of their values", value=stats.bytes)
-    yield GaugeMetricFamily(NAME + "spill_bytes", "Bytes of the files that there are", value=stats.held)
-    waits = CounterMetricFamily(NAME + "spill_waits", "Large messages without room in files either", labels=["reason"])
-    for reason, number in list(stats.waits.items()):
-        waits.add_metric([reason], number)
-    yield waits

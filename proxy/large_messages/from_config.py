@@ -10,7 +10,6 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
-from kafka_sidecar.proxy.runtime.unlinked_file import check_folder
 
 MAX_CACHED_TOPICS = 10_000  # clients choose the names
 
@@ -53,14 +52,7 @@ def topics(config: Config) -> Topics:
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
-    """What is wrong with serializers, deserializers and the folder of `spill`."""
-    folder = config.large_messages.spill.folder
-    if folder is not None:
-        try:
-            check_folder(folder)
-        except OSError as error:
-            text = f"{folder}: {error.strerror}; name a folder in which the sidecar may create files"
-            yield Mistake(("large_messages", "spill", "folder"), text)
+    """What is wrong with serializers and deserializers."""
     for index, one in enumerate(config.large_messages.topics):
         try:
             _settings(one)

@@ -28,7 +28,6 @@ from kafka_sidecar.proxy.large_messages.stats import LargeMessageStats
 from kafka_sidecar.proxy.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
-from kafka_sidecar.proxy.runtime.unlinked_file import check_folder
 
 
 class LargeMessages:
@@ -57,9 +56,7 @@ class LargeMessages:
         """
         try:
             new, store = topics(config), _object_store(config)
-            if (folder := config.large_messages.spill.folder) is not None:
-                check_folder(folder)
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             raise ConfigError(str(error)) from error
         return partial(self._apply, new, store, config)
 
@@ -67,7 +64,6 @@ class LargeMessages:
         """Say how the needs of this feature are met."""
         performer.add(PutObjects, self._put)
         performer.add(GetObject, self._get)
-        self.assembling.threads = performer.threads
 
     def object_stage(self) -> ObjectStage | None:
         """Their part in Produce before batches are split, if values of a topic are stored as objects."""
@@ -77,9 +73,9 @@ class LargeMessages:
         """Their part in Produce."""
         return SplitStage(self._services) if self.topics.are_enabled else None
 
-    def assemble_stage(self, is_read: Callable[[str], bool] = lambda topic: False) -> AssembleStage | None:
-        """Their part in Fetch requests. ``is_read``: whether stages after it read the records of a topic."""
-        return self.assembling.stage(self.topics.find, is_read) if self.topics.are_enabled else None
+    def assemble_stage(self) -> AssembleStage | None:
+        """Their part in Fetch requests."""
+        return self.assembling.stage(self.topics.find) if self.topics.are_enabled else None
 
     def safe_offset_stage(self) -> SafeOffsetStage | None:
         """Their part in Fetch requests of topics whose consumers get li's headers."""

@@ -21,7 +21,6 @@ from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
 from kafka_sidecar.proxy.runtime.direct_reads import MIN_CHUNK_BYTES, read_directly
-from kafka_sidecar.proxy.runtime.file_sender import sender_for
 from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.observer import Observer
 from kafka_sidecar.proxy.runtime.peer import has_closed
@@ -342,8 +341,7 @@ class Connection:
         session = self.session
         out = session.resume(driver, result, error)
         to = self.to_broker if session.is_request_driver(driver) else self.to_client
-        to = sender_for(self, to, left := driver.take_left())
-        for piece in (*left, out):
+        for piece in (*driver.take_left(), out):
             if piece and to is not None:
                 to.write(piece)
         self.flow.has_written()
@@ -367,7 +365,7 @@ class Connection:
         performing, self._performing = self._performing, {}
         for future in performing.values():
             future.cancel()
-        (self.flow.sender or self.client).close()
+        self.client.close()
         if self.broker is not None:
             self.broker.close()
         if not self._open_sides:

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from kafka_sidecar.proxy.relay.memory_budget import Account
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.unsent import Unsent
 
 
-class Sender(Protocol):
-    """Writes to the client what does not fit in its transport."""
-
-    def close(self) -> None:
-        """Send what is left, then close the client's side."""
-
-
 class Flow:
     """As `relay.memory_budget.Owner` of the connection's account."""
 
-    __slots__ = ("_account", "_client", "_is_slow", "_reader", "_unsent", "broker", "bytes_from_files", "sender")
+    __slots__ = ("_account", "_client", "_is_slow", "_unsent", "broker")
 
     def __init__(self, account: Account, client: Side) -> None:
         self._account = account
         self._client = client
         self._unsent = Unsent(account)
         self._is_slow = False
-        self._reader: asyncio.Event | None = None  # is set once the client reads again, if that is waited for
-        self.sender: Sender | None = None  # while a response is sent from a file
         self.broker: Side | None = None  # once it is connected
-        self.bytes_from_files = 0  # that were written to the client
         account.owner = self
 
     @property
     def client_progress(self) -> int:
-        """Grows as the client reads a response from a file, or one that was written whole."""
+        """Grows as the client reads a response that was written whole."""
         transport = self._client.transport
-        return self.bytes_from_files - (transport.get_write_buffer_size() if transport is not None else 0)
+        return -transport.get_write_buffer_size() if transport is not None else 0
 
     def client_is_slow(self) -> None:
         # The client too is no longer read: its requests could make answers of our own without end.
@@ -51,21 +40,9 @@ class Flow:
             self._unsent.hold(self._client.transport)
 
     def client_reads_again(self) -> None:
-        self._stop_waiting()
+        self._is_slow = False
         self._unsent.release()
         self.resume("the client reads slowly")
-
-    async def client_has_read(self) -> None:
-        """Wait until no more than a window is written and not sent, or the client has gone."""
-        if self._is_slow:
-            self._reader = self._reader or asyncio.Event()
-            await self._reader.wait()
-
-    def _stop_waiting(self) -> None:
-        self._is_slow = False
-        if self._reader is not None:
-            self._reader.set()
-            self._reader = None
 
     def pause_for_memory(self) -> None:
         self.pause("connections.max_buffered")
@@ -78,9 +55,9 @@ class Flow:
         asyncio.get_running_loop().call_soon(self._resume_after_turn)
 
     def end(self) -> None:
-        """A side has ended. Nothing waits for a client that has gone; one that is there still reads what it reads."""
+        """A side has ended."""
         if self._client.transport is None:
-            self._stop_waiting()
+            self._is_slow = False
         self._unsent.release()
 
     def _resume_after_turn(self) -> None:

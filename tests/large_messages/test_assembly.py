@@ -32,7 +32,6 @@ def test_segments_in_any_order_and_twice_become_the_value(parts: list[bytes], sh
     for one in all_of_them[1:]:
         assembly.add(one)
     assembly.check()
-    assert b"".join(assembly.value) == value
     assert b"".join(assembly.pieces) == b"before" + value + b"after"
     assert len(assembly) == len(value) + len(b"before" + b"after")
     assert assembly.bytes_left == 0
@@ -50,7 +49,7 @@ def test_payloads_are_not_copied() -> None:
     first, second = segments(parts)
     assembly = Assembly(second)
     assembly.add(first)
-    assert [piece is part for piece, part in zip(assembly.value, parts, strict=True)] == [True, True]
+    assert [piece is part for piece, part in zip(assembly.pieces[1:-1], parts, strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize(

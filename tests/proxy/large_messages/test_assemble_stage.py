@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,11 +27,8 @@ from kafka_sidecar.codec.records import batches
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage
-from kafka_sidecar.proxy.large_messages.spill import Spill, SpillStats
 from kafka_sidecar.proxy.relay.exchange import Send, TimeLimit, TopicIds
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
-from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 VALUE = bytes(range(256)) * 40
@@ -242,24 +238,6 @@ def test_the_id_of_a_topic_is_asked_for_where_frames_have_its_name() -> None:
 def test_fetches_too_old_for_headers_are_not_relayed() -> None:
     stage = AssembleStage(lambda topic: TopicSettings() if topic == "orders" else None, Cluster({}).services)
     assert (stage.hides("orders"), stage.hides("other"), stage.fail_closed) == (True, False, False)
-
-
-def files_in(folder: Path) -> list[Path]:
-    return list(folder.iterdir())
-
-
-async def test_a_message_for_which_memory_has_no_room_comes_whole_from_a_file(tmp_path: Path) -> None:
-    log, value = Log(), bytes(range(256)) * 8192
-    log.add_large(value, 8, 1, topic_id=ORDERS)
-    cluster = Cluster({0: log})
-    stats = SpillStats(LogLimiter(60, lambda: 0.0))
-    cluster.services = replace(cluster.services, spill=Spill(tmp_path, 8 << 20, stats, Threads(1)))
-    client = FakeClient()
-    client.account = Account(MemoryBudget(4 << 20, Buffered()))
-    response = cluster.fetch(NEWEST, {0: 0}, max_bytes=4 << 20, client=client)
-    assert values_by_partition(NEWEST, response) == {("orders", 0): [(7, value)]}
-    assert (stats.messages, stats.bytes) == (1, len(value))
-    assert files_in(tmp_path) == []
 
 
 @each_version

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from support.dialogue import request
 from support.fake_broker import FakeBroker, Request, named
-from support.file_responses import send_unread
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -84,12 +82,14 @@ async def test_with_patience_a_connection_ends_only_at_a_moment_without_requests
 
 
 @pytest.mark.parametrize("patience_s", [0, 60])
-async def test_a_client_that_still_gets_a_response_from_a_file_gets_all_of_it(tmp_path: Path, patience_s: int) -> None:
+async def test_a_client_that_still_reads_a_response_gets_all_of_it(patience_s: int) -> None:
     value = bytes(range(256)) * (16 << 12)  # 16 MB: more than sockets hold
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
         connection = only(server)
-        await send_unread(connection, client, value, tmp_path)
+        client.pause()
+        assert connection.to_client is not None
+        connection.to_client.write(value)
         finishing = asyncio.ensure_future(finish_connections(server.connections, DRAIN, patience_s))
         await asyncio.sleep(0.05)
         assert server.connections  # not closed, whether it is ended already or not

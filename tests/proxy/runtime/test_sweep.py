@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, hang_up, stall
-from support.file_responses import send_unread
 from support.in_process import connected, port_of, serving, until
 from support.produce_requests import batch, produce_request
 
@@ -51,17 +49,19 @@ async def test_a_connection_is_idle_once_no_byte_was_sent_for_max_idle() -> None
         assert cause_after(server, 601, 1200) is None
 
 
-async def test_a_client_that_reads_a_response_slowly_is_not_idle(tmp_path: Path) -> None:
-    value = bytes(32 << 20)  # more than sockets hold
+async def test_a_client_that_reads_a_response_slowly_is_not_idle() -> None:
+    value = bytes(64 << 20)  # more than sockets hold
     async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
         await client.ask(HEARTBEAT)
         connection = only(server)
-        await send_unread(connection, client, value, tmp_path)
+        client.pause()
+        assert connection.to_client is not None
+        connection.to_client.write(value)
         sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
-        start, sent = connection.began, connection.flow.bytes_from_files
+        start, sent = connection.began, connection.flow.client_progress
         assert sweep.overdue(connection, start + 1) is None
         client.resume()
-        await until(lambda: connection.flow.bytes_from_files > sent + (4 << 20))
+        await until(lambda: connection.flow.client_progress > sent + (4 << 20))
         client.pause()
         assert sweep.overdue(connection, start + 1000) is None
         assert cause_after(server, 1500, 10_000) == "idle"

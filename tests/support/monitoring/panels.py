@@ -222,7 +222,8 @@ LARGE_MESSAGES = Section("Large messages", (
         about="`wrapped`: with what li-apache-kafka-clients need to continue there."),
     lines("Large messages that consumers came to", "cps",
         (rate("large_messages_assembled_total"), "delivered"),
-        (rate("large_messages_dropped_total", "reason"), "not delivered: {{reason}}")),
+        (rate("large_messages_dropped_total", "reason"), "not delivered: {{reason}}"),
+        (rate("large_messages_withheld_total", "reason"), "responses that end before what may be a slice: {{reason}}")),
     lines("Bytes of large messages", "Bps",
         (rate("large_messages_assembled_bytes_total"), "delivered"),
         (rate("large_messages_read_bytes_total"), "read back for them")),
@@ -234,11 +235,6 @@ LARGE_MESSAGES = Section("Large messages", (
         (rate("large_messages_look_backs_total"), "searches before a message"),
         about="Segments that were neither in the consumer's own response nor in the cache."),
     lines("Bytes in the cache", "bytes", (total("large_messages_cache_bytes", "instance"), "{{instance}}")),
-    lines("Messages that memory has no room for", "cps",
-        (rate("large_messages_spilled_total"), "assembled in a file"),
-        (rate("large_messages_spill_waits_total", "reason"), "waited for memory: {{reason}}")),
-    lines("Bytes in files", "bytes", (total("large_messages_spill_bytes", "instance"), "{{instance}}")),
-    lines("Bytes written to files", "Bps", (rate("large_messages_spilled_bytes_total"), "of large messages")),
 ))  # fmt: skip
 
 SECTIONS = (
