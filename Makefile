@@ -54,8 +54,10 @@ demo: install ## a cluster, a sidecar, a producer and a consumer: watch records 
 demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
 
-.PHONY: test
-test: install check unit unit-pure programs integration-core coverage ## what CI runs: all but the matrix
+.PHONY: test test-all
+test: install check unit programs integration-core coverage ## what CI runs: all but the matrix
+test-all: export BOTH_LOOPS = yes
+test-all: install check unit unit-pure programs benches integration-core coverage ## the same and more: both event loops, all examples, benches
 
 .PHONY: check
 check: install ## style, types and import contracts
@@ -105,8 +107,12 @@ coverage-1 coverage-2:
 	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@))
 
 .PHONY: programs
-programs: install ## the tests that run whole programs, demo and benches among them, without Kafka
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program $(NOT_SPARK)
+programs: install ## the tests that run whole programs, the demo among them, without Kafka
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program $(NOT_SPARK) --ignore=tests/bench
+
+.PHONY: benches
+benches: install ## each bench, shortly: that it runs and what it says
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program tests/bench
 
 WITH_KAFKA := tests/integration tests/codec/records
 # Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.

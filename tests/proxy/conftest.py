@@ -1,8 +1,10 @@
-"""Asynchronous tests of the proxy run on both event loops, and plug-ins count as fast on any machine."""
+"""Asynchronous tests of the proxy run on uvloop, those of runtime/ on both event loops, and plug-ins count as fast on
+any machine."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 
@@ -12,9 +14,18 @@ import uvloop
 from kafka_sidecar.plugins import pace
 
 
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Every asynchronous test runs on both loops that the sidecar can run on."""
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops on which an asynchronous test runs: what differs between them is in runtime/. `make test-all` runs all
+    tests on both."""
+    if "BOTH_LOOPS" in os.environ or item.path.parent.name == "runtime":
+        return LOOPS
+    return {"uvloop": LOOPS["uvloop"]}
 
 
 @pytest.fixture(autouse=True)
