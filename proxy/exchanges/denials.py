@@ -21,10 +21,12 @@ from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.checked_apis import ERRORS, CheckedApi, Elements, Need, Rejection, Shown
 from kafka_sidecar.proxy.relay.exchange import (
+    NO_LARGE,
     Begin,
     Client,
     Exchange,
     Forward,
+    LargeByPartition,
     Look,
     Outcome,
     Pass,
@@ -137,6 +139,12 @@ class DenyExchange(Exchange):
             return self._change_results(frame)
         response = yield from self._inner.response(frame)
         return self._change_results(whole(response)) if self._changes_response else response
+
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
+        return self._inner.unhidden(frame) if self._inner is not None and self._inner_wants_response else frame
+
+    def large_messages(self) -> LargeByPartition:
+        return self._inner.large_messages() if self._inner is not None else NO_LARGE
 
     def lost(self, why: str) -> Work | None:
         return self._inner.lost(why) if self._inner is not None else None

@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, Stage
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.large_messages.object_needs import STORAGE_ERROR, PutObjects
 from kafka_sidecar.proxy.large_messages.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Steps, Work
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
 
@@ -50,7 +50,7 @@ class ObjectStage(Stage):
 class ObjectRun(StageRun):
     """The large values of one request."""
 
-    __slots__ = ("_is_li", "_settings", "services")
+    __slots__ = ("_is_li", "_settings", "large", "services")
 
     wants_response = False
 
@@ -58,12 +58,13 @@ class ObjectRun(StageRun):
         self._settings = settings
         self.services = services
         self._is_li = is_li
+        self.large: dict[PartitionKey, list[tuple[int, int]]] = {}
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None: ...
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicObjects | None:
         settings = self._settings(topic) if topic is not None and not self._is_li else None
-        return TopicObjects(self.services, topic, settings) if settings is not None and topic is not None else None
+        return TopicObjects(self, topic, settings) if settings is not None and topic is not None else None
 
     def sent(self) -> None: ...
 
@@ -77,12 +78,13 @@ class ObjectRun(StageRun):
 class TopicObjects(TopicRun):
     """The large values of one topic of a request."""
 
-    __slots__ = ("_services", "_settings", "_topic")
+    __slots__ = ("_run", "_services", "_settings", "_topic")
 
     needs_records = True
 
-    def __init__(self, services: Services, topic: str, settings: TopicSettings) -> None:
-        self._services = services
+    def __init__(self, run: ObjectRun, topic: str, settings: TopicSettings) -> None:
+        self._run = run
+        self._services = run.services
         self._topic = topic
         self._settings = settings
 
@@ -109,6 +111,7 @@ class TopicObjects(TopicRun):
             partition.new, objects = found
             if objects:
                 yield PutObjects(objects)
+                self._run.large[partition.key, partition.index] = [(NO_OFFSET, 0)] * len(objects)
                 self._services.report.put_objects(len(objects), sum(len(value) for _, value in objects))
         except (OSError, TimeoutError) as error:
             partition.rejection = PartitionRejection(STORAGE_ERROR, str(error) or "storing the value took too long")

@@ -14,10 +14,12 @@ from typing import Protocol
 
 from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.proxy.relay.exchange import (
+    NO_LARGE,
     Begin,
     Client,
     Exchange,
     Forward,
+    LargeByPartition,
     Look,
     Need,
     Outcome,
@@ -111,6 +113,12 @@ class ReloginExchange(Exchange):
     def response(self, frame: bytes) -> Steps[bytes | Pieces]:
         assert self._inner is not None
         return (yield from self._inner.response(frame))
+
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
+        return self._inner.unhidden(frame) if self._inner is not None else frame
+
+    def large_messages(self) -> LargeByPartition:
+        return self._inner.large_messages() if self._inner is not None else NO_LARGE
 
     def lost(self, why: str) -> Work | None:
         return self._inner.lost(why) if self._inner is not None else None
