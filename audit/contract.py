@@ -59,6 +59,25 @@ class AuditedClient:
         object.__setattr__(self, "key", f"{self.client_id!r} {self.principal!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class LargeMessages:
+    """The large messages of a batch: those that the sidecar has split, stored as objects or assembled for this client.
+
+    Client to last offset are those of the call for the batch, `BatchAuditor.produced`, `delivered` or `acquired`.
+    """
+
+    client: AuditedClient
+    group: str | None  # None for a batch that is produced
+    topic: str
+    partition: int
+    timestamp: int  # the batch's greatest, ms since 1970, or `NO_TIMESTAMP`
+    first_offset: int  # of the batch, or `NO_OFFSET`
+    last_offset: int
+    messages: tuple[tuple[int, int], ...]
+    """Of each its offset, `NO_OFFSET` if the batch is produced, and the number of its segments in the log: slices and
+    the last piece, which the client's own record carries; 0 if it is stored as an object."""
+
+
 class Auditor:
     """li's `Auditor`: a call for each record, or for several of one topic and timestamp. Thread-safe."""
 
@@ -219,6 +238,15 @@ class BatchAuditor(Auditor):
         self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
     ) -> None:
         """A member of a share group has accepted these records, and the broker has taken it. Nothing by default."""
+
+    def produced_large(self, large: LargeMessages, result: Result) -> None:
+        """Some messages of a batch are large. Called just before `produced` is, with its result; nothing by default."""
+
+    def delivered_large(self, large: LargeMessages) -> None:
+        """As `produced_large`, before `delivered`: the messages that the client gets to see."""
+
+    def acquired_large(self, large: LargeMessages, deliveries: int) -> None:
+        """As `delivered_large`, before `acquired`, with its deliveries."""
 
     def produce_counter(self, client: AuditedClient, topic: str, partition: int) -> ProduceCounter:
         """What is called for what this client sends to this partition. It is kept for as long as the connection."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
-from kafka_sidecar.audit.contract import AuditedClient, AuditType, Result
+from kafka_sidecar.audit.contract import AuditedClient, AuditType, LargeMessages, Result
 from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
 from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, ProducedEvents
 from kafka_sidecar.audit.event_stats import EventStats
@@ -130,6 +130,15 @@ class EventAuditor(AbstractAuditor):
         self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
     ) -> None:
         self._counting.accepted(client, group, topic, partition, first_offset, last_offset)
+
+    def produced_large(self, large: LargeMessages, result: Result) -> None:
+        self._counting.count_large(large, result, 0)
+
+    def delivered_large(self, large: LargeMessages) -> None:
+        self._counting.count_large(large, None, 0)
+
+    def acquired_large(self, large: LargeMessages, deliveries: int) -> None:
+        self._counting.count_large(large, None, deliveries)
 
     def get_audit_key(
         self,

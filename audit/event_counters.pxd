@@ -31,6 +31,12 @@ cdef class EventCounting:
         self, client, group, topic, partition, int64_t timestamp, int64_t count, int64_t size, int64_t first_offset,
         int64_t last_offset, double latency_s, int deliveries, int64_t hidden,
     )
+    @cython.locals(event_time=int64_t, stats=EventStats)
+    cpdef count_large(self, large, result, int deliveries)
+    @cython.locals(tally=Tally)
+    cdef _add_large(self, EventStats stats, large, int64_t event_time, result, int deliveries)
+    @cython.locals(first=int64_t, memory=Memory, acks=Acked, seen=Delivered)
+    cdef bint _is_repeated(self, large, int64_t offset, result, int deliveries) except -1
 
 
 cdef class ProducedEvents(ProduceCounter):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import sleep
 
 from kafka_sidecar.audit.abstract import Intervals
-from kafka_sidecar.audit.contract import NO_TIMESTAMP, AuditedClient, Result
+from kafka_sidecar.audit.contract import NO_TIMESTAMP, AuditedClient, LargeMessages, Result
 
 try:
     import cython
@@ -152,6 +152,43 @@ class EventCounting:
             tally.add(count, size, event_time)
         finally:
             self._is_busy = False
+
+    def count_large(self, large: LargeMessages, result: Result | None, deliveries: int) -> None:
+        """Large messages of a batch that is produced (with its result), acquired (with deliveries) or delivered."""
+        event_time = large.timestamp if large.timestamp != _NO_TIMESTAMP else self.clock()
+        self._is_busy = True
+        try:
+            stats = self.stats_for(event_time)
+            if stats is not None:
+                self._add_large(stats, large, event_time, result, deliveries)
+        finally:
+            self._is_busy = False
+
+    def _add_large(
+        self, stats: EventStats, large: LargeMessages, event_time: int, result: Result | None, deliveries: int
+    ) -> None:
+        client, group, topic, partition = large.client, large.group, large.topic, large.partition
+        if result is not None:
+            tally = stats.produced(client, topic, partition, event_time, result)
+        elif deliveries:
+            tally = stats.acquired(client, group or "", topic, partition, event_time)
+        else:
+            tally = stats.read(client, group, topic, partition, event_time)
+        if tally is None:
+            return
+        for offset, segments in large.messages:
+            tally.add_large(segments, self._is_repeated(large, offset, result, deliveries))
+
+    def _is_repeated(self, large: LargeMessages, offset: int, result: Result | None, deliveries: int) -> bool:
+        """Whether a large message is among records that are counted apart, as they were counted before."""
+        first, memory = large.first_offset, self._memory
+        if result is not None:
+            acks = memory.acks.of(large.topic, large.partition)
+            return result is ACKED and 0 <= first < _MAX_OFFSET and acks.knows(first, large.timestamp)
+        if deliveries:
+            return deliveries > 1
+        seen = memory.delivered(large.client, large.group, large.topic, large.partition)
+        return seen.has(offset, first, large.last_offset, large.timestamp)
 
 
 class ProducedEvents(ProduceCounter):

@@ -90,7 +90,7 @@ def _counts(tally: Tally) -> Event:
     return {
         "topic": tally.topic, "partition": tally.partition, "client_id": tally.client_id,
         "principal": tally.principal, "group": tally.group, "bucket_start": tally.bucket_start,
-        "count": tally.count, "bytes": tally.bytes, "large_count": 0, "segment_count": 0,
+        "count": tally.count, "bytes": tally.bytes, "large_count": tally.large, "segment_count": tally.segments,
         "reject_count": tally.rejected, "redelivered_count": tally.repeated, "hidden_count": tally.hidden,
         "aborted_count": tally.aborted, "no_timestamp_count": tally.untimed, "unconfirmed_count": tally.unconfirmed,
         "min_ts": tally.min_ts, "max_ts": tally.max_ts, "first_offset": offsets.first, "last_offset": offsets.last,

@@ -29,6 +29,7 @@ cdef class Acked:
 
     @cython.locals(is_known=bint)
     cpdef bint put(self, int64_t offset, int64_t timestamp) except -1
+    cpdef bint knows(self, int64_t offset, int64_t timestamp) except -1
     @cython.locals(at=Py_ssize_t)
     cdef object _time_of(self, int64_t offset)
 
@@ -51,4 +52,5 @@ cdef class Delivered:
     cdef int64_t _first, _last, _latest
 
     cpdef int64_t add(self, int64_t first, int64_t last, int64_t timestamp) except -1
+    cpdef bint has(self, int64_t offset, int64_t first, int64_t last, int64_t timestamp) except -1
     cdef _insert(self, first, last, timestamp)

@@ -96,6 +96,10 @@ class Acked:
         self._memory.count_one()
         return is_known
 
+    def knows(self, offset: int, timestamp: int) -> bool:
+        """Whether a batch was acknowledged before: what `put` says of it."""
+        return self._time_of(offset) == timestamp
+
     def _time_of(self, offset: int) -> int | None:
         """The timestamp of the batch at this offset that was acknowledged last."""
         if offset in self._late:
@@ -162,6 +166,16 @@ class Delivered:
         before = self._insert(first, last, timestamp)
         self._first, self._last, self._latest = self._ranges[len(self._ranges) - 1]
         return before
+
+    def has(self, offset: int, first: int, last: int, timestamp: int) -> bool:
+        """Whether this reader was sent one offset of a batch before: one of those that `add` says the number of."""
+        if self._last == _NONE:
+            return False
+        ranges = [*self._ranges[: len(self._ranges) - 1], [self._first, self._last, self._latest]]
+        for begin, end, latest in ranges:
+            if begin <= offset <= end:
+                return timestamp <= latest or first < begin or end < last
+        return False
 
     def _insert(self, first: int, last: int, timestamp: int) -> int:
         touching = [one for one in self._ranges if one[0] <= last + 1 and one[1] >= first - 1]

@@ -20,6 +20,7 @@ cdef class Room:
 cdef class Tally:
     cdef readonly object client_id, principal, group, topic, partition, bucket_start
     cdef public int64_t count, bytes, untimed, repeated, rejected, unconfirmed, hidden, aborted
+    cdef readonly int64_t large, segments, repeated_large, repeated_segments
     cdef readonly int64_t min_ts, max_ts
     cdef readonly OffsetRanges offsets
     cdef Longs _latencies
@@ -28,6 +29,7 @@ cdef class Tally:
     cdef int add(self, int64_t count, int64_t size, int64_t event_time) except -1
     cdef int add_latency(self, int64_t count, double latency_s) except -1
     cdef int add_offsets(self, int64_t first, int64_t last) except -1
+    cdef int add_large(self, int64_t segments, bint is_repeated) except -1
     cpdef add_all(self, Tally other)
 
 

@@ -31,11 +31,13 @@ _LATE = LATE  # for C
 
 
 class Tally:
-    """Sums of one key. ``count`` is of records that are not among ``repeated``, ``hidden`` and ``aborted``."""
+    """Sums of one key. ``count`` is of records that are not among ``repeated``, ``hidden`` and ``aborted``, and so are
+    ``large`` and ``segments``."""
 
     __slots__ = (
-        "_latencies", "_room", "aborted", "bucket_start", "bytes", "client_id", "count", "group", "hidden", "max_ts",
-        "min_ts", "offsets", "partition", "principal", "rejected", "repeated", "topic", "unconfirmed", "untimed",
+        "_latencies", "_room", "aborted", "bucket_start", "bytes", "client_id", "count", "group", "hidden", "large",
+        "max_ts", "min_ts", "offsets", "partition", "principal", "rejected", "repeated", "repeated_large",
+        "repeated_segments", "segments", "topic", "unconfirmed", "untimed",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,7 @@ class Tally:
         self.bucket_start = bucket
         self.count = self.bytes = self.untimed = 0
         self.repeated = self.rejected = self.unconfirmed = self.hidden = self.aborted = 0
+        self.large = self.segments = self.repeated_large = self.repeated_segments = 0
         self.min_ts = _LATE
         self.max_ts = -_LATE
         self.offsets = OffsetRanges()
@@ -82,8 +85,19 @@ class Tally:
         if not self.offsets.extend(first, last) and self._room is not None:
             self._room.ranges -= self.offsets.add(first, last, self._room.ranges > 0 and len(self.offsets) < MAX_RANGES)
 
+    def add_large(self, segments: int, is_repeated: bool) -> None:
+        """Add one message."""
+        if is_repeated:
+            self.repeated_large += 1
+            self.repeated_segments += segments
+        else:
+            self.large += 1
+            self.segments += segments
+
     def add_all(self, other: Tally) -> None:
         """What the other one has of counts, bytes and times."""
+        self.large += other.large + other.repeated_large
+        self.segments += other.segments + other.repeated_segments
         self.count += other.count + other.repeated
         self.bytes += other.bytes
         self.untimed += other.untimed

@@ -78,6 +78,7 @@ class Delivery:
     has_grown: bool = False  # whether a message was assembled
     has_others: bool = False  # whether records are visible that are no large messages
     cut_at: int | None = None  # the first offset that the client does not get now
+    large: list[tuple[int, int]] = field(default_factory=list)  # offset and segments of each message, 0: an object
     _out: list[Buffer] = field(default_factory=list)
     _size: int = 0  # bytes of these
     _pending: int = 0  # bytes of the batch that is written again, which will be added
@@ -300,6 +301,7 @@ class Delivery:
             self._drop(part, missing.reason)
             return None
         self.has_grown = True
+        self.large.append((part.offset, segment.count if part.reference is None else 0))
         log.report.assembled(segment.message_id, _start(part, locations), part.offset, segment.size)
         return assembly
 

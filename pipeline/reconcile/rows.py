@@ -168,9 +168,7 @@ def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
         .groupBy(*keys)
         .agg(
             functions.max("bucket_ms").alias("bucket_ms"),
-            functions.min(
-                column("ranges_exact") & (column("unconfirmed_count") == 0) & (column("large_count") == 0)
-            ).alias("exact"),
+            functions.min(column("ranges_exact") & (column("unconfirmed_count") == 0)).alias("exact"),
             _sum("count", "count"),
             _sum("unconfirmed", "unconfirmed_count"),
         )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kafka_sidecar.audit.contract import BatchAuditor
+from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages
 from kafka_sidecar.proxy.auditing.copies import Copies, Copy
 from kafka_sidecar.proxy.auditing.groups import Groups
 from kafka_sidecar.proxy.auditing.stats import AuditingStats
@@ -82,6 +82,18 @@ class Counting:
                 count(topic)
             except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
                 self.stats.failed(api, error)
+
+
+def large_messages(
+    client: AuditedClient,
+    group: str | None,
+    batch: tuple[int, int, int, int],
+    messages: tuple[tuple[int, int], ...],
+    call: Callable[..., None],
+    *rest: object,
+) -> Callable[[str], None]:
+    """For `Counting.call`: a call with the large messages of a batch (partition, timestamp, first and last offset)."""
+    return lambda topic: call(LargeMessages(client, group, topic, *batch, messages), *rest)
 
 
 def named(call: Callable[..., None], whose: tuple[Any, ...], rest: tuple[Any, ...]) -> Callable[[str], None]:

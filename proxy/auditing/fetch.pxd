@@ -27,10 +27,11 @@ cdef class FetchTap(Tap):
     cdef int count_all(self) except -1
     @cython.locals(count=int64_t, latency_s=double, counter=FetchCounter)
     cdef object count(self, TappedClient state, Shown row, group, int64_t hidden, double now_s)
+    cdef object count_large(self, TappedClient state, Shown row, group, large)
 
 
 cdef class FetchWatch(Watch):
-    cdef object _client, _pieces
+    cdef object _client, _large, _pieces
     cdef FetchTap _tap
     cdef TappedClient _state
     cdef FetchPositions _positions
@@ -44,10 +45,11 @@ cdef class FetchWatch(Watch):
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=FetchWalk)
     cpdef received(self, bytes frame)
+    cpdef large_messages(self, found)
     @cython.locals(walk=FetchWalk)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
     @cython.locals(positions=FetchPositions)
     cdef FetchWalk _begin(self, int64_t bucket_ms)
     cdef _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end)
-    @cython.locals(tap=FetchTap, state=TappedClient, now_s=double, row=Shown)
+    @cython.locals(tap=FetchTap, state=TappedClient, now_s=double, row=Shown, hidden=int64_t)
     cdef _count_shown(self, list received, list shown)

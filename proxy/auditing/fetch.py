@@ -13,9 +13,9 @@ from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_positions import Partition
-from kafka_sidecar.proxy.auditing.counting import Counting, named
+from kafka_sidecar.proxy.auditing.counting import Counting, large_messages, named
 from kafka_sidecar.proxy.auditing.pieces import Pieces
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
 
 try:
     import cython
@@ -118,12 +118,21 @@ class FetchTap(Tap):
         except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
             self.counting.stats.failed(API, error)
 
+    def count_large(self, state: TappedClient, row: Shown, group: str | None, large: LargeByPartition) -> None:
+        """Call the auditor for the large messages of a batch, of which nothing is hidden. Before `count`."""
+        found = large.get((row.key, row.index), ())
+        messages = tuple([one for one in found if row.first <= one[0] <= row.last])
+        if messages:
+            batch, call = (row.index, row.timestamp, row.first, row.last), self.counting.auditor.delivered_large
+            self.counting.call(API, row.key, large_messages(state.audited, group, batch, messages, call))
+
 
 class FetchWatch(Watch):
     """One Fetch request."""
 
     __slots__ = (
-        "_client", "_is_read", "_is_whole", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap", "_walk",
+        "_client", "_is_read", "_is_whole", "_large", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap",
+        "_walk",
     )  # fmt: skip
 
     def __init__(self, tap: FetchTap) -> None:
@@ -134,6 +143,7 @@ class FetchWatch(Watch):
         self._pieces: Pieces | None = None  # of a request that arrives in pieces
         self._positions = FetchPositions(tap.version)
         self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
+        self._large: LargeByPartition | None = None
         self._walk: FetchWalk | None = None
         self._now_s = 0.0  # of the delivery
         self._is_whole = self._is_read = False  # the request was shown to its end; and its positions are known
@@ -141,7 +151,7 @@ class FetchWatch(Watch):
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
         if self._is_whole and self._positions.size() <= _MAX_KEPT:
-            self._pieces = self._received = self._walk = None
+            self._pieces = self._received = self._large = self._walk = None
             self._is_whole = self._is_read = False
             self.skip = 0
             state.keep_idle(self)
@@ -165,6 +175,9 @@ class FetchWatch(Watch):
         self._feed(walk, frame, 0, len(frame))
         self._received = walk.rows
 
+    def large_messages(self, found: LargeByPartition) -> None:
+        self._large = found
+
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         walk = self._walk
         if walk is None:
@@ -182,6 +195,8 @@ class FetchWatch(Watch):
             return
         if self._received is not None:
             self._count_shown(self._received, walk.rows)
+        elif self._large is not None:
+            self._count_shown(walk.rows, walk.rows)
         elif walk.rows:
             self._tap.deliver(self._state, walk.rows, self._now_s)
 
@@ -208,4 +223,7 @@ class FetchWatch(Watch):
         for row in received:
             rows = by_partition.get((row.key, row.index), ())
             left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
-            tap.count(state, row, group, 0 if row.aborted else max(row.count - left, 0), now_s)
+            hidden = 0 if row.aborted else max(row.count - left, 0)
+            if self._large is not None and row.count > hidden + row.aborted:
+                tap.count_large(state, row, group, self._large)
+            tap.count(state, row, group, hidden, now_s)

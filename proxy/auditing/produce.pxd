@@ -11,7 +11,7 @@ cdef int64_t _NOTHING_MORE
 cdef Py_ssize_t _MAX_ANSWERED
 cdef double _US_PER_S
 cdef list NOTHING
-cdef object UNCONFIRMED
+cdef object UNCONFIRMED, UNKNOWN
 
 
 cdef class ProduceTap(Tap):
@@ -49,7 +49,7 @@ cdef class ProduceQueue(Watch):
 
 
 cdef class ProduceWatch(Watch):
-    cdef object _forwarded, _pieces
+    cdef object _forwarded, _large, _pieces
     cdef list _sent
     cdef ProduceTap _tap
     cdef TappedClient _client
@@ -63,9 +63,11 @@ cdef class ProduceWatch(Watch):
     cdef int _feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     @cython.locals(walk=ProduceWalk, one=Sent)
     cpdef forwarded(self, bytes frame)
+    cpdef large_messages(self, found)
     cpdef unanswered(self)
     cpdef abandoned(self)
     cpdef lost(self, str why)
     @cython.locals(queue=ProduceQueue)
     cdef int _count_earlier(self) except -1
+    @cython.locals(results=ProduceResults)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)

@@ -12,7 +12,7 @@ from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.pieces import Pieces
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
 from kafka_sidecar.proxy.relay.frames import Frames
 
 try:
@@ -41,7 +41,7 @@ else:
     )
 
 API = "Produce"
-UNCONFIRMED = Result.UNCONFIRMED
+UNCONFIRMED, UNKNOWN = Result.UNCONFIRMED, Result.UNKNOWN
 NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
 MAX_ANSWERED = 256  # requests of a connection that are counted at a time
 NOTHING: list[Sent] = []
@@ -185,7 +185,7 @@ class ProduceQueue(Watch):
 class ProduceWatch(Watch):
     """One Produce request."""
 
-    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_pieces", "_sent", "_since", "_tap", "_walk")
+    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_large", "_pieces", "_sent", "_since", "_tap", "_walk")
 
     def __init__(self, tap: ProduceTap, client: TappedClient, now: float) -> None:
         super().__init__()
@@ -195,6 +195,7 @@ class ProduceWatch(Watch):
         self._walk: ProduceWalk | None = None  # of a request that is not a usual one
         self._sent: list[Sent] = NOTHING
         self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
+        self._large: LargeByPartition | None = None
         self._pieces: Pieces | None = None  # of a response that arrives in pieces
         self._is_abandoned = False
 
@@ -231,7 +232,12 @@ class ProduceWatch(Watch):
             return
         self._forwarded = {(one.key, one.index) for one in walk.rows}
 
+    def large_messages(self, found: LargeByPartition) -> None:
+        self._large = found
+
     def unanswered(self) -> None:
+        if self._large is not None:
+            self._tap.results.count_large(self._client, self._sent, self._large, self._forwarded, UNCONFIRMED)
         self._tap.results.count(self._client, self._sent, self._forwarded, UNCONFIRMED, 0)
 
     def abandoned(self) -> None:
@@ -241,6 +247,8 @@ class ProduceWatch(Watch):
 
     def lost(self, why: str) -> None:
         self._count_earlier()
+        if self._large is not None:
+            self._tap.results.count_large(self._client, self._sent, self._large, self._forwarded, UNKNOWN)
         self._tap.results.unknown(self._client, self._sent, self._forwarded, self._is_abandoned)
 
     def _count_earlier(self) -> None:
@@ -259,6 +267,7 @@ class ProduceWatch(Watch):
             data, start, end = frame
         latency_s = now - self._since
         self._count_earlier()
-        self._tap.results.answered(
-            self._client, self._sent, data, start, end, latency_s, self._forwarded, self._is_abandoned
-        )
+        results, large = self._tap.results, self._large
+        if large is not None:
+            results.count_large_answered(self._client, self._sent, data, start, end, large, self._forwarded)
+        results.answered(self._client, self._sent, data, start, end, latency_s, self._forwarded, self._is_abandoned)

@@ -24,6 +24,11 @@ cdef class ProduceResults:
     cdef unknown(self, TappedClient client, list sent, forwarded, bint was_abandoned)
     @cython.locals(place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t, base=int64_t, counter=ProduceCounter)
     cdef bint count(self, TappedClient client, list sent, forwarded, ending, double latency_s) except -1
+    @cython.locals(one=Sent, is_stored=bint, base=int64_t)
+    cdef count_large(self, TappedClient client, list sent, large, forwarded, ending)
+    cdef count_large_answered(
+        self, TappedClient client, list sent, bytes data, Py_ssize_t start, Py_ssize_t end, large, forwarded
+    )
     @cython.locals(
         is_done=bint, latency_s=double, count=int64_t, size=int64_t, base=int64_t, counter=ProduceCounter
     )

@@ -12,7 +12,8 @@ from kafka_sidecar.audit.contract import NO_OFFSET, Result
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
-from kafka_sidecar.proxy.auditing.counting import Counting, named
+from kafka_sidecar.proxy.auditing.counting import Counting, large_messages, named
+from kafka_sidecar.proxy.relay.exchange import LargeByPartition
 
 try:
     import cython
@@ -116,6 +117,45 @@ class ProduceResults:
             except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
                 self.counting.stats.failed(API, error)
         return are_stored
+
+    def count_large(
+        self,
+        client: TappedClient,
+        sent: list[Sent],
+        large: LargeByPartition,
+        forwarded: set[tuple[str | bytes, int]] | None,
+        ending: Result | None,
+    ) -> None:
+        """Call the auditor for each batch with large messages. Before `count`, with the same arguments."""
+        call = self.counting.auditor.produced_large
+        for one in sent:
+            messages = tuple(large.get((one.key, one.index), ()))
+            if messages:
+                is_stored = ending is None and not one.error
+                base = one.base_offset if is_stored else _NO_OFFSET
+                last = base + one.count - 1 if base != _NO_OFFSET else base
+                timestamp = one.append_time if is_stored and one.append_time >= 0 else one.timestamp
+                result = ACKED if is_stored else _result(one, ending, forwarded)
+                batch = one.index, timestamp, base, last
+                self.counting.call(API, one.key, large_messages(client.audited, None, batch, messages, call, result))
+
+    def count_large_answered(
+        self,
+        client: TappedClient,
+        sent: list[Sent],
+        data: bytes,
+        start: int,
+        end: int,
+        large: LargeByPartition,
+        forwarded: set[tuple[str | bytes, int]] | None,
+    ) -> None:
+        """As `count_large`, before `answered`."""
+        ending = None
+        try:
+            acknowledge(sent, data, start, end, self.version)
+        except CodecError:
+            ending = UNKNOWN
+        self.count_large(client, sent, large, forwarded, ending)
 
     def count_stored(self, client: TappedClient, notes: ProduceNotes) -> None:
         """Count the batches of a request that fits its response: all are stored."""

@@ -10,9 +10,9 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.share_fetch_counts import SharedBatch, ShareFetchWalk
 from kafka_sidecar.proxy.auditing.accepted import Accepted, accepted_in_fetch
 from kafka_sidecar.proxy.auditing.client import tapped
-from kafka_sidecar.proxy.auditing.counting import Counting
+from kafka_sidecar.proxy.auditing.counting import Counting, large_messages
 from kafka_sidecar.proxy.auditing.pieces import Pieces
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, LargeByPartition
 from kafka_sidecar.proxy.relay.watch import Tap, TapWith, Watch
 
 API = "ShareFetch"
@@ -26,7 +26,7 @@ def share_fetch_tap(counting: Counting, key: int, version: int) -> Tap:
 class ShareFetchWatch(Watch):
     """One ShareFetch request."""
 
-    __slots__ = ("_accepted", "_client", "_counting", "_pieces", "_received", "_version", "_walk")
+    __slots__ = ("_accepted", "_client", "_counting", "_large", "_pieces", "_received", "_version", "_walk")
 
     def __init__(self, counting: Counting, version: int, client: Client) -> None:
         super().__init__()
@@ -36,6 +36,7 @@ class ShareFetchWatch(Watch):
         self._pieces = Pieces()
         self._accepted: Accepted | None = None
         self._received: ShareFetchWalk | None = None  # what the broker has sent, where the client gets something else
+        self._large = NO_LARGE
         self._walk = ShareFetchWalk(version)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
@@ -50,6 +51,9 @@ class ShareFetchWatch(Watch):
     def received(self, frame: bytes) -> None:
         self._received = ShareFetchWalk(self._version)
         self._feed(self._received, frame, 0, len(frame))
+
+    def large_messages(self, found: LargeByPartition) -> None:
+        self._large = found
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         walk = self._walk
@@ -92,6 +96,10 @@ class ShareFetchWatch(Watch):
     def _count(self, group: str, part: SharedBatch, hidden: int, deliveries: int, now_s: float) -> None:
         key, index, timestamp, count, size, first, last = part
         counting, client = self._counting, tapped(self._client, self._client.tap_state).audited
+        found = self._large.get((key, index), ()) if count > hidden else ()
+        if messages := tuple(one for one in found if first <= one[0] <= last):
+            batch, call = (index, timestamp, first, last), counting.auditor.acquired_large
+            counting.call(API, key, large_messages(client, group, batch, messages, call, deliveries))
         rest = index, timestamp, count - hidden, size, first, last, now_s - timestamp / 1000, deliveries, hidden
         counting.call(API, key, lambda topic: counting.auditor.acquired(client, group, topic, *rest))
 

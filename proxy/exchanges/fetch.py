@@ -41,9 +41,11 @@ from kafka_sidecar.proxy.relay.exchange import (
     Client,
     Exchange,
     FetchSession,
+    FindsLarge,
     Forward,
     Outcome,
     Pass,
+    StagedExchange,
     Steps,
     TopicNames,
     Work,
@@ -139,7 +141,7 @@ class FetchedPartition:
         return edits
 
 
-class StageRun(Protocol):
+class StageRun(FindsLarge, Protocol):
     """One stage at work on one request and its response."""
 
     restores: bool  # whether it puts in place what producers have sent, and hides nothing of that
@@ -249,10 +251,10 @@ class FetchExchanges:
         return FetchExchange(runs, self._name_of, version, self._limits)
 
 
-class FetchExchange(Exchange):
+class FetchExchange(StagedExchange[StageRun]):
     """One Fetch request and its response."""
 
-    __slots__ = ("_limits", "_name_of", "_restored", "_runs", "_version")
+    __slots__ = ("_limits", "_name_of", "_restored", "_version")
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
     Exchange,
+    FindsLarge,
     Forward,
     Last,
     Look,
@@ -54,6 +55,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Outcome,
     Pass,
     Respond,
+    StagedExchange,
     Steps,
     TopicNames,
     Work,
@@ -190,7 +192,7 @@ class TopicRun(Protocol):
         ...
 
 
-class StageRun(Protocol):
+class StageRun(FindsLarge, Protocol):
     """One stage at work on one request."""
 
     @property
@@ -280,10 +282,10 @@ class ProduceExchanges:
 AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
 
 
-class ProduceExchange(Exchange):
+class ProduceExchange(StagedExchange[StageRun]):
     """One Produce request and its response."""
 
-    __slots__ = ("_limits", "_name_of", "_partitions", "_rejected", "_rejections", "_runs", "_version")
+    __slots__ = ("_limits", "_name_of", "_partitions", "_rejected", "_rejections", "_version")
 
     def __init__(
         self,

@@ -22,7 +22,18 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.relay.exchange import TURN, Begin, Client, Exchange, Forward, Outcome, Steps, TopicNames
+from kafka_sidecar.proxy.relay.exchange import (
+    TURN,
+    Begin,
+    Client,
+    Exchange,
+    FindsLarge,
+    Forward,
+    Outcome,
+    StagedExchange,
+    Steps,
+    TopicNames,
+)
 
 
 class AcquiredPartition:
@@ -71,7 +82,7 @@ class AcquiredPartition:
         return replace_fields(data, records=self._records, acquired_records=self.acquired, error_code=self.error_code)
 
 
-class StageRun(Protocol):
+class StageRun(FindsLarge, Protocol):
     """One stage at work on one response."""
 
     restores: bool  # whether it puts in place what producers have sent, and hides nothing of that
@@ -113,10 +124,10 @@ class ShareFetchExchanges:
         return ShareFetchExchange(runs, self._name_of, version, self._limits.max_response)
 
 
-class ShareFetchExchange(Exchange):
+class ShareFetchExchange(StagedExchange[StageRun]):
     """One ShareFetch request and its response."""
 
-    __slots__ = ("_max_response", "_name_of", "_restored", "_runs", "_version")
+    __slots__ = ("_max_response", "_name_of", "_restored", "_version")
 
     def __init__(
         self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int, max_response: int

@@ -59,7 +59,7 @@ class AssembleRun(StageRun):
 
     __slots__ = (
         "_client", "_deliveries", "_find", "_held", "_is_passed", "_positions", "_reads", "_room",
-        "_services", "_started", "_version", "wants_empty",
+        "_services", "_started", "_version", "large", "wants_empty",
     )  # fmt: skip
 
     _positions: FetchPositions
@@ -76,6 +76,7 @@ class AssembleRun(StageRun):
         self._is_passed = services.assembles_itself(client)
         self._deliveries: list[tuple[FetchedPartition, Delivery]] = []
         self.wants_empty = False
+        self.large: dict[tuple[str | bytes, int], list[tuple[int, int]]] = {}
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         if self._is_passed:
@@ -189,6 +190,7 @@ class AssembleRun(StageRun):
         return fetched
 
     def _settle(self, partition: FetchedPartition, delivery: Delivery) -> None:
+        self.large[partition.key, partition.index] = delivery.large
         held = self._held
         new = delivery.pieces(with_marker=held is None)
         if new is not None:

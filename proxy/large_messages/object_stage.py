@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, Stage
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.large_messages.object_needs import STORAGE_ERROR, PutObjects
 from kafka_sidecar.proxy.large_messages.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
+from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Steps, TimeLeft, Work
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
 
@@ -50,7 +50,7 @@ class ObjectStage(Stage):
 class ObjectRun(StageRun):
     """The large values of one request."""
 
-    __slots__ = ("_is_li", "_settings", "_time_left", "services")
+    __slots__ = ("_is_li", "_settings", "_time_left", "large", "services")
 
     wants_response = False
 
@@ -59,6 +59,7 @@ class ObjectRun(StageRun):
         self.services = services
         self._is_li = is_li
         self._time_left: TimeLeft | None = None
+        self.large: dict[PartitionKey, list[tuple[int, int]]] = {}
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None: ...
 
@@ -115,6 +116,7 @@ class TopicObjects(TopicRun):
             new, objects = found
             if objects:
                 yield PutObjects(objects)
+                self._run.large[partition.key, partition.index] = [(NO_OFFSET, 0)] * len(objects)
                 self._services.report.put_objects(len(objects), sum(len(value) for _, value in objects))
             partition.replace(new)
         except (OSError, TimeoutError) as error:

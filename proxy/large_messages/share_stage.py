@@ -37,11 +37,12 @@ class ShareAssembleRun(StageRun):
 
     restores = True
 
-    __slots__ = ("_find", "_reads", "_room", "_services")
+    __slots__ = ("_find", "_reads", "_room", "_services", "large")
 
     def __init__(self, find: FindSettings, services: AssemblyServices, client: Client) -> None:
         self._find = find
         self._services = services
+        self.large: dict[tuple[str | bytes, int], list[tuple[int, int]]] = {}
         # Brokers that know share groups know this version of Fetch.
         self._reads = Reads(client, FIRST_WITH_IDS, services.time_limit, services.stopwatch, None)
         self._room = ResponseRoom(MAX_RESPONSE_BYTES, self._reads.reserve)
@@ -75,6 +76,7 @@ class ShareAssembleRun(StageRun):
             yield from self._reads.perform(reading, partition.topic_id, partition.index)
         finally:
             self._reads.close()
+        self.large[partition.topic_id, partition.index] = delivery.large
         records = delivery.records(with_marker=True)
         if records is not None:
             partition.replace(records)

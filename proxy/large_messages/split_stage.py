@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.large_messages.client_settings import advice
 from kafka_sidecar.proxy.large_messages.services import Services
 from kafka_sidecar.proxy.large_messages.slices import SliceRequests, Stored, store
 from kafka_sidecar.proxy.large_messages.topic_limits import TopicLimit
-from kafka_sidecar.proxy.relay.exchange import Client, Send, Steps, TimeLeft, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Send, Steps, TimeLeft, TopicIds, Work
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
@@ -59,7 +59,7 @@ class SplitStage(Stage):
 class SplitRun(StageRun):
     """The large messages of one request."""
 
-    __slots__ = ("_is_li", "_time_left", "client", "request", "services", "slices", "spans", "version")
+    __slots__ = ("_is_li", "_time_left", "client", "large", "request", "services", "slices", "spans", "version")
 
     request: OpenRequest
     spans: ProduceSpans
@@ -69,6 +69,7 @@ class SplitRun(StageRun):
         self.client = client
         self.version = version
         self.slices: dict[PartitionKey, tuple[str, int]] = {}  # topic, and how many are stored
+        self.large: dict[PartitionKey, list[tuple[int, int]]] = {}
         self._is_li = services.is_li(client)
         self._time_left: TimeLeft | None = None
 
@@ -249,6 +250,9 @@ class TopicSplit(TopicRun):
         partition.replace((yield self._work(carrier, found.batch)) if found.batch.header.codec else carrier())
         if stored.offsets:
             self._run.slices[partition.key, partition.index] = self._topic, len(stored.offsets)
+            self._run.large[partition.key, partition.index] = [
+                (NO_OFFSET, one.cut.header.count) for one in found.values
+            ]
             self._run.services.report.was_split(len(found.values), len(stored.offsets), stored.size)
 
     def _refuse(self, partition: PartitionRecords, error: RefusedError | None) -> None:

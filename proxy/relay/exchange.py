@@ -6,9 +6,10 @@ All of it is plain values. An exchange is a pair of generators: each `yield` nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.pieces import Pieces
@@ -147,6 +148,12 @@ class Last:
 Outcome = Forward | Respond | Last
 Steps = Generator[Need, Any, T_co]
 
+NO_OFFSET = -1
+# Large messages by topic (its name or id, as in the frame) and partition: of each its offset, `NO_OFFSET` in a request,
+# and the number of its segments in the log, 0 if it is stored as an object.
+LargeByPartition = Mapping[tuple[str | bytes, int], Sequence[tuple[int, int]]]
+NO_LARGE: LargeByPartition = MappingProxyType({})
+
 
 class Client(Protocol):
     """The client of a session, as far as it has introduced itself."""
@@ -194,6 +201,12 @@ class Exchange(Protocol):
         """
         return frame
 
+    def large_messages(self) -> LargeByPartition:
+        """Those that it has split, stored or assembled up to now: of the request after `request`, of the response after
+        `response`.
+        """
+        return NO_LARGE
+
     def lost(self, why: str) -> Work | None:
         """The connection has ended before the response came. `Work` is done in a thread, and not waited for."""
         return None
@@ -227,6 +240,34 @@ class OuterExchange(Exchange):
 
     def lost(self, why: str) -> Work | None:
         return self.inner.lost(why) if self.inner is not None else None
+
+    def large_messages(self) -> LargeByPartition:
+        return self.inner.large_messages() if self.inner is not None else NO_LARGE
+
+
+class FindsLarge(Protocol):
+    """A stage at work on one request and its response."""
+
+    large: LargeByPartition = NO_LARGE  # the messages that it has split, stored or assembled
+
+
+R = TypeVar("R", bound=FindsLarge)
+
+
+class StagedExchange(Exchange, Generic[R]):
+    """An exchange that is taken through stages."""
+
+    __slots__ = ("_runs",)
+
+    _runs: Sequence[R]
+
+    def large_messages(self) -> LargeByPartition:
+        found: dict[tuple[str | bytes, int], Sequence[tuple[int, int]]] = {}
+        for run in self._runs:
+            for key, messages in run.large.items():
+                if messages:
+                    found[key] = (*found.get(key, ()), *messages)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ cdef class Watch:
     cpdef forwarded(self, bytes frame)
     cpdef unanswered(self)
     cpdef received(self, bytes frame)
+    cpdef large_messages(self, found)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
     @cython.locals(watched=WatchedResponse)
     cpdef show_response(self, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
 from kafka_sidecar.proxy.relay.frames import Edit, Frames
 
 
@@ -31,6 +31,9 @@ class Watch:
 
     def received(self, frame: bytes) -> None:
         """The broker's response, where the client gets another one."""
+
+    def large_messages(self, found: LargeByPartition) -> None:
+        """Those that an exchange has split, stored or assembled, before the response is shown."""
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         """A piece of what the client gets. It began to arrive at ``now`` (seconds)."""

@@ -29,6 +29,7 @@ class WatchedExchange(Exchange):
         outcome = yield from self._exchange.request(frame)
         if outcome.frame is not frame:
             self._watch.forwarded(b"" if isinstance(outcome, Respond) else outcome.frame)
+        self._name_large()
         if isinstance(outcome, Respond):
             self._show(outcome.frame)
         elif isinstance(outcome, Last) or not self._has_response:
@@ -43,6 +44,7 @@ class WatchedExchange(Exchange):
         unhidden = self._exchange.unhidden(frame) if new is not frame else frame
         if new is not unhidden:
             self._watch.received(whole(unhidden))
+        self._name_large()
         if isinstance(new, Pieces):
             self._show_pieces(new)
         else:
@@ -55,6 +57,10 @@ class WatchedExchange(Exchange):
     def lost(self, why: str) -> Work | None:
         self._watch.lost(why)
         return self._exchange.lost(why)
+
+    def _name_large(self) -> None:
+        if found := self._exchange.large_messages():
+            self._watch.large_messages(found)
 
     def _show_pieces(self, frame: Pieces) -> None:
         """Without copying what the watch need not see, which may be in a file."""

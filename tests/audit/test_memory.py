@@ -98,3 +98,22 @@ def test_a_read_that_goes_on_beyond_what_was_sent_is_partly_a_repetition_whateve
     delivered.add(0, 9, 1000)
     assert delivered.add(5, 14, 2000) == 5
     assert delivered.add(0, 14, 2000) == 15
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from((1000, 2000))), max_size=40))
+def test_what_was_acknowledged_is_known_before_it_comes_again(batches: list[tuple[int, int]]) -> None:
+    memory = AckMemory(15)
+    for offset, timestamp in batches:
+        is_known = memory.of("t", 0).knows(offset, timestamp)
+        assert put(memory, offset, timestamp) == is_known
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8), st.sampled_from((1000, 2000))), max_size=60))
+def test_the_offsets_that_a_reader_has_are_those_that_are_counted_as_sent_before(
+    batches: list[tuple[int, int, int]],
+) -> None:
+    seen = Delivered()
+    for first, more, timestamp in batches:
+        last = first + more
+        known = [offset for offset in range(first, last + 1) if seen.has(offset, first, last, timestamp)]
+        assert seen.add(first, last, timestamp) == len(known)

@@ -13,7 +13,6 @@ import uvloop
 
 from kafka_sidecar.plugins import pace
 
-
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, Result
+from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages, Result
 from kafka_sidecar.proxy.auditing.counting import Counting
 from kafka_sidecar.proxy.auditing.taps import tap
 from kafka_sidecar.proxy.relay.exchange import Begin
@@ -25,6 +25,8 @@ class Calls(BatchAuditor):
         self.committed_: list[tuple[Any, ...]] = []
         self.acquired_: list[tuple[Any, ...]] = []
         self.accepted_: list[tuple[Any, ...]] = []
+        self.large_: list[LargeMessages] = []
+        self.large_of: list[tuple[object, int]] = []  # result or deliveries, and how many calls were before
         self.clients: list[AuditedClient] = []
         self.fails = False
 
@@ -59,6 +61,26 @@ class Calls(BatchAuditor):
         if self.fails:
             raise RuntimeError("the auditor is broken")
         self.accepted_.append(rest)
+
+    def produced_large(self, large: LargeMessages, result: Result) -> None:
+        self.large_.append(large)
+        self.large_of.append((result, len(self.produced_)))
+
+    def delivered_large(self, large: LargeMessages) -> None:
+        self.large_.append(large)
+        self.large_of.append((None, len(self.delivered_)))
+
+    def acquired_large(self, large: LargeMessages, deliveries: int) -> None:
+        self.large_.append(large)
+        self.large_of.append((deliveries, len(self.acquired_)))
+
+    @property
+    def large(self) -> list[tuple[object, ...]]:
+        """Topic, partition, offsets and messages; the result or deliveries; which batch's call follows."""
+        return [
+            (one.topic, one.partition, one.first_offset, one.last_offset, one.messages, *more)
+            for one, more in zip(self.large_, self.large_of, strict=True)
+        ]
 
     @property
     def results(self) -> list[tuple[str, int, int, Result, int]]:

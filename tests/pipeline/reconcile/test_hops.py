@@ -72,6 +72,28 @@ def test_rows_of_share_groups_and_of_consumers_without_a_group(spark: SparkSessi
     assert [row["p50_ms"] for row in rows.where("hop = 'read' AND topic = 'whole'").collect()] == [1.1**7]
 
 
+def test_large_messages_have_their_columns_and_are_compared_by_offset_like_all_others(spark: SparkSession) -> None:
+    large = {"large_count": 3, "segment_count": 12}
+    events = frame(
+        spark,
+        sent("produce_attempt", count=200, large_count=6, segment_count=24),
+        # Acknowledged again through another sidecar, which does not know of the first time.
+        sent("produce_ack", [0, 99], **large),
+        sent("produce_ack", [0, 99], client_id="again", **large),
+        sent("fetch_delivered", [0, 99], group="g", **large),
+        sent("share_delivered", [0, 99], group="w", **large | {"large_count": 2}),
+        sent("fetch_delivered", [40, 99], large_count=1),
+    )
+    rows, _ = compared(events)
+    columns = ("expected", "seen", "missing", "surplus", "large", "segments")
+    assert {(row["hop"], row["group"]): tuple(row[name] for name in columns) for row in rows.collect()} == {
+        ("produce", None): (200, 200, 0, 0, 6, 24),
+        ("deliver", "g"): (100, 100, 0, 0, 3, 12),
+        ("share", "w"): (100, 100, 0, 0, 2, 12),
+        ("read", None): (0, 60, 0, 0, 1, 0),
+    }
+
+
 def test_what_a_share_group_has_passed_over_is_unknown_and_copies_are_named(spark: SparkSession) -> None:
     copies = {"duplicate_ranges": [[40, 44], [45, 49]], "resent_ranges": [[60, 60]]}
     events = frame(spark, sent("produce_ack", [0, 99], **copies), sent("share_delivered", [0, 9], [20, 99], group="w"))

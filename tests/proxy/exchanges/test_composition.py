@@ -6,7 +6,7 @@ import ast
 import gc
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -31,7 +31,15 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, ProduceExchange, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, ShareFetchExchange
-from kafka_sidecar.proxy.relay.exchange import Exchange, Outcome, OuterExchange, Respond, Steps, TimeLeft
+from kafka_sidecar.proxy.relay.exchange import (
+    Exchange,
+    LargeByPartition,
+    Outcome,
+    OuterExchange,
+    Respond,
+    Steps,
+    TimeLeft,
+)
 
 # A stage: what it adds to the values of each partition; None: it looks and changes nothing.
 Changes = Sequence[str | None]
@@ -59,6 +67,7 @@ class Adds:
     wants_response = False
     needs_records = True
     splits = False
+    large: LargeByPartition = field(default_factory=dict)
 
     def close(self) -> None:
         return
@@ -238,7 +247,8 @@ def test_an_exchange_around_another_one_forwards_all_that_it_does_not_do_itself(
     for node in found:
         if node.name not in {"OuterExchange", "WatchedExchange"}:
             assert [ast.unparse(base) for base in node.bases] == ["OuterExchange"], node.name
-            assert not {"unhidden", "lost"} & {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+            methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+            assert not {"unhidden", "large_messages", "lost"} & methods
 
 
 def _takes_exchange(node: ast.ClassDef) -> bool:

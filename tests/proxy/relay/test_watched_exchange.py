@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.codec.pieces import Pieces
+from kafka_sidecar.proxy.relay.exchange import NO_LARGE, LargeByPartition
 from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
 
 
@@ -34,6 +35,9 @@ class Inner:
 
     def unhidden(self, frame: bytes) -> Pieces:
         return self._pieces
+
+    def large_messages(self) -> LargeByPartition:
+        return NO_LARGE
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from support import oracle
 from support.dialogue import Dialogue, produce, produced, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.exchange import Exchange, LargeByPartition, Outcome, Steps
 from kafka_sidecar.proxy.sasl.conversation import LoginError, Tokens, plain
-from kafka_sidecar.proxy.sasl.relogin import LoginTokens, Relogin, ReloginRoutes
+from kafka_sidecar.proxy.sasl.relogin import LoginTokens, Relogin, ReloginExchange, ReloginRoutes
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 OFFERED = oracle.response_frame(oracle.response(ApiKey.SASL_HANDSHAKE, 1, mechanisms=["PLAIN"]), 0)
@@ -116,3 +117,28 @@ def test_what_the_sidecar_answers_itself_needs_no_login() -> None:
     talk = due.begin().client(request(ApiKey.API_VERSIONS, 9, 5))
     assert talk.needs == []
     assert talk.to_client[4:8] == b"\0\0\0\5"
+
+
+class Assembles(Exchange):
+    """An exchange that has assembled a message and hidden another one."""
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        raise AssertionError("it is not called here")
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        raise AssertionError("nor is this")
+
+    def unhidden(self, frame: bytes) -> bytes:
+        return b"unhidden " + frame
+
+    def large_messages(self) -> LargeByPartition:
+        return {("orders", 0): [(7, 3)]}
+
+
+def test_who_watches_a_request_that_has_waited_sees_what_is_hidden_and_what_is_large() -> None:
+    relogin = Relogin(User(), lambda lifetime_s: None, lambda error: None)
+    waited = ReloginExchange(relogin, Assembles())
+    assert waited.unhidden(b"frame") == b"unhidden frame"
+    assert waited.large_messages() == {("orders", 0): [(7, 3)]}
+    relayed = ReloginExchange(relogin, None)
+    assert (relayed.unhidden(b"frame"), relayed.large_messages()) == (b"frame", {})
