@@ -51,3 +51,16 @@ def _candidate(
 
 def _combinations(row: Iterable[Level], strength: int) -> set[tuple[Level, ...]]:
     return {*itertools.combinations(row, strength)}
+
+
+def singles() -> list[Run]:
+    """None, and each feature alone."""
+    return [frozenset(), *(frozenset({name}) for name in FEATURES)]
+
+
+def name_of(run: Run) -> str:
+    """
+    >>> name_of(frozenset({"slices", "json"})), name_of(frozenset())
+    ('json+slices', 'none')
+    """
+    return "+".join(name for name in FEATURES if name in run) or "none"
