@@ -71,10 +71,11 @@ async def _read(at: Connection, how: Reading, wanted: int | None) -> Read:
         ) as consumer,
     ):  # fmt: skip
         places = [TopicPartition(at.topic, number) for number in sorted(consumer.partitions_for_topic(at.topic) or ())]
-        while consumer.assignment() != {*places}:
+        while consumer.assignment() != {*places}:  # noqa: ASYNC110 - it tells nobody when it is assigned
             await asyncio.sleep(0.02)
         if how.is_group:
-            found.committed = {one.partition: -1 if (at_ := await consumer.committed(one)) is None else at_ for one in places}
+            committed = {one.partition: await consumer.committed(one) for one in places}
+            found.committed = {number: -1 if offset is None else offset for number, offset in committed.items()}
         ends = await consumer.end_offsets(places)
         while True:
             found.positions = {one.partition: await consumer.position(one) for one in places}

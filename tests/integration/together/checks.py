@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from integration.together.connection import Reading
-from integration.together.model import Model, stored
+from integration.together.model import Look, Model, stored
 from integration.together.records import Read, Seen, Sent
 
 
@@ -89,15 +89,16 @@ def read(model: Model, how: Reading, sent: Sequence[Sent], got: Read, denied: bo
         yield f"{how.name}: its position is {got.positions}, not {ends}"
     if how.is_group and got.committed != ends:
         yield f"{how.name}: it has committed {got.committed}, not {ends}"
-    if how.library == "librdkafka" and not how.is_group and got.denied != ({"TOPIC_AUTHORIZATION_FAILED"} if denied else set()):
+    told = {"TOPIC_AUTHORIZATION_FAILED"} if denied and how.library == "librdkafka" and not how.is_group else set()
+    if got.denied != told:
         yield f"{how.name}: of the denied topic it was told {got.denied}"
 
 
-def looked_at(events: Path, topic: str, expected: Counter[tuple[str, str, str | None, int]]) -> Iterator[str]:
+def looked_at(events: Path, topic: str, expected: Counter[Look]) -> Iterator[str]:
     """What the interceptor that only looks was shown: (hook, client id, header id, size of the value)."""
-    lines = map(json.loads, events.read_text().splitlines()) if events.exists() else iter(())
+    lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
     clients = {client for _, client, _, _ in expected}
-    found = Counter(
+    found: Counter[Look] = Counter(
         (one["hook"], one["client"], one["id"], one["size"])
         for one in lines
         if one["hook"] != "on_commit" and one["client"] in clients

@@ -51,7 +51,7 @@ class FourWays(Cluster):
     def _listeners(self, ports: Ports, keystore: Path) -> dict[str, object]:
         at = {SIDECAR: ports.sidecar, DIRECT: ports.direct, INTERNAL: ports.internal, **self._more}
         lines = [listener(name, port) for name, port in at.items()]
-        protocols = {name: "PLAINTEXT" for name in (DIRECT, INTERNAL, CONTROLLER)} | dict(PROTOCOLS.values())
+        protocols = dict.fromkeys((DIRECT, INTERNAL, CONTROLLER), "PLAINTEXT") | dict(PROTOCOLS.values())
         found: dict[str, object] = {
             "listeners": ",".join([*lines, listener(CONTROLLER, ports.controller)]),
             "advertised.listeners": ",".join(lines),
@@ -81,7 +81,7 @@ def started() -> Iterator[FourWays]:
 
 
 def _warm_up(direct: str) -> None:
-    """Returns once there are coordinators: aiokafka and librdkafka give some calls up where one is still being elected."""
+    """Returns once there are coordinators: while one is being elected, clients give some of their calls up."""
     create_topic(direct, "warm-up", 1)
     common = {"bootstrap.servers": direct, "logger": SILENT}
     Producer({**common, "transactional.id": "warm-up"}).init_transactions(LIMIT_S)

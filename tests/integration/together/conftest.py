@@ -56,4 +56,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not mutations.asked_for():
-        table.write(session.config.stash[PASSED])
+        passed: dict[Run, bool] = session.config.stash[PASSED]
+        table.write(passed)

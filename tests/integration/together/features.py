@@ -155,10 +155,7 @@ EXCLUSIVE = frozenset({"slices", "objects", "li"})  # values of one parameter
 
 def sections(place: Place) -> Section:
     """The sidecar's configuration with all features of a run."""
-    common: Section = {
-        "nodes": {"ports": NODE_PORTS}, "interception": {"message_max_bytes": LIMIT},
-        "connections": {"drain_timeout": "3s"},
-    }  # fmt: skip
+    common: Section = {"nodes": {"ports": NODE_PORTS}, "interception": {"message_max_bytes": LIMIT}}
     return merged([common, *(one.section(place) for one in FEATURES.values() if one.name in place.features)])
 
 

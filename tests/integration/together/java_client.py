@@ -22,8 +22,8 @@ ERRORS = {
 
 def produce(host: ToolHost, at: Connection, script: Script) -> list[Sent]:
     settings = {
-        "client.id": at.named(script.name), "compression.type": script.codec, "linger.ms": 5000, "batch.size": 2_000_000,
-        "max.request.size": 10_000_000, **at.security.java,
+        "client.id": at.named(script.name), "compression.type": script.codec, "linger.ms": 5000,
+        "batch.size": 2_000_000, "max.request.size": 10_000_000, **at.security.java,
     }  # fmt: skip
     if script.is_transactional:
         settings["transactional.id"] = at.named(script.name)
@@ -41,11 +41,13 @@ def produce(host: ToolHost, at: Connection, script: Script) -> list[Sent]:
     stdin = "".join(f"{line}\n" for line in lines)
     told = host.run("ScriptedProducer", at.bootstrap, at.topic, *_pairs(settings), stdin=stdin, limit_s=LIMIT_S)
     outcomes = iter([_outcome(line) for line in told.splitlines()])
-    return [Sent(batch, _outcomes(batch, outcomes), script.name, script.library, end, name) for batch, end, name in expected]
+    return [
+        Sent(batch, _outcomes(batch, outcomes), script.name, script.library, end, name) for batch, end, name in expected
+    ]
 
 
 def _lines(batch: Batch) -> Iterator[str]:
-    for records in [(one,) for one in batch.segments] or [batch.records]:
+    for records in [[one] for one in batch.segments] or [[*batch.records]]:
         yield json.dumps({"partition": batch.partition, "records": [_json(one) for one in records]})
 
 

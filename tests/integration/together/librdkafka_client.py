@@ -42,12 +42,12 @@ def produce(at: Connection, script: Script) -> list[Sent]:
 def _transaction(producer: Producer, at: Connection, step: Transaction, script: Script) -> list[Sent]:
     producer.begin_transaction()
     name = f"{script.name}-{step.end}"
-    sent = [Sent(batch, _send(producer, at, batch), script.name, script.library, step.end, name) for batch in step.batches]
+    told = [(batch, _send(producer, at, batch)) for batch in step.batches]
     if step.end == "commit":
         producer.commit_transaction(LIMIT_S)
     else:
         producer.abort_transaction(LIMIT_S)
-    return sent
+    return [Sent(batch, outcomes, script.name, script.library, step.end, name) for batch, outcomes in told]
 
 
 def _send(producer: Producer, at: Connection, batch: Batch, names_denied: bool = False) -> tuple[Outcome, ...]:
@@ -108,7 +108,8 @@ def _read(at: Connection, how: Reading, wanted: int | None) -> Read:
         "bootstrap.servers": at.bootstrap, "logger": SILENT, "client.id": at.named(how.name),
         "group.id": at.named(how.name), "auto.offset.reset": "earliest", "enable.auto.commit": False,
         "enable.partition.eof": True, "isolation.level": how.isolation, "fetch.wait.max.ms": 50,
-        "fetch.message.max.bytes": how.fetch_bytes, "check.crcs": True, "throttle_cb": throttle, **at.security.librdkafka,
+        "fetch.message.max.bytes": how.fetch_bytes, "check.crcs": True, "throttle_cb": throttle,
+        **at.security.librdkafka,
     })  # fmt: skip
     try:
         places = [TopicPartition(at.topic, number) for number in range(len(_partitions(consumer, at.topic)))]

@@ -113,9 +113,7 @@ class Model:
                     found["on_consume", client, name, size] += 1
         return found
 
-    def segments(
-        self, partition: int, offset: int, record: Record, batch: Sent, slices: Segments
-    ) -> tuple[int, int]:
+    def segments(self, partition: int, offset: int, record: Record, batch: Sent, slices: Segments) -> tuple[int, int]:
         """Of a record that is stored: 1 if it is a large message, and the segments in the log that it is stored in."""
         if batch.batch.segments:
             return 1, len(batch.batch.segments)

@@ -66,13 +66,13 @@ class Writer:
         parts = [value[at : at + SEGMENT_BYTES] for at in range(0, len(value), SEGMENT_BYTES)]
         name = uuid.UUID(int=self._random.getrandbits(128)).bytes
         lm = b"\2" + name[8:] + name[:8]
+        headers = [
+            lm + b"".join(number.to_bytes(4, "big") for number in (index, len(parts), len(value)))
+            for index in range(len(parts))
+        ]
         return tuple(
-            Record(
-                record.key,
-                part,
-                (*record.headers, ("_lm", lm + b"".join(n.to_bytes(4, "big") for n in (index, len(parts), len(value))))),
-            )
-            for index, part in enumerate(parts)
+            Record(record.key, part, (*record.headers, ("_lm", header)))
+            for part, header in zip(parts, headers, strict=True)
         )
 
     def _headers(self, number: int, does: str) -> Headers:
@@ -92,8 +92,10 @@ def scripts(model: Model) -> list[Script]:
     def batches(partition: int, *records: Record) -> tuple[Batch, ...]:
         return new.batches(partition, *records)
 
-    # A transaction in which a batch was rejected cannot be committed.
-    large_of_commit = (large(),) if model.stores_large else ()
+    def large_of_commit() -> tuple[Record, ...]:
+        """A transaction in which a batch was rejected cannot be committed."""
+        return (large(),) if model.stores_large else ()
+
     return [
         Script("plain", "librdkafka", "none", (
             *batches(0, small(), small("hide"), small("edit"), small("fail")),
@@ -111,7 +113,10 @@ def scripts(model: Model) -> list[Script]:
             Transaction((*batches(0, small(), small("hide")), *batches(1, large())), "abort"),
         )),
         Script("zstd", "librdkafka", "zstd", (
-            Transaction((*batches(1, small("fail"), small()), *batches(0, *large_of_commit, small("edit"))), "commit"),
+            Transaction((
+                *batches(1, small("fail"), small()),
+                *batches(0, *large_of_commit(), small("edit")),
+            ), "commit"),
         )),
         Script("snappy", "java", "snappy", (
             *batches(1, small("hide"), small("hide")),
@@ -120,7 +125,11 @@ def scripts(model: Model) -> list[Script]:
             *batches(0, small("edit", None), gone(), small("fail")),
         )),
         Script("committed", "java", "none", (
-            Transaction((*batches(0, small("edit"), small()), *batches(1, *large_of_commit), *batches(1, small())), "commit"),
+            Transaction((
+                *batches(0, small("edit"), small()),
+                *(batches(1, *alone) if (alone := large_of_commit()) else ()),
+                *batches(1, small()),
+            ), "commit"),
             Transaction(batches(0, small(), small("edit")), "abort"),
         )),
         Script("gzip", "aiokafka", "gzip", (

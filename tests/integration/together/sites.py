@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from collections.abc import Iterable, Iterator
 
 from harness.sidecar import COMMAND
 from harness.tool_host import ToolHost
@@ -14,7 +14,7 @@ from integration.together.clusters import FourWays
 from integration.together.features import Place
 from integration.together.runs import Run
 
-AT_ONCE = 2  # runs; most of what each does is to wait
+AT_ONCE = 3  # runs; most of what each does is to wait
 LIMIT_S = 600.0
 
 

@@ -11,7 +11,7 @@ from integration.together.features import EXCLUSIVE, FEATURES
 
 PAGE = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- features together: begin -->", "<!-- features together: end -->"
-PASSES, FAILS, NONE = "✓", "**fails**", "–"
+PASSES, FAILS, NONE = "✓", "**fails**", "n/a"
 
 
 def lines(passed: Mapping[Run, bool]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The interceptors of these tests, which the sidecar loads from its class path; integration/together/model.py says the same."""
+"""The interceptors of these tests, which the sidecar loads from its class path. model.py says what they do."""
 
 from __future__ import annotations
 
