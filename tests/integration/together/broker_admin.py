@@ -17,11 +17,15 @@ SET = 0
 OFFSET_FETCH = 9  # the newest version that names topics
 
 
-def read_from_start(direct: str, group: str) -> None:
-    """Make a share group begin at the start of its topics."""
-    change = {"name": "share.auto.offset.reset", "config_operation": SET, "value": "earliest"}
+def configure_share_group(direct: str, group: str, **configs: str | int) -> None:
+    """Make a share group begin at the start of its topics, and what else is set: `share.` and a name."""
+    values = {"auto_offset_reset": "earliest", **configs}
+    changes = [
+        {"name": f"share.{name.replace('_', '.')}", "config_operation": SET, "value": str(value)}
+        for name, value in values.items()
+    ]
     with Wire(direct) as wire:
-        resources = [{"resource_type": GROUP, "resource_name": group, "configs": [change]}]
+        resources = [{"resource_type": GROUP, "resource_name": group, "configs": changes}]
         said = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False)
     assert [int(one.error_code) for one in said.responses] == [0]
 
@@ -59,6 +63,18 @@ def set_policy(bootstrap: str, security: Security, topic: str, policy: str) -> N
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = admin_client(bootstrap, security)
     admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
+
+
+def metadata(bootstrap: str, version: int, topic: str) -> list[tuple[str, int]]:
+    """The topics of a Metadata response to a request for one, and their error codes."""
+    with Wire(bootstrap) as wire:
+        said = wire.ask(ApiKey.METADATA, version, topics=[{"name": topic}])
+    return [(one.name, int(one.error_code)) for one in said.topics]
+
+
+def topics(direct: str) -> set[str]:
+    """All that there are."""
+    return {*admin_client(direct).list_topics(timeout=LIMIT_S).topics}
 
 
 def write_one(direct: str, topic: str) -> None:

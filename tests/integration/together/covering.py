@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from integration.together.features import EXCLUSIVE, FEATURES
 
 Run = frozenset[str]
 Level = tuple[int, str]  # a parameter, and its value: the name of a feature, or empty
-CANDIDATES = 60  # of each run the best of so many
+CANDIDATES = 40  # of each run the best of so many
 
 
 def parameters() -> list[tuple[str, ...]]:
@@ -33,20 +33,17 @@ def covering(strength: int, seed: int) -> list[Run]:
     choose = random.Random(seed)
     runs = list[Run]()
     while missing:
-        best = max((_candidate(values, missing, strength, choose) for _ in range(CANDIDATES)), key=lambda one: one[0])
-        missing -= _combinations(best[1], strength)
-        runs.append(frozenset(name for _, name in best[1] if name))
+        some = choose.sample(sorted(missing), min(CANDIDATES, len(missing)))
+        rows = [_row(values, dict(combination), choose) for combination in some]
+        best = max(rows, key=lambda row: len(_combinations(row, strength) & missing))
+        missing -= _combinations(best, strength)
+        runs.append(frozenset(name for _, name in best if name))
     return runs
 
 
-def _candidate(
-    values: Sequence[Sequence[str]], missing: Iterable[tuple[Level, ...]], strength: int, choose: random.Random
-) -> tuple[int, list[Level]]:
-    """A run that has one of the missing combinations and is otherwise random, and how many it has."""
-    pool = missing if isinstance(missing, set) else {*missing}
-    wanted = dict(choose.choice(sorted(pool)))
-    row = [(at, wanted.get(at, choose.choice(list(values[at])))) for at in range(len(values))]
-    return len(_combinations(row, strength) & pool), row
+def _row(values: Sequence[Sequence[str]], wanted: Mapping[int, str], choose: random.Random) -> list[Level]:
+    """A run with these values; the others are random."""
+    return [(at, wanted[at] if at in wanted else choose.choice(some)) for at, some in enumerate(values)]
 
 
 def _combinations(row: Iterable[Level], strength: int) -> set[tuple[Level, ...]]:

@@ -31,6 +31,11 @@ class Place:
     features: frozenset[str]
 
     @property
+    def unseen(self) -> str:
+        """A topic of which clients may not even know."""
+        return f"{self.denied}-unseen"
+
+    @property
     def principal(self) -> str:
         return f"User:{ALICE.user}" if "client_login" in self.features else "User:ANONYMOUS"
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 import yaml
 from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
+from integration.scenarios.security import PLAINTEXT
 from integration.scenarios.target import create_topic, eventually
 from integration.together import aiokafka_client, audit_sums, broker_admin, checks, java_client, librdkafka_client
 from integration.together.clusters import FourWays
@@ -20,6 +21,8 @@ from integration.together.features import Place, sections, security
 from integration.together.model import Look, Model
 from integration.together.records import Read, Script, Sent
 from integration.together.scenario import MAX_MESSAGE_BYTES, PARTITIONS, last, scripts
+
+from kafka_sidecar.codec.apis import ErrorCode
 
 T = TypeVar("T")
 READINGS = (
@@ -33,6 +36,7 @@ READINGS = (
 )
 SHARE = "java-share"
 SHARE_LIMIT_S = 30.0
+METADATA_VERSIONS = (0, 1, 12)
 PRODUCED_PER_S = 400_000.0  # bytes of each client, with quotas
 
 
@@ -69,6 +73,8 @@ class Run:
             at = Connection(sidecar.bootstrap, self.place.topic, security(self.place), denied)
             if "topic_configs" in features:
                 broker_admin.set_policy(at.bootstrap, at.security, at.topic, "require_header:id")
+            if "authorization" in features and at.security == PLAINTEXT:
+                self._check_metadata(at)
             sent = self._produce(at)
             reads = self._read(at, sent)
             # The last events are sent at the end; otherwise there is no need to wait for TLS to be closed.
@@ -85,7 +91,8 @@ class Run:
     def _prepare(self) -> None:
         direct, topic, features = self.cluster.direct, self.place.topic, self.place.features
         create_topic(direct, topic, PARTITIONS, {"max.message.bytes": str(MAX_MESSAGE_BYTES)})
-        broker_admin.read_from_start(direct, f"{topic}-{SHARE}")
+        again = {"record_lock_duration_ms": 3000} if "quotas" in features else {}
+        broker_admin.configure_share_group(direct, f"{topic}-{SHARE}", **again)
         if "authorization" in features:
             create_topic(direct, self.place.denied, 1)
             broker_admin.write_one(direct, self.place.denied)
@@ -93,6 +100,15 @@ class Run:
             names = [*(one.name for one in scripts(self.model)), *(one.name for one in READINGS), SHARE]
             clients = [f"{topic}-{name}" for name in names]
             broker_admin.throttle(direct, clients, fetched_per_s(self.model), PRODUCED_PER_S)
+
+    def _check_metadata(self, at: Connection) -> None:
+        """A client that asks for a denied topic gets to know nothing of any topic, and makes no broker create it."""
+        for version in METADATA_VERSIONS:
+            told = broker_admin.metadata(at.bootstrap, version, self.place.unseen)
+            if told != [(self.place.unseen, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))]:
+                self.differences.append(f"metadata version {version}: of a denied topic it says {told[:3]}")
+        if self.place.unseen in broker_admin.topics(self.cluster.direct):
+            self.differences.append("metadata: the broker has created a denied topic")
 
     def _produce(self, at: Connection) -> list[Sent]:
         sent = list[Sent]()
