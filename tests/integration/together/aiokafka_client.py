@@ -71,7 +71,7 @@ async def _read(at: Connection, how: Reading, wanted: int | None) -> Read:
         ) as consumer,
     ):  # fmt: skip
         places = [TopicPartition(at.topic, number) for number in sorted(consumer.partitions_for_topic(at.topic) or ())]
-        while consumer.assignment() != {*places}:  # noqa: ASYNC110 - it tells nobody when it is assigned
+        while consumer.assignment() != {*places}:  # noqa: ASYNC110 - it has no event for that
             await asyncio.sleep(0.02)
         if how.is_group:
             committed = {one.partition: await consumer.committed(one) for one in places}

@@ -78,7 +78,7 @@ def topics(direct: str) -> set[str]:
 
 
 def write_one(direct: str, topic: str) -> None:
-    """One record that nobody must see."""
+    """One record that no client must get."""
     producer = Producer({"bootstrap.servers": direct, "logger": SILENT})
     producer.produce(topic, b"secret", partition=0)
     assert producer.flush(LIMIT_S) == 0

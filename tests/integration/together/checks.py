@@ -14,11 +14,11 @@ from integration.together.records import Read, Seen, Sent
 
 
 def outcomes(model: Model, name: str, sent: Sequence[Sent]) -> Iterator[str]:
-    """What a producer was told."""
+    """What a producer got for each record."""
     for number, one in enumerate(sent):
-        expected, told = model.errors(one), [outcome.error for outcome in one.outcomes]
-        if told != expected:
-            yield f"{name}: batch {number} ({_ids(one)}): expected {_errors(expected)}, was told {_errors(told)}"
+        expected, reported = model.errors(one), [outcome.error for outcome in one.outcomes]
+        if reported != expected:
+            yield f"{name}: batch {number} ({_ids(one)}): expected {_errors(expected)}, got {_errors(reported)}"
             return
 
 
@@ -31,7 +31,7 @@ def _errors(errors: Iterable[str]) -> str:
 
 
 def offsets(model: Model, sent: Sequence[Sent]) -> Iterator[str]:
-    """That producers were told the offsets at which records are: without slices and segments there are no gaps."""
+    """That producers got the offsets at which records are: without slices and segments there are no gaps."""
     if model.leaves_gaps:
         return
     # Also where its batch was rejected: the partition was added to the transaction before.
@@ -66,8 +66,8 @@ def difference(wanted: Seen | None, found: Seen | None) -> str:
     if wanted is None or found is None or wanted.offset != found.offset:
         return f"expected {_brief(wanted)}, got {_brief(found)}"
     fields = [name for name in ("key", "value", "headers") if getattr(wanted, name) != getattr(found, name)]
-    told = [f"expected {name} {getattr(wanted, name)}, got {getattr(found, name)}" for name in fields]
-    return f"offset {wanted.offset}: {'; '.join(told)}"
+    reported = [f"expected {name} {getattr(wanted, name)}, got {getattr(found, name)}" for name in fields]
+    return f"offset {wanted.offset}: {'; '.join(reported)}"
 
 
 def _brief(one: Seen | None) -> str:
@@ -89,9 +89,9 @@ def read(model: Model, how: Reading, sent: Sequence[Sent], got: Read, denied: bo
         yield f"{how.name}: its position is {got.positions}, not {ends}"
     if how.is_group and got.committed != ends:
         yield f"{how.name}: it has committed {got.committed}, not {ends}"
-    told = {"TOPIC_AUTHORIZATION_FAILED"} if denied and how.library == "librdkafka" and not how.is_group else set()
-    if got.denied != told:
-        yield f"{how.name}: of the denied topic it was told {got.denied}"
+    reported = {"TOPIC_AUTHORIZATION_FAILED"} if denied and how.library == "librdkafka" and not how.is_group else set()
+    if got.denied != reported:
+        yield f"{how.name}: of the denied topic it got {got.denied}"
 
 
 def looked_at(events: Path, topic: str, expected: Counter[Look]) -> Iterator[str]:

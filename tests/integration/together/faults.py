@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+MAX_SMALL = 100_000  # bytes of a value that fits in the topic
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -27,7 +29,7 @@ def _order_of_stages() -> None:
     _change_stages(FetchExchanges, lambda stages: stages[::-1])
 
 
-def _stage_left_out() -> None:
+def _stage_omitted() -> None:
     from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
 
     _change_stages(ShareFetchExchanges, lambda stages: stages[:1])
@@ -61,13 +63,15 @@ def _hidden_record_shown() -> None:
 
 
 def _header_twice() -> None:
-    from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
+    from kafka_sidecar.interceptors.producing import Producers
 
-    def repeat(stages: Sequence[Any]) -> list[Any]:
-        again = [one for one in stages if type(one).__name__ == "SendStage"] if len(stages) > 1 else []
-        return [*again, *stages]
+    send = Producers.send
 
-    _change_stages(ProduceExchanges, repeat)
+    def repeat(chain: Any, context: Any, topic: Any, partition: Any, records: Any) -> Any:
+        once = send(chain, context, topic, partition, records)
+        return send(chain, context, topic, partition, once) if max(once.sizes()[1], default=0) > MAX_SMALL else once
+
+    Producers.send = repeat  # type: ignore[method-assign,assignment]
 
 
 def _error_swallowed() -> None:
@@ -117,10 +121,10 @@ def _change_stages(exchanges: Any, change: Callable[[Sequence[Any]], Sequence[An
 
 FAULTS: Mapping[str, Fault] = {
     "order_of_stages": Fault("interceptors see a Fetch before large messages are assembled", _order_of_stages),
-    "stage_left_out": Fault("only the first stage of a ShareFetch is used", _stage_left_out),
+    "stage_omitted": Fault("only the first stage of a ShareFetch is used", _stage_omitted),
     "result_overwritten": Fault("an interceptor that changes nothing undoes the assembly", _result_overwritten),
     "hidden_record_shown": Fault("of several interceptors none can drop a record", _hidden_record_shown),
-    "header_twice": Fault("interceptors of producers are called twice where another stage is in use", _header_twice),
+    "header_twice": Fault("interceptors of producers are called twice for values that will be split", _header_twice),
     "error_swallowed": Fault("interceptors forget that a policy has rejected a batch", _error_swallowed),
     "shared_limit": Fault("the time limit of a stage is that of all requests", _shared_limit),
     "slice_passed_on": Fault("every third partition of a response is not assembled", _slice_passed_on),

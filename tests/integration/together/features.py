@@ -26,7 +26,7 @@ class Place:
     """Where one run takes place."""
 
     topic: str
-    denied: str  # a topic that nobody may read or write
+    denied: str  # a topic that no client may read or write
     folder: Path
     features: frozenset[str]
 

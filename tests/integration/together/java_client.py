@@ -39,8 +39,8 @@ def produce(host: ToolHost, at: Connection, script: Script) -> list[Sent]:
             expected.append((batch, step.end, f"{script.name}-{step.end}"))
         lines.append(json.dumps({"do": step.end}))
     stdin = "".join(f"{line}\n" for line in lines)
-    told = host.run("ScriptedProducer", at.bootstrap, at.topic, *_pairs(settings), stdin=stdin, limit_s=LIMIT_S)
-    outcomes = iter([_outcome(line) for line in told.splitlines()])
+    reported = host.run("ScriptedProducer", at.bootstrap, at.topic, *_pairs(settings), stdin=stdin, limit_s=LIMIT_S)
+    outcomes = iter([_outcome(line) for line in reported.splitlines()])
     return [
         Sent(batch, _outcomes(batch, outcomes), script.name, script.library, end, name) for batch, end, name in expected
     ]
@@ -65,12 +65,12 @@ def _outcome(line: str) -> Outcome:
     return Outcome(int(offset), ERRORS.get(error, error))
 
 
-def _outcomes(batch: Batch, told: Iterator[Outcome]) -> tuple[Outcome, ...]:
+def _outcomes(batch: Batch, reported: Iterator[Outcome]) -> tuple[Outcome, ...]:
     """Of a message in segments the last one's."""
     if batch.segments:
-        found = [next(told) for _ in batch.segments]
+        found = [next(reported) for _ in batch.segments]
         return (next((one for one in found if one.error), found[-1]),)
-    return tuple(next(told) for _ in batch.records)
+    return tuple(next(reported) for _ in batch.records)
 
 
 def _pairs(settings: dict[str, Any]) -> list[str]:
@@ -97,9 +97,9 @@ def _read(host: ToolHost, at: Connection, how: Reading, wanted: int) -> Read:
     return _parsed(host.run("ScriptedReader", at.bootstrap, at.topic, wanted, *_pairs(settings), limit_s=LIMIT_S + 5))
 
 
-def _parsed(told: str) -> Read:
+def _parsed(reported: str) -> Read:
     found = Read()
-    for line in map(json.loads, told.splitlines()):
+    for line in map(json.loads, reported.splitlines()):
         if "positions" in line:
             found.positions = {int(number): offset for number, offset in sorted(line["positions"].items())}
         elif "committed" in line:

@@ -42,12 +42,12 @@ def produce(at: Connection, script: Script) -> list[Sent]:
 def _transaction(producer: Producer, at: Connection, step: Transaction, script: Script) -> list[Sent]:
     producer.begin_transaction()
     name = f"{script.name}-{step.end}"
-    told = [(batch, _send(producer, at, batch)) for batch in step.batches]
+    reported = [(batch, _send(producer, at, batch)) for batch in step.batches]
     if step.end == "commit":
         producer.commit_transaction(LIMIT_S)
     else:
         producer.abort_transaction(LIMIT_S)
-    return [Sent(batch, outcomes, script.name, script.library, step.end, name) for batch, outcomes in told]
+    return [Sent(batch, outcomes, script.name, script.library, step.end, name) for batch, outcomes in reported]
 
 
 def _send(producer: Producer, at: Connection, batch: Batch, names_denied: bool = False) -> tuple[Outcome, ...]:

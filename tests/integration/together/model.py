@@ -1,4 +1,4 @@
-"""What each client must get: from what was sent, the offsets that producers were told, and the features that are on.
+"""What each client must get: from what was sent, the offsets that producers got, and the features that are on.
 
 It imports nothing of the sidecar, and knows nothing of how it works: only what its documentation promises.
 """
@@ -34,25 +34,25 @@ class Model:
         return "li" in self.features
 
     @property
-    def is_judged(self) -> bool:
+    def is_validated(self) -> bool:
         """Whether values must be JSON."""
         return "json" in self.features and "topic_configs" not in self.features  # a topic's own config wins
 
     @property
     def stores_large(self) -> bool:
         """Whether a large record is accepted. A segment of li is not JSON."""
-        return any(name in self.features for name in LARGE) and not (self.is_li and self.is_judged)
+        return any(name in self.features for name in LARGE) and not (self.is_li and self.is_validated)
 
-    # What producers are told.
+    # Responses to producers.
 
     def is_invalid(self, record: Record) -> bool:
         """What the policy says of a record."""
         if "topic_configs" in self.features:
             return all(name != "id" for name, _ in record.headers)
-        return self.is_judged and not _is_json(record.value)
+        return self.is_validated and not _is_json(record.value)
 
     def errors(self, sent: Sent) -> list[str]:
-        """Of each record, empty where it is acknowledged: the error that the producer is told."""
+        """Of each record, empty where it is acknowledged: the error that the producer gets."""
         batch = sent.batch
         records = batch.segments or batch.records
         invalid = [self.is_invalid(one) for one in records]

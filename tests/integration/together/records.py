@@ -75,7 +75,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a producer was told of a record: its offset, or the name of Kafka's error."""
+    """What a producer got for a record: its offset, or the name of Kafka's error."""
 
     offset: int
     error: str = ""
@@ -83,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A batch that was sent, and what its producer was told of each record."""
+    """A batch that was sent, and what its producer got for each record."""
 
     batch: Batch
     outcomes: tuple[Outcome, ...]
@@ -115,6 +115,6 @@ class Read:
     seen: list[Seen] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     half: dict[int, int] = field(default_factory=dict)  # of a group: where another consumer went on
-    committed: dict[int, int] = field(default_factory=dict)  # as the group is told
+    committed: dict[int, int] = field(default_factory=dict)  # as the group fetches it
     denied: set[str] = field(default_factory=set)  # errors of the topic that is denied
     throttled_ms: float = 0.0  # by the broker's quota, where the client tells

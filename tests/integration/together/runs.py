@@ -104,20 +104,20 @@ class Run:
     def _check_metadata(self, at: Connection) -> None:
         """A client that asks for a denied topic gets to know nothing of any topic, and makes no broker create it."""
         for version in METADATA_VERSIONS:
-            told = broker_admin.metadata(at.bootstrap, version, self.place.unseen)
-            if told != [(self.place.unseen, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))]:
-                self.differences.append(f"metadata version {version}: of a denied topic it says {told[:3]}")
+            reported = broker_admin.metadata(at.bootstrap, version, self.place.unseen)
+            if reported != [(self.place.unseen, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))]:
+                self.differences.append(f"metadata version {version}: of a denied topic it says {reported[:3]}")
         if self.place.unseen in broker_admin.topics(self.cluster.direct):
             self.differences.append("metadata: the broker has created a denied topic")
 
     def _produce(self, at: Connection) -> list[Sent]:
         sent = list[Sent]()
         for wave in (scripts(self.model), [last(self.model)]):
-            for script, told in zip(wave, together([_call(self._send, at, one) for one in wave]), strict=True):
-                if isinstance(told, BaseException):
-                    raise AssertionError(f"{script.name}: {type(told).__name__}: {told}") from told
-                self.differences += checks.outcomes(self.model, script.name, told)
-                sent += told
+            for script, reported in zip(wave, together([_call(self._send, at, one) for one in wave]), strict=True):
+                if isinstance(reported, BaseException):
+                    raise AssertionError(f"{script.name}: {type(reported).__name__}: {reported}") from reported
+                self.differences += checks.outcomes(self.model, script.name, reported)
+                sent += reported
         self.differences += checks.offsets(self.model, sent)
         return sent
 
