@@ -74,8 +74,9 @@ class Counted:
         """Attempts and acknowledgements; each segment of li is a record like others."""
         batch, errors = sent.batch, {outcome.error for outcome in sent.outcomes}
         is_rejected = errors != {""}
-        # Of a message in segments no more are sent once one is rejected.
-        count = 1 if is_rejected and batch.segments else len(batch.segments or batch.records)
+        # Of a message in segments no more are sent once one is rejected, but by Java, which is not asked in between.
+        stops = is_rejected and bool(batch.segments) and sent.library != "java"
+        count = 1 if stops else len(batch.segments or batch.records)
         is_ours = is_rejected and errors <= {INVALID, OTHERS_INVALID}
         large = [] if batch.segments else [self.model.segments(*place, segments) for place in stored([sent])]
         sums = {"count": count, **_total(large)}

@@ -42,9 +42,9 @@ PRODUCED_PER_S = 400_000.0  # bytes of each client, with quotas
 
 def fetched_per_s(model: Model) -> float:
     """With quotas: less than a reader gets at once."""
-    if model.leaves_gaps:
-        return 400_000.0
-    return 3_000.0 if model.stores_large else 1_500.0
+    if not model.stores_large:
+        return 1_500.0
+    return 400_000.0 if model.leaves_gaps else 3_000.0
 
 
 @dataclass
