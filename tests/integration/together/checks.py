@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from integration.together.connection import Reading
 from integration.together.model import Look, Model, stored
@@ -96,7 +97,7 @@ def read(model: Model, how: Reading, sent: Sequence[Sent], got: Read, denied: bo
 
 def looked_at(events: Path, topic: str, expected: Counter[Look]) -> Iterator[str]:
     """What the interceptor that only looks was shown: (hook, client id, header id, size of the value)."""
-    lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+    lines = _events(events)
     clients = {client for _, client, _, _ in expected}
     found: Counter[Look] = Counter(
         (one["hook"], one["client"], one["id"], one["size"])
@@ -110,3 +111,21 @@ def looked_at(events: Path, topic: str, expected: Counter[Look]) -> Iterator[str
             f"{found[what]} calls, not {expected[what]} (differs by {count})"
         )
         return
+
+
+def commits(events: Path, groups: Mapping[str, Read]) -> Iterator[str]:
+    """What the interceptor that only looks was shown of the commits of groups: half-way, and at the end."""
+    expected = Counter(
+        (group, partition, offset)
+        for group, read in groups.items()
+        for offsets in (read.half, read.positions)
+        for partition, offset in offsets.items()
+    )
+    shown = [one for one in _events(events) if one["hook"] == "on_commit" and one["group"] in groups]
+    found = Counter((one["group"], one["partition"], one["offset"]) for one in shown)
+    if found != expected:
+        yield f"looks: on_commit: expected {sorted(expected - found)}, got {sorted(found - expected)}"
+
+
+def _events(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -82,6 +82,8 @@ class Run:
                 self.differences.append("the sidecar: it has not ended with 0")
         if "looks" in features:
             self.differences += checks.looked_at(self.place.events, at.topic, self._looked_at(at, sent))
+            groups = {at.named(one.name): reads[one.name] for one in READINGS if one.is_group and one.name in reads}
+            self.differences += checks.commits(self.place.events, groups)
         if "audit" in features:
             sums = audit_sums.Counted(self.model, sent, reads, READINGS, SHARE)
             self.differences += sums.differences(self.cluster.direct, self.place)
