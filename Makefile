@@ -129,6 +129,10 @@ integration-core: install kafka ## real clients through the sidecar, newest brok
 integration: install kafka spark-install ## the full compatibility matrix; writes docs/compatibility.md
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
+.PHONY: mutations
+mutations: install kafka ## faults of composition on purpose: each must be found by the runs of features together
+	@cd tests && ../$(BIN)/python -m integration.together.mutations
+
 .PHONY: other-clients
 other-clients: install kafka ## producers and consumers in Go and JavaScript: rejections, large messages; needs go and npm
 	$(BIN)/pytest -m matrix tests/integration/validation/test_client_behaviour.py tests/integration/large_messages/test_other_clients.py \

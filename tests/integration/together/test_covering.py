@@ -1,0 +1,34 @@
+"""The runs have every combination that they must have."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from integration.together.covering import covering, pairs, parameters, singles
+from integration.together.features import EXCLUSIVE, FEATURES
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+def test_every_combination_of_values_is_in_a_run(strength: int) -> None:
+    values = parameters()
+    rows = [tuple(next(name for name in reversed(some) if name in run or not name) for some in values)
+            for run in covering(strength, 1)]  # fmt: skip
+    for chosen in itertools.combinations(range(len(values)), strength):
+        wanted = {*itertools.product(*(values[at] for at in chosen))}
+        assert {tuple(row[at] for at in chosen) for row in rows} == wanted
+
+
+def test_features_that_exclude_each_other_are_never_on_together() -> None:
+    assert all(len(run & EXCLUSIVE) <= 1 for run in [*covering(3, 1), *pairs()])
+
+
+def test_the_same_seed_gives_the_same_runs() -> None:
+    assert covering(2, 7) == covering(2, 7)
+    assert covering(2, 7) != covering(2, 8)
+
+
+def test_all_pairs_are_those_of_seventeen_columns_but_three() -> None:
+    assert len(FEATURES) == 17
+    assert len(pairs()) == len({*pairs()}) == 133
+    assert len(singles()) == 18
