@@ -80,6 +80,7 @@ class Delivery:
     cut_at: int | None = None  # the first offset that the client does not get now
     large: list[tuple[int, int]] = field(default_factory=list)  # offset and segments of each message, 0: an object
     _out: list[Buffer] = field(default_factory=list)
+    _aborted: list[tuple[int, Buffer]] = field(default_factory=list)  # batches that are hidden; before which of these
     _size: int = 0  # bytes of these
     _pending: int = 0  # bytes of the batch that is written again, which will be added
     _error_code: int | None = None
@@ -113,14 +114,26 @@ class Delivery:
         pieces = self.pieces(with_marker)
         return join(pieces) if pieces is not None else None
 
-    def pieces(self, with_marker: bool) -> tuple[Buffer, ...] | None:
-        """As `records`, in pieces that follow each other."""
+    def pieces(self, with_marker: bool, with_aborted: bool = False) -> tuple[Buffer, ...] | None:
+        """As `records`, in pieces that follow each other.
+
+        ``with_aborted``: also the messages of aborted transactions, as they came. They are hidden from a client that
+        reads committed records only, because not all such clients skip them themselves (kafka-go).
+        """
         if not self.is_changed:
             return None
-        hidden = self.hidden
+        out, hidden = [*self._out], self.hidden
+        if with_aborted:
+            for at, data in reversed(self._aborted):
+                out.insert(at, data)
         if with_marker and hidden is not None and self._like is not None:
-            return (*self._out, build_commit_marker(self._like, hidden[0], hidden[1] - 1))
-        return tuple(self._out)
+            out.append(build_commit_marker(self._like, hidden[0], hidden[1] - 1))
+        return tuple(out)
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether messages of aborted transactions are hidden."""
+        return bool(self._aborted)
 
     @property
     def hidden(self) -> tuple[int, int] | None:
@@ -151,6 +164,8 @@ class Delivery:
                 log.index.note(seen_from, last + 1)
             if parts:
                 self._hide(batch)
+                if self.acquired is None:
+                    self._note_aborted(batch, parts)
             else:
                 self._keep(batch, is_shown=visibility is Visibility.OLD)
             return
@@ -211,6 +226,13 @@ class Delivery:
         """The response ends before this offset."""
         self.cut_at = offset
         self.is_changed = True
+
+    def _note_aborted(self, batch: Batch, parts: dict[int, Part | Damaged]) -> None:
+        """Nothing of them is waited for."""
+        self._aborted.append((len(self._out), batch.data))
+        for part in parts.values():
+            if isinstance(part, Part):
+                self.log.report.was_aborted(part.offset, part.segment.message_id)
 
     def _withhold(self, offset: int, is_too_large: bool) -> None:
         """What begins here may be a segment: the client must not take it for a message."""

@@ -20,6 +20,9 @@ class Report(Protocol):
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         """A message of ``size`` bytes, whose first segment is at ``start`` and whose own offset is ``end``."""
 
+    def was_aborted(self, offset: int, message_id: bytes) -> None:
+        """A message whose transaction was aborted: no reader of committed records will get it."""
+
     def withheld(self, offset: int, reason: str) -> None:
         """What begins at this offset may be a segment and cannot be looked into: no consumer gets it, or what follows.
         ``reason`` is a label value of a metric."""

@@ -49,6 +49,9 @@ class Counts:
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         self.assembled_messages += 1
 
+    def was_aborted(self, offset: int, message_id: bytes) -> None:
+        """Readers of all records have none."""
+
     def withheld(self, offset: int, reason: str) -> None:
         self.unreadable_batches += 1
 

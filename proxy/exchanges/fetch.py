@@ -63,8 +63,8 @@ class FetchedPartition:
     """
 
     __slots__ = (
-        "_frame", "_pieces", "_version", "aborted", "error_code", "high_watermark", "key", "last_stable_offset", "span",
-        "topic",
+        "_frame", "_pieces", "_sent", "_version", "aborted", "error_code", "high_watermark", "key",
+        "last_stable_offset", "span", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
@@ -73,6 +73,7 @@ class FetchedPartition:
         self.key = key
         self.span = span
         self._pieces: tuple[Buffer, ...] | None = None  # the records that the client gets; None: those that came
+        self._sent: tuple[Buffer, ...] | None = None  # what producers have sent, if the client gets less of it
         # In place of the broker's:
         self.error_code: int | None = None
         self.high_watermark: int | None = None
@@ -95,13 +96,16 @@ class FetchedPartition:
             pieces = self._pieces = (join(pieces),)
         return pieces[0]
 
-    def replace(self, *pieces: Buffer) -> None:
-        """Give the client these records instead, which follow each other. The stages that follow see them."""
-        self._pieces = pieces
+    def replace(self, *pieces: Buffer, sent: tuple[Buffer, ...] | None = None) -> None:
+        """Give the client these records instead, which follow each other. The stages that follow see them.
+
+        ``sent``: what producers have sent, if the client must not get all of it.
+        """
+        self._pieces, self._sent = pieces, sent
 
     def end_at(self, offset: int) -> None:
         """Answer as if the log ended there."""
-        self._pieces, self.high_watermark = (b"",), offset
+        self._pieces, self._sent, self.high_watermark = (b"",), None, offset
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Those whose records a client does not show that reads only committed ones."""
@@ -120,8 +124,9 @@ class FetchedPartition:
         ours = self._pieces, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
         return any(one is not None for one in ours)
 
-    def edits(self) -> list[Edit]:
-        """What is different in the frame."""
+    def edits(self, as_sent: bool = False) -> list[Edit]:
+        """What is different in the frame. ``as_sent``: with all that producers have sent."""
+        pieces = self._sent if as_sent and self._sent is not None else self._pieces
         span, edits = self.span, list[Edit]()
         if self.error_code is not None:
             edits.append((span.error_code_at, span.error_code_at + _INT16.size, _INT16.pack(self.error_code)))
@@ -134,10 +139,10 @@ class FetchedPartition:
         is_flexible = self._version >= FIRST_FLEXIBLE
         if self.aborted is not None:
             edits.append((span.aborted_at, span.aborted_end, write_aborted(self.aborted, is_flexible)))
-        if self._pieces is not None:
-            length = array_count(sum(map(len, self._pieces)), is_flexible)
+        if pieces is not None:
+            length = array_count(sum(map(len, pieces)), is_flexible)
             edits += [(span.records_at, span.records_start, length), (span.records_start, span.records_end, b"")]
-            edits += [(span.records_end, span.records_end, piece) for piece in self._pieces]
+            edits += [(span.records_end, span.records_end, piece) for piece in pieces]
         return edits
 
 
@@ -300,7 +305,7 @@ class FetchExchange(StagedExchange[StageRun]):
         for run in self._runs:
             yield from _take_through(run, looked_into)
             if run.restores:
-                self._restored = _edits(looked_into)
+                self._restored = _edits(looked_into, as_sent=True)
         edits = _edits(looked_into)
         may_name_brokers = len(frame) > spans.end + NO_TAGS_BYTES
         new = splice(frame, edits) if may_name_brokers else in_pieces(spliced(frame, edits))
@@ -340,8 +345,8 @@ class FetchExchange(StagedExchange[StageRun]):
         return rejected
 
 
-def _edits(partitions: Sequence[FetchedPartition]) -> list[Edit]:
-    return [edit for partition in partitions if partition.is_changed for edit in partition.edits()]
+def _edits(partitions: Sequence[FetchedPartition], as_sent: bool = False) -> list[Edit]:
+    return [edit for partition in partitions if partition.is_changed for edit in partition.edits(as_sent)]
 
 
 def _take_through(run: StageRun, partitions: Sequence[FetchedPartition]) -> Steps[None]:

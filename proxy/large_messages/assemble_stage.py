@@ -194,7 +194,8 @@ class AssembleRun(StageRun):
         held = self._held
         new = delivery.pieces(with_marker=held is None)
         if new is not None:
-            partition.replace(*new)
+            sent = delivery.pieces(held is None, with_aborted=True) if delivery.has_aborted else None
+            partition.replace(*new, sent=sent)
         if delivery.error_code is not None:
             partition.error_code = delivery.error_code
         if held is not None:

@@ -69,6 +69,9 @@ class PartitionReport(Report):
         self._stats.assembled_bytes += size
         self._complete(message_id, start, end)
 
+    def was_aborted(self, offset: int, message_id: bytes) -> None:
+        self._complete(message_id, offset, offset)
+
     def withheld(self, offset: int, reason: str) -> None:
         self._stats.withheld[reason] += 1
         if (suppressed := self._stats.lines.due(("withheld", reason, self._name))) is not None:

@@ -428,3 +428,22 @@ def test_what_is_in_the_response_is_not_read_again_for_a_cache_that_has_no_room(
     delivery = Process(log, cache=SegmentCache(0)).fetch()
     assert shown(delivery.records(with_marker=True)) == [(at, value)]
     assert not log.reads
+
+
+def test_messages_of_aborted_transactions_are_hidden_and_can_be_counted() -> None:
+    log = Log()
+    log.add(b"first")
+    carrier = log.add_large(VALUE, 3, 1)
+    data = log.batches[-1]
+    aborted = build_batch(
+        [NewRecord(one.value, one.key, tuple(one.headers)) for one in batches(data)[0].records()],
+        base_offset=carrier, attributes=TRANSACTIONAL, producer_id=PID, producer_epoch=0,
+    )  # fmt: skip
+    log.batches[-1] = aborted
+    log.add(b"last")
+    delivery = Process(log).fetch(aborted=[AbortedTransaction(producer_id=PID, first_offset=carrier)])
+    assert shown(delivery.records(with_marker=True)) == [(0, b"first"), (4, b"last")]
+    assert delivery.has_aborted
+    assert log.reports[-1] == ("aborted", carrier)
+    whole = b"".join(delivery.pieces(with_marker=True, with_aborted=True) or ())
+    assert shown(whole) == [(0, b"first"), (carrier, VALUE[-1:]), (4, b"last")]

@@ -165,6 +165,9 @@ class Log(Report):
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         self.reports.append(("assembled", start, end, size))
 
+    def was_aborted(self, offset: int, message_id: bytes) -> None:
+        self.reports.append(("aborted", offset))
+
     def withheld(self, offset: int, reason: str) -> None:
         self.reports.append(("withheld", offset, reason))
 

@@ -87,10 +87,11 @@ class Counted:
     def _delivered(self, isolation: Isolation, segments: Segments) -> Sums:
         model, places = self.model, stored(self.sent)
         delivered = model.delivered(self.sent, isolation)
-        aborted = sum(one.end == "abort" for _, _, _, one in places) if isolation == "read_committed" else 0
+        ended = [one for _, _, _, one in places if isolation == "read_committed" and one.end == "abort"]
+        aborted = sum(len(one.batch.segments) or 1 for one in ended)  # what is aborted is not put together
         shown = {(one.partition, one.offset) for one in delivered}
         large = [model.segments(*place, segments) for place in places if place[:2] in shown]
-        hidden = len(places) - aborted - len(delivered)
+        hidden = len(places) - len(ended) - len(delivered)
         return {"count": len(delivered), "hidden_count": hidden, "aborted_count": aborted, **_total(large)}
 
 

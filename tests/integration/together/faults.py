@@ -44,7 +44,7 @@ def _result_overwritten() -> None:
     def overwrite(run: Any, partition: Any, remaining: Any) -> None:
         settle(run, partition, remaining)
         if remaining.records is None:
-            partition.pieces = None
+            partition._pieces = None
 
     ConsumeRun._settle = overwrite  # type: ignore[method-assign,assignment]
 
@@ -88,13 +88,10 @@ def _error_swallowed() -> None:
 
 def _shared_limit() -> None:
     """One limit for all requests, as that of the object store was."""
-    from kafka_sidecar.proxy.interception import consume_stage, send_stage
-    from kafka_sidecar.proxy.large_messages import split_stage
-    from kafka_sidecar.proxy.relay.exchange import TimeLimit
+    from kafka_sidecar.proxy.relay.exchange import TimeLeft, TimeLimit
 
-    shared = TimeLimit("shared", 0.05, 0.05)
-    for module in (consume_stage, send_stage, split_stage):
-        module.replace = lambda limit: shared  # type: ignore[attr-defined]
+    shared = TimeLeft("shared", 0.05, 0.05)
+    TimeLimit.start = lambda self: shared  # type: ignore[method-assign]
 
 
 def _slice_passed_on() -> None:

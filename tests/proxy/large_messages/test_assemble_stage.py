@@ -18,12 +18,12 @@ from support.fetches import (
 )
 from support.interception import fetch_response
 from support.large_fetches import ORDERS, Cluster
-from support.large_logs import TOPIC_ID, Log, message_id, sliced
+from support.large_logs import TOPIC_ID, Log, carrier_record, message_id, sliced
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import batches
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleStage
@@ -101,6 +101,22 @@ def test_aborted_transactions_of_what_is_read_in_addition_are_in_the_response() 
     one = partitions_in(NEWEST, response)["orders", 0]
     assert [(each.producer_id, each.first_offset) for each in one.aborted_transactions] == [(7, start + 2)]
     assert values_by_partition(NEWEST, response)["orders", 0][-1] == (start + 3, b"shown")
+
+
+def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None:
+    """Or its group would seem to lag for ever: what is stored for it is the offset of the first slice."""
+    log = Log()
+    for data in sliced(VALUE, 3, message_id(2)):
+        log.append(data)
+    log.aborted.append(AbortedTransaction(producer_id=7, first_offset=log.end))
+    (record,) = batches(build_batch([carrier_record(VALUE, 3, message_id(2), range(2), topic_id=ORDERS)]))[0].records()
+    carrier = NewRecord(record.value, record.key, tuple(record.headers))
+    log.append(build_batch([carrier], attributes=0x10, producer_id=7, producer_epoch=0))
+    log.append(batch("last"))
+    cluster = Cluster({0: log})
+    response = cluster.fetch(NEWEST, {0: 0}, isolation_level=1, max_bytes=1)
+    assert values_by_partition(NEWEST, response)["orders", 0] == [(3, b"last")]
+    assert cluster.stats.intervals.safe_offset(ORDERS, 0, 4) == 4
 
 
 def test_reading_on_ends_in_time() -> None:
