@@ -163,7 +163,10 @@ class Server:
             spawn(self._watch_loop(), "watch the event loop"),
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
-                Sweep(self.connections, self.memory, limits.max_idle, limits.frame_timeout).run(), "sweep connections"
+                Sweep(
+                    self.connections, self.memory, self._performer.threads, limits.max_idle, limits.frame_timeout
+                ).run(),
+                "sweep connections",
             ),
         ]
 

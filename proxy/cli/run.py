@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features import find_mistakes
+from kafka_sidecar.proxy.runtime.allocator import share_arena
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
@@ -72,6 +73,7 @@ def run(
 
 def main() -> None:
     """`kafka-sidecar run` alone."""
+    share_arena()  # before plug-ins are loaded, which may start threads
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
     app.command()(run)
     app(sys.argv[2:], prog_name="kafka-sidecar run")

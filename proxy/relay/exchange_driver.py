@@ -98,7 +98,9 @@ class Driver:
     def lost(self, why: str) -> Work | None:
         """The connection has ended."""
         exchange, self._exchange = self._exchange, None
-        return exchange.lost(why) if exchange is not None else None
+        work = exchange.lost(why) if exchange is not None else None
+        self._steps, self.need, self._left = None, None, ()  # they hold the frame, and are in circles with the session
+        return work
 
     def _run(self, result: Any = None, error: BaseException | None = None) -> bytes | Pieces:
         """Run the steps until they decide, or need what takes time."""

@@ -4,6 +4,9 @@ A read of some hundred kilobytes is above glibc's threshold for a mapping of its
 page and unmapped each time, which costs more than relaying it. The same applies to a frame of megabytes with a large
 message. Both limits are needed; one alone changes nothing (docs/reference/benchmarks.md has the figures). What is kept
 so is returned by `release_unused_memory`, which the sweep of connections calls.
+
+All threads share one arena. glibc would give each its own, and malloc_trim returns nothing of the free end of such an
+arena (docs/decisions/0025-memory-of-threads.md).
 """
 
 from __future__ import annotations
@@ -14,9 +17,17 @@ import linecache
 from functools import cache
 from typing import Any
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-TRIM_THRESHOLD_BYTES = 32 << 20
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
+# For all threads together: with 32 MiB, two that validate batches of 8 MB returned their memory after each one.
+TRIM_THRESHOLD_BYTES = 256 << 20
 MMAP_THRESHOLD_BYTES = 16 << 20  # larger ones would leave holes that nothing fits
+
+
+def share_arena() -> None:
+    """Let all threads of this process use the first one's arena. An arena that exists stays: call it before any thread
+    is started."""
+    if (libc := _glibc()) is not None:
+        libc.mallopt(M_ARENA_MAX, 1)
 
 
 def configure_allocator() -> None:

@@ -85,15 +85,17 @@ class Performer:
     async def _await_job(self, job: Job, limit: TimeLeft | None) -> Any:
         result = asyncio.wrap_future(job.future)
         result.add_done_callback(_retrieve)  # its exception, where no exchange waits for it
+        error = None
         try:
             while not result.done():
                 await asyncio.wait([result], timeout=None if limit is None else await self._time_left(job, limit))
+            error = result.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise RuntimeError(f"work raised {type(error).__name__}") from error  # it must not end the event loop
+            return result.result()
         finally:
             self._charge(job, limit)
-        error = result.exception()
-        if error is not None and not isinstance(error, Exception):
-            raise RuntimeError(f"work raised {type(error).__name__}") from error  # it must not end the event loop
-        return result.result()
+            del job, result, error  # in this frame, which the error's traceback keeps: see Threads
 
     async def _time_left(self, job: Job, limit: TimeLeft) -> float:
         """Seconds after which to ask again. Raises TimeoutError."""

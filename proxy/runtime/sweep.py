@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
+from kafka_sidecar.proxy.runtime.threads import Threads
 
 INTERVAL_S = 2.0
 PER_TURN = 500  # connections, before others have a turn of the event loop
@@ -24,10 +25,17 @@ class Sweep:
     """The limits of all connections."""
 
     def __init__(
-        self, connections: Collection[Connection], memory: MemoryBudget, max_idle_s: float, frame_timeout_s: float
+        self,
+        connections: Collection[Connection],
+        memory: MemoryBudget,
+        threads: Threads,
+        max_idle_s: float,
+        frame_timeout_s: float,
     ) -> None:
         self._connections = connections
         self._memory = memory
+        self._threads = threads
+        self._ended = (0, 0)  # pieces of work, as of the last two sweeps
         self._max_idle_s = max_idle_s
         self._frame_timeout_s = frame_timeout_s
 
@@ -64,7 +72,9 @@ class Sweep:
         return None
 
     def _release(self) -> None:
-        memory = self._memory
-        if memory.peak - memory.spent >= RELEASED_BYTES:
+        """Return what was buffered, and what threads have inflated: by the second sweep nothing refers to it."""
+        memory, ended, (earlier, last) = self._memory, self._threads.ended, self._ended
+        if ended != earlier or memory.peak - memory.spent >= RELEASED_BYTES:
             memory.peak = memory.spent
             release_unused_memory()
+        self._ended = last, ended

@@ -56,6 +56,7 @@ class Threads:
         self.waits = [0] * LATENCY_BUCKETS  # for a thread; index: bits of the microseconds
         self.waits_s = 0.0
         self.time_limits: Counter[tuple[str, str]] = Counter()  # reached, by stage and what it waited for
+        self.ended = 0  # pieces of work
         self._count = count
         self._changed = Condition()
         self._lanes: dict[Hashable, deque[Job]] = {}  # the first one runs, or its lane is among the ready ones
@@ -149,16 +150,15 @@ class Threads:
         job = self._take()
         if job is None:
             return False
-        result, error = None, None
         try:
             with stoppable(job.stop):
                 result = job.run()
-        except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits for the result
-            error = raised
-        self._end(job)
-        if error is not None:
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the result
+            self._end(job)
             job.future.set_exception(error)
+            del job  # in this frame, which the error's traceback keeps: in a circle, with all of the work's frames
         else:
+            self._end(job)
             job.future.set_result(result)
         return True
 
@@ -187,6 +187,7 @@ class Threads:
     def _end(self, job: Job) -> None:
         with self._changed:
             job.ended_at = self.clock()
+            self.ended += 1
             self._running.discard(job)
             self._stuck.discard(job)
             self._remove_first(job)

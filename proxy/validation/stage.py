@@ -33,7 +33,6 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     without_errors,
 )
 from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLeft, TimeLimit, Work
-from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.validation.rules import Applied, MisconfiguredError, Rules
 
@@ -252,8 +251,6 @@ class TopicValidation(TopicRun):
             too_large = isinstance(_bare(error), BatchTooLargeError)
             if too_large and limit != self._run.terms.limit:
                 return None
-            if too_large:
-                release_unused_memory()
             batch = partition.valid_batch
             return find_fault(batch) or explain_unreadable(batch, error)
 

@@ -19,7 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import compression
 from kafka_sidecar.codec.records.compression import (
+    MAX_KEPT,
+    MAX_KEPT_BYTES,
     MIN_PARTS,
     MIN_ZSTD_BLOCKS,
     PART_BYTES,
@@ -225,6 +228,47 @@ def test_a_decompression_bomb_uses_no_more_memory_than_the_limit() -> None:
     grown_mb = {name: int(grown) for name, _, grown in map(str.split, done.stdout.splitlines())}
     assert set(grown_mb) == {codec.name for codec in COMPRESSED}
     assert max(grown_mb.values()) < 2 * 16 + 8, done.stdout
+
+
+WINDOWS = """
+from concurrent.futures import ThreadPoolExecutor
+import zstandard
+from kafka_sidecar.codec.records import compression
+from kafka_sidecar.codec.records.compression import Codec, compress, decompress
+
+large = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
+frame = zstandard.ZstdCompressor(compression_params=large).compressobj()
+frame = frame.compress(bytes(40 << 20)) + frame.flush()
+lz4 = compression.lz4.frame.compress(bytes(40 << 20), block_size=7, store_size=False)
+
+def both(codec):
+    data = frame if codec == Codec.ZSTD else lz4
+    return len(decompress(codec, memoryview(data), 40 << 20)) + len(compress(codec, bytes(8 << 20)))
+
+with ThreadPoolExecutor(12) as pool:
+    list(pool.map(both, [Codec.ZSTD, Codec.LZ4] * 24))
+kept = [*compression._ZSTD_DECOMPRESSORS, *compression._ZSTD_COMPRESSORS]
+print(len(kept), sum(context.memory_size() for context in kept) >> 20)
+"""
+
+
+def test_contexts_that_are_kept_are_few_and_hold_no_large_windows() -> None:
+    done = subprocess.run([sys.executable, "-c", WINDOWS], capture_output=True, text=True, timeout=60, check=True)
+
+    count, size_mb = map(int, done.stdout.split())
+    assert count <= 2 * MAX_KEPT
+    assert size_mb <= 2 * MAX_KEPT * MAX_KEPT_BYTES >> 20
+
+
+def test_the_context_for_what_java_writes_is_kept() -> None:
+    """A new one takes ten times as long as a small batch."""
+    frame = zstandard.ZstdCompressor(level=3).compressobj()  # the size is not known: a window of 2 MB
+    data = frame.compress(TEXT) + frame.flush()
+    inflated(Codec.ZSTD, data)
+    (*_, kept) = compression._ZSTD_DECOMPRESSORS
+    inflated(Codec.ZSTD, data)
+    assert compression._ZSTD_DECOMPRESSORS[-1] is kept
+    assert kept.memory_size() > 2 << 20
 
 
 MANY_PARTS = {  # so many members, blocks or frames of one byte

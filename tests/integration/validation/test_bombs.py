@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import cramjam
-import lz4.frame
 import pytest
-import zstandard
 from integration.scenarios.target import eventually
 from integration.validation.batches import batch, good, record, sized, varint
 from integration.validation.guarded import MAX_BATCH, Guarded
 from integration.validation.wire import Wire
+from support.bombs import gzip_of_zeros, lz4_of_zeros, xerial_of_zeros, zstd_of_zeros
 
 pytestmark = pytest.mark.integration
 
-GIB = 1 << 30
-CHUNK = bytes(1 << 20)
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 AT_ONCE = 8
-
-
-def gzip_of_zeros() -> bytes:
-    member = zlib.compressobj(9, wbits=31)
-    begin = member.compress(b"") + member.flush(zlib.Z_FULL_FLUSH)
-    chunk = member.compress(CHUNK) + member.flush(zlib.Z_FULL_FLUSH)  # depends on nothing before it
-    return begin + chunk * (GIB // len(CHUNK)) + member.flush()
-
-
-def xerial_of_zeros() -> bytes:
-    block = bytes(cramjam.snappy.compress_raw(CHUNK))
-    header = b"\x82SNAPPY\0" + (1).to_bytes(4, "big") * 2
-    return header + (len(block).to_bytes(4, "big") + block) * 128
-
-
-def lz4_of_zeros() -> bytes:
-    frame = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False)
-    parts = [frame.begin(), *(frame.compress(CHUNK) for _ in range(GIB // len(CHUNK))), frame.flush()]
-    return b"".join(parts)
-
-
-def zstd_of_zeros() -> bytes:
-    frame = zstandard.ZstdCompressor(level=1).compressobj()
-    return b"".join(frame.compress(CHUNK) for _ in range(GIB // len(CHUNK))) + frame.flush()
 
 
 def zstd_of_size(declared: int) -> bytes:

@@ -12,7 +12,7 @@ from support.dialogue import Dialogue, pieces, produce, produced, request, respo
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.proxy.relay import session
-from kafka_sidecar.proxy.relay.exchange import Exchange, Outcome, Steps
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps, TopicIds
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
 from kafka_sidecar.proxy.relay.session import MAX_QUEUED_LOCAL_BYTES
 
@@ -253,3 +253,40 @@ def test_local_responses_are_queued_up_to_the_limit(monkeypatch: pytest.MonkeyPa
     talk.client(request(ApiKey.HEARTBEAT, 3, 1), unsupported, unsupported)
     assert talk.cause is None
     assert talk.client(unsupported).cause == "too_many_requests"
+
+
+class Pausing(Exchange):
+    """Needs what never comes, for the request or for the response."""
+
+    def __init__(self, in_response: bool) -> None:
+        self.in_response = in_response
+        self.closed: list[bytes] = []
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        if self.in_response:
+            return Forward(frame, True)
+        yield from self._pause(frame)
+        raise AssertionError
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from self._pause(frame)
+        raise AssertionError
+
+    def _pause(self, frame: bytes) -> Steps[None]:
+        try:
+            yield TopicIds(("orders",))
+        finally:
+            self.closed.append(frame)
+
+
+@pytest.mark.parametrize("in_response", [False, True])
+def test_steps_that_are_paused_when_the_connection_is_lost_are_closed_at_once(in_response: bool) -> None:
+    """They hold the frame, which nothing counts any longer, and the garbage collector may not run for long."""
+    exchange = Pausing(in_response)
+    begun, answer = request(ApiKey.DELETE_TOPICS, 3, 1, b"topics"), response(1)
+    dialogue = Dialogue(exchange=lambda api, version: lambda data, at, size, client: exchange).client(begun)
+    if in_response:
+        dialogue.broker(answer)
+    assert exchange.closed == []
+    dialogue.session.lost("the client closed its connection")
+    assert exchange.closed == [answer if in_response else begun]

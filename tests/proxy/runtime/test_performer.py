@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -36,6 +39,26 @@ async def test_work_is_done_in_a_thread_and_its_result_is_the_answer() -> None:
     assert await performer.perform(Work(threading.get_ident)) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         await performer.perform(Work(lambda: 1 / 0))
+
+
+async def test_work_that_raises_leaves_nothing_to_the_garbage_collector() -> None:
+    held: list[weakref.ref[set[int]]] = []
+
+    def work() -> None:
+        inflated = set[int]()
+        held.append(weakref.ref(inflated))
+        raise ValueError
+
+    performer = started(1)
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            await performer.perform(Work(work))
+        assert await performer.perform(Work(lambda: 3)) == 3  # the thread has gone on
+        await asyncio.sleep(0)
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 async def test_work_that_would_end_the_process_is_an_error() -> None:

@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime import sweep as sweep_module
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.sweep import RELEASED_BYTES, Sweep
+from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
@@ -31,7 +32,7 @@ def only(server: Server) -> Connection:
 
 def cause_after(server: Server, *times: float) -> str | None:
     """Why the connection has to end at the last of these times (seconds from its start), after looks at the others."""
-    sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
+    sweep = Sweep(server.connections, server.memory, Threads(1), MAX_IDLE_S, FRAME_TIMEOUT_S)
     connection = only(server)
     start = connection.began
     closing = None
@@ -57,7 +58,7 @@ async def test_a_client_that_reads_a_response_slowly_is_not_idle() -> None:
         client.pause()
         assert connection.to_client is not None
         connection.to_client.write(value)
-        sweep = Sweep(server.connections, server.memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
+        sweep = Sweep(server.connections, server.memory, Threads(1), MAX_IDLE_S, FRAME_TIMEOUT_S)
         start, sent = connection.began, connection.flow.client_progress
         assert sweep.overdue(connection, start + 1) is None
         client.resume()
@@ -164,7 +165,7 @@ async def test_memory_is_returned_once_much_less_is_buffered(monkeypatch: pytest
     returned: list[bool] = []
     monkeypatch.setattr(sweep_module, "release_unused_memory", lambda: returned.append(True))
     memory = MemoryBudget(1 << 30, Buffered())
-    sweep = Sweep([], memory, MAX_IDLE_S, FRAME_TIMEOUT_S)
+    sweep = Sweep([], memory, Threads(1), MAX_IDLE_S, FRAME_TIMEOUT_S)
     account = Account(memory)
     account.add(RELEASED_BYTES + 1)
     sweep._release()
@@ -175,6 +176,20 @@ async def test_memory_is_returned_once_much_less_is_buffered(monkeypatch: pytest
     sweep._release()
     sweep._release()
     assert returned == [True]
+
+
+async def test_memory_is_returned_twice_after_threads_have_worked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread has inflated may be referred to for a moment after its work."""
+    returned: list[int] = []
+    number = 0
+    monkeypatch.setattr(sweep_module, "release_unused_memory", lambda: returned.append(number))
+    threads = Threads(1)
+    sweep = Sweep([], MemoryBudget(1 << 30, Buffered()), threads, MAX_IDLE_S, FRAME_TIMEOUT_S)
+    for number in range(8):
+        if number in {2, 5}:
+            threads.submit("a", lambda: None).future.result(5)
+        sweep._release()
+    assert returned == [2, 3, 5, 6]
 
 
 async def test_clients_that_buffer_too_much_together_are_served_one_after_the_other() -> None:

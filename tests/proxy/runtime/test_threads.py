@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import CancelledError
 from functools import partial
 
@@ -58,6 +60,27 @@ def test_what_work_raises_reaches_whoever_waits_and_stops_no_other_work() -> Non
     with pytest.raises(ZeroDivisionError):
         failed.future.result(WAIT_S)
     assert results(threads.submit("a", lambda: 3)) == [3]
+
+
+def test_work_that_raises_leaves_nothing_to_the_garbage_collector() -> None:
+    """Its frames hold what a batch was inflated to, and the collector may not run for long."""
+    held: list[weakref.ref[set[int]]] = []
+
+    def work() -> None:
+        inflated = set[int]()
+        held.append(weakref.ref(inflated))
+        raise ValueError
+
+    gc.disable()
+    try:
+        threads = Threads(1)
+        failed = threads.submit("a", work)
+        assert isinstance(failed.future.exception(WAIT_S), ValueError)
+        del failed
+        assert results(threads.submit("a", lambda: 3)) == [3]  # the thread has gone on
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_lanes_take_turns_however_much_work_one_of_them_has() -> None:
