@@ -26,8 +26,8 @@ from rig import frames
 from rig.driver import Workload
 
 from kafka_sidecar.audit.event_auditor import EventAuditor
-from kafka_sidecar.proxy.auditing.counting import Counting
-from kafka_sidecar.proxy.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.counting import Counting
+from kafka_sidecar.proxy.features.auditing.taps import tap
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget

@@ -47,10 +47,10 @@ MODULES = (
     "kafka_sidecar.codec.response_tags",
     "kafka_sidecar.codec.scan",
     "kafka_sidecar.codec.share_fetch_counts",
-    "kafka_sidecar.proxy.auditing.client",
-    "kafka_sidecar.proxy.auditing.fetch",
-    "kafka_sidecar.proxy.auditing.produce",
-    "kafka_sidecar.proxy.auditing.produce_results",
+    "kafka_sidecar.proxy.features.auditing.client",
+    "kafka_sidecar.proxy.features.auditing.fetch",
+    "kafka_sidecar.proxy.features.auditing.produce",
+    "kafka_sidecar.proxy.features.auditing.produce_results",
     "kafka_sidecar.proxy.relay.watch",
 )
 

@@ -17,27 +17,27 @@ from pydantic import BaseModel
 from support.pages import Page, all_pages, modules, page, settings, tree
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.admin.exposition import render
-from kafka_sidecar.proxy.auditing.exposition import collect as of_audit
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
-from kafka_sidecar.proxy.interception.exposition import collect as interception
-from kafka_sidecar.proxy.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.large_messages.exposition import collect as large_messages
-from kafka_sidecar.proxy.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.auditing.exposition import collect as of_audit
+from kafka_sidecar.proxy.features.interception.exposition import collect as interception
+from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.large_messages.exposition import collect as large_messages
+from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.topic_configs.exposition import collect as topic_configs
+from kafka_sidecar.proxy.features.validation.exposition import collect as validation
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.runtime.exposition import collect as threads
 from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.security.exposition import collect as of_tls
+from kafka_sidecar.proxy.security.tls.exposition import collect as of_tls
+from kafka_sidecar.proxy.server.admin.exposition import render
+from kafka_sidecar.proxy.server.workers.exposition import collect as of_workers
+from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS
 from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
-from kafka_sidecar.proxy.topic_configs.exposition import collect as topic_configs
-from kafka_sidecar.proxy.validation.exposition import collect as validation
-from kafka_sidecar.proxy.validation.stats import ValidationStats
-from kafka_sidecar.proxy.workers.exposition import collect as of_workers
-from kafka_sidecar.proxy.workers.totals import NOT_SUMS
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 

@@ -17,7 +17,7 @@ from support.structure import (
     with_import,
 )
 
-HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, RELAY, STAGES = contracts()
+HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, FEATURES, SERVER, SECURITY, RELAY, STAGES = contracts()
 # An import that must not be, and the contract that forbids it.
 FORBIDDEN = [
     ("codec.wire", "plugins.settings", HOUSE),
@@ -29,17 +29,19 @@ FORBIDDEN = [
     ("large_messages.segment", "socket", PLUGINS),
     ("audit", "policies.plans", HOUSE),
     ("large_messages.segment", "audit", HOUSE),
-    ("proxy.server", "pipeline", HOUSE),
-    ("proxy.server", "pipeline", SPARK),
+    ("proxy.server.server", "pipeline", HOUSE),
+    ("proxy.server.server", "pipeline", SPARK),
     ("policies.plans", "numpy", SPARK),
     ("audit", "asyncio", AUDIT),
-    ("proxy.telemetry.metrics", "proxy.validation.stats", PROXY),
-    ("proxy.admin.exposition", "proxy.cli.main", PROXY),
-    ("proxy.server", "proxy.admin.http", PROXY),
-    ("proxy.topic_configs.store", "proxy.validation.rules", PROXY),
-    ("proxy.validation.rules", "proxy.interception.interception", PROXY),
-    ("proxy.interception.services", "proxy.validation.rules", PROXY),
-    ("proxy.topic_configs.store", "proxy.features", PROXY),
+    ("proxy.telemetry.metrics", "proxy.features.validation.stats", PROXY),
+    ("proxy.server.admin.exposition", "proxy.cli.main", PROXY),
+    ("proxy.server.server", "proxy.server.admin.http", SERVER),
+    ("proxy.features.topic_configs.store", "proxy.features.validation.rules", FEATURES),
+    ("proxy.features.validation.rules", "proxy.features.interception.interception", FEATURES),
+    ("proxy.features.topic_configs.configs", "proxy.features.authorization.acls", FEATURES),
+    ("proxy.features.topic_configs.store", "proxy.features.compose", FEATURES),
+    ("proxy.exchanges.produce", "proxy.features.validation.rules", PROXY),
+    ("proxy.security.sasl.users", "proxy.security.tls.contexts", SECURITY),
     ("proxy.nodes.rewrites", "proxy.exchanges.sasl", PROXY),
     ("proxy.nodes.rewrites", "proxy.runtime.tasks", PROXY),
     ("proxy.relay.session", "proxy.exchanges.sasl", PROXY),
@@ -49,10 +51,10 @@ FORBIDDEN = [
     ("proxy.telemetry.metrics", "asyncio", RELAY),
     ("codec.schema.readers", "threading", RELAY),
     ("proxy.exchanges.sasl", "time", RELAY),
-    ("proxy.validation.stage", "asyncio", STAGES),
-    ("proxy.interception.send_stage", "proxy.runtime.threads", STAGES),
-    ("proxy.large_messages.split_stage", "logging", STAGES),
-    ("proxy.topic_configs.alter_configs", "proxy.topic_configs.configs", STAGES),
+    ("proxy.features.validation.stage", "asyncio", STAGES),
+    ("proxy.features.interception.send_stage", "proxy.runtime.threads", STAGES),
+    ("proxy.features.large_messages.split_stage", "logging", STAGES),
+    ("proxy.features.topic_configs.alter_configs", "proxy.features.topic_configs.configs", STAGES),
 ]
 
 
@@ -90,12 +92,12 @@ def test_a_circle_of_several_steps_is_found_once() -> None:
 
 
 def test_no_folder_imports_one_above_it() -> None:
-    assert [floors.upwards() for floors in house(graph())] == [[], []]
+    assert [floors.upwards() for floors in house(graph())] == [[], [], [], [], []]
 
 
 def test_an_arrow_up_is_found() -> None:
-    _, proxy = house(with_import("proxy.telemetry.metrics", "proxy.validation.stats"))
-    assert proxy.upwards() == [("telemetry", "validation")]
+    _, proxy, *_ = house(with_import("proxy.telemetry.metrics", "proxy.features.validation.stats"))
+    assert proxy.upwards() == [("telemetry", "features")]
 
 
 def test_every_folder_has_its_floor() -> None:

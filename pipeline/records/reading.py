@@ -13,7 +13,7 @@ from kafka_sidecar.pipeline.records.segments import read_again, read_segments
 from kafka_sidecar.pipeline.records.slices import Slice
 from kafka_sidecar.pipeline.records.whole import Counts, ReadLog, WholeMessages
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.large_messages.from_config import topics
+from kafka_sidecar.proxy.features.large_messages.from_config import topics
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.validation.rules import TopicRule
+from kafka_sidecar.proxy.features.validation.rules import TopicRule
 
 
 class Outcome(StrEnum):

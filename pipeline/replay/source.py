@@ -17,7 +17,7 @@ from kafka_sidecar.pipeline.records.reading import SliceReader
 from kafka_sidecar.pipeline.records.slices import Slice
 from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Outcome, Row
 from kafka_sidecar.pipeline.replay.validation import Replay, find_applied, open_rules
-from kafka_sidecar.proxy.validation.rules import Rules
+from kafka_sidecar.proxy.features.validation.rules import Rules
 
 NAME = "kafka_sidecar_replay"
 ROWS_AT_ONCE = 10_000

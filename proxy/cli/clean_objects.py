@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 if TYPE_CHECKING:
-    from kafka_sidecar.proxy.large_messages.clean_up import Cleaned
+    from kafka_sidecar.proxy.features.large_messages.clean_up import Cleaned
 
 TITLES = ("topic", "objects", "referenced", "young", "unreferenced", "bytes", "deleted")
 
@@ -35,7 +35,7 @@ def clean_objects(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each topic.")] = False,
 ) -> None:
     """Find objects to which no record refers."""
-    from kafka_sidecar.proxy.large_messages.clean_up import MIN_AGE_S
+    from kafka_sidecar.proxy.features.large_messages.clean_up import MIN_AGE_S
 
     try:
         age_s = seconds(older_than)
@@ -55,12 +55,12 @@ def clean_objects(
 
 async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
     """Raises ConfigError, OSError."""
-    from kafka_sidecar.proxy.large_messages.clean_up import clean_topic
-    from kafka_sidecar.proxy.large_messages.object_listing import ObjectListing
-    from kafka_sidecar.proxy.large_messages.topic_references import TopicReferences
-    from kafka_sidecar.proxy.sasl.logins import open_logins
-    from kafka_sidecar.proxy.security.broker_access import BrokerAccess
-    from kafka_sidecar.proxy.security.sides import TlsSides
+    from kafka_sidecar.proxy.features.large_messages.clean_up import clean_topic
+    from kafka_sidecar.proxy.features.large_messages.object_listing import ObjectListing
+    from kafka_sidecar.proxy.features.large_messages.topic_references import TopicReferences
+    from kafka_sidecar.proxy.security.sasl.logins import open_logins
+    from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+    from kafka_sidecar.proxy.security.tls.sides import TlsSides
 
     large = config.large_messages
     if large.object_store is None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
+from kafka_sidecar.deploy.container import Sidecar as Sidecar
+from kafka_sidecar.deploy.inject import VARIABLE, Changed, inject, remove
+from kafka_sidecar.deploy.yaml_tree import ManifestError
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.types import MAX_PORT, host_port
-from kafka_sidecar.proxy.deploy.container import Sidecar as Sidecar
-from kafka_sidecar.proxy.deploy.inject import VARIABLE, Changed, inject, remove
-from kafka_sidecar.proxy.deploy.yaml_tree import ManifestError
 
 EXAMPLE = "registry.example.com/kafka-sidecar:0.1.0"
 _IMAGE = re.compile(r"[^\s,]+")

@@ -17,7 +17,7 @@ from kafka_sidecar.interceptors.testing import consume_through, send_through
 from kafka_sidecar.policies.testing import Example
 from kafka_sidecar.proxy.cli.record_lines import format_record
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.interception.from_config import catalog
+from kafka_sidecar.proxy.features.interception.from_config import catalog
 
 OURS = "kafka_sidecar."
 AnyRecord = ProducerRecord | ConsumerRecord

@@ -38,7 +38,7 @@ def load_or_exit(config: Path) -> Config:
 
 def load_valid_or_exit(config: Path) -> Config:
     """The configuration of a file, its policies and interceptors tried; exits with code 2 if anything is invalid."""
-    from kafka_sidecar.proxy.features import find_mistakes
+    from kafka_sidecar.proxy.features.compose import find_mistakes
 
     try:
         settings = load(config, os.environ, {}, find_mistakes)

@@ -19,7 +19,7 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, l
 if TYPE_CHECKING:
     from kafka_sidecar.policies.plans import Plan, Rejection
     from kafka_sidecar.policies.testing import Example
-    from kafka_sidecar.proxy.validation.rules import Rules
+    from kafka_sidecar.proxy.features.validation.rules import Rules
 
 policy_app = typer.Typer(no_args_is_help=True, help="Policies, which validate records.")
 ANY_TOPIC = "topic"
@@ -68,7 +68,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
-    from kafka_sidecar.proxy.validation.effective import parts_read
+    from kafka_sidecar.proxy.features.validation.effective import parts_read
 
     applied = _rules(config).of(topic, NO_ID)
     if applied is None:
@@ -89,7 +89,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
     """The policies of --policy, or those that the configuration has for the topic."""
     from kafka_sidecar.policies.catalog import PolicyCatalog
-    from kafka_sidecar.proxy.validation.from_config import catalog
+    from kafka_sidecar.proxy.features.validation.from_config import catalog
 
     if policy is not None:
         source = f"{config}: policies"
@@ -146,7 +146,7 @@ def _verdict(found: list[Rejection] | Exception) -> str:
 
 
 def _rules(config: Path) -> Rules:
-    from kafka_sidecar.proxy.validation.from_config import rules
+    from kafka_sidecar.proxy.features.validation.from_config import rules
 
     return rules(load_valid_or_exit(config), _warn, None)
 

@@ -12,7 +12,7 @@ import typer
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.features import find_mistakes
+from kafka_sidecar.proxy.features.compose import find_mistakes
 from kafka_sidecar.proxy.runtime.allocator import share_arena
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
@@ -60,11 +60,11 @@ def run(
         rate = configure(settings.log.level, settings.log.max_rate, wanted=settings.log.format)
         warn_if_too_large(settings.connections.max_buffered, settings.process_count)
         if settings.worker_count == 1:
-            from kafka_sidecar.proxy.process import serve
+            from kafka_sidecar.proxy.server.process import serve
 
             runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
         else:
-            from kafka_sidecar.proxy.workers.run import supervise
+            from kafka_sidecar.proxy.server.workers.run import supervise
 
             sys.exit(runner().run(supervise(settings, config, flags, rate)))
     except ConfigError as error:

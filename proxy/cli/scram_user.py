@@ -19,8 +19,8 @@ def print_scram_user(
 
     The password is asked for, or read from standard input, and is not in the lines.
     """
-    from kafka_sidecar.proxy.sasl.scram import HASHES
-    from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+    from kafka_sidecar.proxy.security.sasl.scram import HASHES
+    from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
     if not _NAME.fullmatch(name):
         typer.echo(f"NAME: {name!r} has a space, a comma or =, or begins with #; choose another", err=True)

@@ -10,7 +10,7 @@ from aiokafka.admin import NewTopic
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.proxy.runtime.aiokafka_settings import connect_with, create_no_topics
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 T = TypeVar("T")
 

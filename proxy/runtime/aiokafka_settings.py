@@ -16,8 +16,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.runtime.renewal import EARLIEST
-from kafka_sidecar.proxy.sasl.logins import Logins
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
 LONG_POLL_MS = 2000  # the longest wait of a fetch: what is sent after it on the same connection waits, too

@@ -11,8 +11,8 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.verifications import Verifications
-from kafka_sidecar.proxy.sasl.gate import Gate
-from kafka_sidecar.proxy.sasl.reauthentication import ReauthenticationRoutes
+from kafka_sidecar.proxy.security.sasl.gate import Gate
+from kafka_sidecar.proxy.security.sasl.reauthentication import ReauthenticationRoutes
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"

@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.runtime.renewal import Renewal
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.writers import NOWHERE, Writer, writer_of
-from kafka_sidecar.proxy.sasl.logins import Logins
+from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
 log = logging.getLogger(__name__)

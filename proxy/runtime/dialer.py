@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
-from kafka_sidecar.proxy.sasl.conversation import LoginError
-from kafka_sidecar.proxy.sasl.logins import Logins
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess, HandshakeError
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 

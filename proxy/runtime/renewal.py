@@ -6,9 +6,9 @@ import asyncio
 import random
 
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.sasl.conversation import LoginError
-from kafka_sidecar.proxy.sasl.logins import Logins
-from kafka_sidecar.proxy.sasl.relogin import Relogin, ReloginRoutes
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.sasl.relogin import Relogin, ReloginRoutes
 
 # Of a lifetime, as Kafka's clients: not all of them at once, and in time whatever clocks and networks do.
 EARLIEST, LATEST = 0.85, 0.95

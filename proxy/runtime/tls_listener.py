@@ -20,10 +20,10 @@ from kafka_sidecar.proxy.runtime.client_hello import HEADER, NotTlsError, bytes_
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.security.alerts import alert_of
-from kafka_sidecar.proxy.security.broker_access import CLOSE_S
-from kafka_sidecar.proxy.security.live_tls import LiveTls
-from kafka_sidecar.proxy.security.subjects import subject_of
+from kafka_sidecar.proxy.security.tls.alerts import alert_of
+from kafka_sidecar.proxy.security.tls.broker_access import CLOSE_S
+from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
+from kafka_sidecar.proxy.security.tls.subjects import subject_of
 from kafka_sidecar.proxy.telemetry.tls_failures import TIMEOUT, explain_to, reason_of
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from support.in_process import config
 from support.pages import page
 
 from kafka_sidecar.audit.contract import AuditedClient, Result
-from kafka_sidecar.proxy.auditing.audit import Audit
+from kafka_sidecar.proxy.features.auditing.audit import Audit
 
 PAGE = page("docs/how-to/auditors.md")
 BUCKET = 600_000

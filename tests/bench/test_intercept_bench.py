@@ -19,8 +19,8 @@ from rig.peers import Setting
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.interception.from_config import NoReport, catalog
-from kafka_sidecar.proxy.validation.from_config import rules
+from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog
+from kafka_sidecar.proxy.features.validation.from_config import rules
 
 pytestmark = pytest.mark.program
 

@@ -17,11 +17,11 @@ from support.pods import container_of, is_native, pod_of
 from typer.testing import CliRunner
 
 from kafka_sidecar import __version__
+from kafka_sidecar.deploy.container import NAME, Sidecar, build_container, build_volumes
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
-from kafka_sidecar.proxy.deploy.container import NAME, Sidecar, build_container, build_volumes
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 VALUES = yaml.safe_load((ROOT / CHART / "values.yaml").read_text())

@@ -10,8 +10,8 @@ import yaml
 from chart.test_rendered import SCHEMAS
 from harness.helm import KUBECONFORM, ROOT
 
-from kafka_sidecar.proxy.deploy.container import Sidecar
-from kafka_sidecar.proxy.deploy.inject import inject
+from kafka_sidecar.deploy.container import Sidecar
+from kafka_sidecar.deploy.inject import inject
 
 pytestmark = pytest.mark.chart
 MANIFESTS = sorted((ROOT / "tests" / "proxy" / "deploy" / "manifests").iterdir())

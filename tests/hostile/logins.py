@@ -23,7 +23,7 @@ from hostile.attacks import (
     trickle,
 )
 from hostile.wire import converse, frame, string
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 USER, PASSWORD = "honest", "pw-of-honest"
 MECHANISM = "SCRAM-SHA-256"  # of the honest clients

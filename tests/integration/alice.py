@@ -23,7 +23,7 @@ from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 ALICE, PASSWORD = "alice", "pw-of-alice"
 # Topic -> operations that alice is allowed; those after ! are denied.

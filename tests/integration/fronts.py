@@ -11,7 +11,7 @@ from harness import sasl
 from harness.tls import BROKERS_CA, CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from integration.scenarios.security import PLAINTEXT, Login, Security
 
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 Section = dict[str, Any]
 MECHANISM = "SCRAM-SHA-512"

@@ -17,7 +17,7 @@ from integration.scenarios import aiokafka_client, kafka_python
 from integration.scenarios.java_tools import Tools
 from integration.scenarios.target import LIMIT_S, SILENT, Target
 
-from kafka_sidecar.proxy.sasl.tokens import expiry_of
+from kafka_sidecar.proxy.security.sasl.tokens import expiry_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

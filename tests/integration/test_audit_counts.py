@@ -17,7 +17,7 @@ from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
-from kafka_sidecar.proxy.auditing.counting import MAX_DELAY_S
+from kafka_sidecar.proxy.features.auditing.counting import MAX_DELAY_S
 
 pytestmark = pytest.mark.integration
 

@@ -23,8 +23,8 @@ from integration.sasl_clients import CLIENTS, target_of
 from integration.scenarios.target import SILENT, create_topic, eventually
 from support.signed_tokens import Signer, key_set
 
-from kafka_sidecar.proxy.sasl.scram import HASHES
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.scram import HASHES
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 

@@ -27,7 +27,7 @@ from harness.versions import NEWEST
 from integration.scenarios.java_tools import Tools
 from integration.scenarios.target import LIMIT_S, SILENT, Target, create_topic, eventually
 
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 

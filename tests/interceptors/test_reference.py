@@ -14,7 +14,7 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSe
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.proxy.config.loading import load
-from kafka_sidecar.proxy.interception.from_config import catalog
+from kafka_sidecar.proxy.features.interception.from_config import catalog
 
 REFERENCE = page("docs/reference/built-in-interceptors.md")
 EXAMPLES = [block for block in REFERENCE.blocks if block.language == "yaml"]

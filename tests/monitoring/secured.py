@@ -15,7 +15,7 @@ from harness import sasl
 from harness.cluster import Cluster
 from harness.tls import BROKERS_CA, from_clients, ssl_listener
 
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 USER, PASSWORD = "shop", "pw-of-the-shop"
 TOPICS = ("documents", "scans")  # in slices, as objects

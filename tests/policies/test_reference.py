@@ -16,7 +16,7 @@ from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
-from kafka_sidecar.proxy.validation.from_config import rules
+from kafka_sidecar.proxy.features.validation.from_config import rules
 
 REFERENCE = page("docs/reference/policies.md")
 each_policy = pytest.mark.parametrize("name", POLICIES.built_in)

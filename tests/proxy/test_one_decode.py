@@ -18,7 +18,7 @@ from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse
 from kafka_sidecar.codec.records import batch as batch_module
 from kafka_sidecar.codec.records import log_validator
 from kafka_sidecar.proxy.exchanges import fetch, produce
-from kafka_sidecar.proxy.interception import fetched_partition
+from kafka_sidecar.proxy.features.interception import fetched_partition
 
 POLICY = {
     "policies": {"stub": {"type": "support.policies:Stub"}},

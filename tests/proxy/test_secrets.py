@@ -21,12 +21,12 @@ from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.remedies import VariableText
-from kafka_sidecar.proxy.admin.pages import Admin
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import client_login, dialer
-from kafka_sidecar.proxy.sasl import bearer
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.security.sasl import bearer
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
 OWN, WRONG, RECORD = "own-password-of-alice", "wrong-guess-of-mallory", "contents-of-a-record"

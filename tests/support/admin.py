@@ -10,10 +10,10 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from kafka_sidecar.proxy.admin.http import AdminServer
-from kafka_sidecar.proxy.admin.pages import Admin
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.admin.http import AdminServer
+from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.server import Server
 from support.fake_broker import FakeBroker
 from support.in_process import connected, serving
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages, Result
-from kafka_sidecar.proxy.auditing.counting import Counting
-from kafka_sidecar.proxy.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.counting import Counting
+from kafka_sidecar.proxy.features.auditing.taps import tap
 from kafka_sidecar.proxy.relay.exchange import Begin
 from kafka_sidecar.proxy.relay.watch import Tap
 from support.dialogue import Dialogue

@@ -11,12 +11,12 @@ from hypothesis import settings
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features import Features
+from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from support import oracle
 from support.client import FakeClient, exchange_of

@@ -13,7 +13,7 @@ from kio.serial import entity_reader
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange, FetchExchanges
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.interception.consume_stage import ConsumeStage
+from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from support import oracle
 from support.client import FakeClient
 from support.driven import Driven, Step

@@ -11,7 +11,7 @@ from typing import Any
 from harness.ports import free_ports
 
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 from support.fake_broker import FakeBroker
 

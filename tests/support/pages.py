@@ -78,7 +78,7 @@ def all_pages() -> list[Page]:
     return [Page(path) for path in [*top, *pages]]
 
 
-PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "large_messages", "proxy", "pipeline")
+PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "large_messages", "deploy", "proxy", "pipeline")
 
 
 def modules(*folders: str) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 from support.admin import pages
 from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of

@@ -194,7 +194,7 @@ def _folder(container: str, module: str) -> str:
 
 def picture(imports: ImportGraph) -> str:
     """What stands between the marks in the page."""
-    program, proxy = house(imports)
+    program, proxy, *_ = house(imports)
     parts = [program.drawn(program.arrows), "Inside `proxy/`:", proxy.drawn(proxy.reduced()), proxy.table()]
     return "\n\n".join(parts) + "\n"
 

@@ -11,10 +11,10 @@ from typing import Any
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
+from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.topic_configs.keeper import ForgetConfigs, StoreConfigs
+from kafka_sidecar.proxy.features.topic_configs.store import Reader, StoreError
 from kafka_sidecar.proxy.relay.exchange import Need, Respond
-from kafka_sidecar.proxy.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.topic_configs.keeper import ForgetConfigs, StoreConfigs
-from kafka_sidecar.proxy.topic_configs.store import Reader, StoreError
 from support import oracle
 from support.client import FAKE_CLIENT, exchange_of
 from support.driven import Driven

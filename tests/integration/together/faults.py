@@ -37,7 +37,7 @@ def _stage_omitted() -> None:
 
 def _result_overwritten() -> None:
     """As issue 30 found it: "unchanged" was written over what the stage before had put there."""
-    from kafka_sidecar.proxy.interception.consume_stage import ConsumeRun
+    from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeRun
 
     settle = ConsumeRun._settle
 
@@ -75,7 +75,7 @@ def _header_twice() -> None:
 
 
 def _error_swallowed() -> None:
-    from kafka_sidecar.proxy.interception.send_stage import TopicInterception
+    from kafka_sidecar.proxy.features.interception.send_stage import TopicInterception
 
     look = TopicInterception.batch
 
@@ -95,7 +95,7 @@ def _shared_limit() -> None:
 
 
 def _slice_passed_on() -> None:
-    from kafka_sidecar.proxy.large_messages.assemble_stage import AssembleRun
+    from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleRun
 
     assemble, calls = AssembleRun.partition, itertools.count(1)
 

@@ -12,7 +12,7 @@ from harness.sidecar import NODE_PORTS
 from harness.tls import CLIENTS_CA, from_clients, to_brokers
 from integration.scenarios.security import Login, Security
 
-from kafka_sidecar.proxy.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 Section = dict[str, Any]
 MECHANISM = "SCRAM-SHA-256"

@@ -23,8 +23,8 @@ from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.validation.rejections import UNKNOWN, Origin
-from kafka_sidecar.proxy.validation.stats import ValidationStats
+from kafka_sidecar.proxy.features.validation.rejections import UNKNOWN, Origin
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from pipeline.records.logs import APPENDED_AT, sent_batches, stored, write_log
 
 RECORDS = 10_000

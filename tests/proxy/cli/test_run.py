@@ -9,7 +9,7 @@ from kafka_sidecar.proxy.cli import run
 
 IMPORTED = """
 import sys
-import kafka_sidecar.proxy.cli.run, kafka_sidecar.proxy.process
+import kafka_sidecar.proxy.cli.run, kafka_sidecar.proxy.server.process
 print(*sys.modules, sep="\\n")
 """
 UNUSED = {
@@ -19,9 +19,9 @@ UNUSED = {
     "kafka_sidecar.policies",
     "kafka_sidecar.proxy.cli.inject",
     "kafka_sidecar.proxy.cli.main",
-    "kafka_sidecar.proxy.deploy",
-    "kafka_sidecar.proxy.validation",
-    "kafka_sidecar.proxy.workers",
+    "kafka_sidecar.deploy",
+    "kafka_sidecar.proxy.features.validation",
+    "kafka_sidecar.proxy.server.workers",
     "prometheus_client",
 }
 

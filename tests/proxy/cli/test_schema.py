@@ -20,7 +20,7 @@ from kafka_sidecar.proxy.cli.schema import build_schema, size_pattern
 from kafka_sidecar.proxy.config.loading import load, settings
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
-from kafka_sidecar.proxy.features import find_mistakes
+from kafka_sidecar.proxy.features.compose import find_mistakes
 
 BASE: dict[str, Any] = {"bootstrap_servers": "kafka:9092"}
 # Not 7.0: it is an integer in JSON Schema. Not addresses that only the network or another setting makes wrong.

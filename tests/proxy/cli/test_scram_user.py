@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.sasl.users import knows, read_users
+from kafka_sidecar.proxy.security.sasl.users import knows, read_users
 
 
 def test_the_lines_are_of_the_password_that_was_read(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from harness.certificates import authority
 
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.features import find_mistakes
-from kafka_sidecar.proxy.security.sides import TlsSides
+from kafka_sidecar.proxy.features.compose import find_mistakes
+from kafka_sidecar.proxy.security.tls.sides import TlsSides
 
 
 def loaded(folder: Path, text: str, **variables: str) -> Config:

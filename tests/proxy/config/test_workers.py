@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_sidecar.proxy.auditing.from_config import emitter_id
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.workers import Place, count_workers, usable_cpus
+from kafka_sidecar.proxy.features.auditing.from_config import emitter_id
 
 CPUS = len(os.sched_getaffinity(0))
 

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes.metadata_client import MAX_RESPONSE_BYTES, BootstrapServers, MetadataClient
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 TOO_LONG = MAX_RESPONSE_BYTES + 1
 TOPIC_ID = bytes(range(16))

@@ -15,10 +15,10 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy import server as server_module
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.nodes import own_connections
 from kafka_sidecar.proxy.nodes.own_connections import OwnConnections, listener_among
+from kafka_sidecar.proxy.server import server as server_module
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 OWN_PORTS = range(19092, 19193)

@@ -20,6 +20,8 @@ from support.fake_broker import FakeBroker, Request, stall
 from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.features.topic_configs import kafka_clients
+from kafka_sidecar.proxy.features.topic_configs.kafka_clients import KafkaClients
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
     LONG_POLL_MS,
@@ -28,9 +30,7 @@ from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     create_no_topics,
     usable_s,
 )
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
-from kafka_sidecar.proxy.topic_configs import kafka_clients
-from kafka_sidecar.proxy.topic_configs.kafka_clients import KafkaClients
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 SOURCE = "127.0.0.2"
 TOPIC = "configs"

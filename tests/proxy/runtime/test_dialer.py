@@ -14,7 +14,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.dialer import Address, BrokerUnreachableError, Dialer
-from kafka_sidecar.proxy.security.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)

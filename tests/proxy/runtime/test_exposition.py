@@ -6,9 +6,9 @@ import threading
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_sidecar.proxy.admin.exposition import render
 from kafka_sidecar.proxy.runtime.exposition import collect
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.server.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 

@@ -12,7 +12,7 @@ from support.in_process import connected, port_of, serving, until
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.finishing import finish, finish_connections
-from kafka_sidecar.proxy.server import DRAIN, Server
+from kafka_sidecar.proxy.server.server import DRAIN, Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 FETCH = request(ApiKey.FETCH, 11, 7, bytes(40))

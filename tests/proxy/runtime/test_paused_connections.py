@@ -17,7 +17,7 @@ from support.produce_requests import GOOD, batch, produce_request, results, stor
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime import sweep
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 
 VERSION = 9
 INVALID_RECORD = 87

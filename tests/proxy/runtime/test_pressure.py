@@ -15,7 +15,7 @@ from support.in_process import Client, connected, port_of, serving, until, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 FETCH = request(ApiKey.FETCH, 11, 7, bytes(40))

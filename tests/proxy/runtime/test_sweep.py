@@ -17,7 +17,7 @@ from kafka_sidecar.proxy.runtime import sweep as sweep_module
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.sweep import RELEASED_BYTES, Sweep
 from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)

@@ -22,13 +22,13 @@ from support.fake_broker import FakeBroker, fixed
 from support.in_process import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy import server as server_module
 from kafka_sidecar.proxy.runtime import tls_listener
 from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.sockets import bind_socket
 from kafka_sidecar.proxy.runtime.tls_listener import TlsListener
-from kafka_sidecar.proxy.security.subjects import subject_of
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.security.tls.subjects import subject_of
+from kafka_sidecar.proxy.server import server as server_module
+from kafka_sidecar.proxy.server.server import Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 CA, OTHER = authority(), authority("Other CA")

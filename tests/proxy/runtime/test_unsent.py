@@ -12,7 +12,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime.flow import Flow
 from kafka_sidecar.proxy.runtime.side import Side
-from kafka_sidecar.proxy.server import Server
+from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 SIZE = 16 << 20  # more than sockets buffer

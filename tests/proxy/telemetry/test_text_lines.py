@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 def line(message: str = "connection ended", level: int = logging.INFO, **keys: Any) -> str:
-    record = logging.LogRecord("kafka_sidecar.proxy.server", level, "", 0, message, (), None)
+    record = logging.LogRecord("kafka_sidecar.proxy.server.server", level, "", 0, message, (), None)
     vars(record).update(keys)
     return TextLines(is_coloured=False).format(record)
 

@@ -1,0 +1,131 @@
+"""An auditor in a running sidecar: opened, started, its events sent to the audit topic, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+
+from kafka_sidecar.audit.contract import Auditor, BatchAuditor, RecordCalls
+from kafka_sidecar.audit.event_auditor import EventAuditor
+from kafka_sidecar.audit.outbox import Outbox
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.features.auditing import spool
+from kafka_sidecar.proxy.features.auditing.counting import Counting
+from kafka_sidecar.proxy.features.auditing.from_config import open_auditor, writer
+from kafka_sidecar.proxy.features.auditing.sender import Sender
+from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.watch import Tap
+from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+
+log = logging.getLogger(__name__)
+
+MIN_FLUSH_S = 1.0  # for the last events, however little of the drain is left
+LIFE = "(start or close)"  # in place of an API
+MAX_BUFFERED_EVENTS = 1_000_000
+
+
+class Audit:
+    """What counts the batches of a sidecar."""
+
+    def __init__(
+        self,
+        config: Config,
+        names: TopicNameCache,
+        auditor: Auditor | None = None,
+        access: BrokerAccess = BrokerAccess(),  # noqa: B008 - a value
+    ) -> None:
+        """Open the configured auditor. Raises ConfigError if it cannot be opened."""
+        settings = config.audit
+        self._opened = auditor or open_auditor(config)
+        # One that takes no batches gets li's calls.
+        self.auditor = self._opened if isinstance(self._opened, BatchAuditor) else RecordCalls(self._opened)
+        self._names = names
+        self.counting = Counting(
+            self.auditor, names.name_of, self.includes, self._request_name, bucket_ms=settings.auditor_bucket_ms
+        )
+        self._topics = tuple(settings.topics) or ("*",)
+        self._excluded = (*settings.exclude_topics, *filter(None, (settings.topic,)))
+        self.outbox = Outbox(config.share(settings.max_buffered), MAX_BUFFERED_EVENTS, self._wake)
+        self.sender: Sender | None = None
+        if isinstance(self._opened, EventAuditor):
+            self._opened.emit = self.outbox.add
+            self.sender = Sender(self.outbox, writer(config, access))
+            self.sender.on_empty = self._all_sent
+        self._spool_file = config.own_file(settings.spool_file)
+        self._has_spooled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def tap(self, key: int, version: int) -> Tap | None:
+        """What watches requests of this API and version, if anything."""
+        return tap(self.counting, key, version)
+
+    def includes(self, topic: str) -> bool:
+        """Whether the batches of a topic are audited. Those of the audit topic never are."""
+        return _matches(topic, self._topics) and not _matches(topic, self._excluded)
+
+    async def start(self) -> None:
+        """Send what an earlier process could not send, then count."""
+        self._loop = asyncio.get_running_loop()
+        if self.sender is not None:
+            if self._spool_file is not None and (values := spool.load(self._spool_file)):
+                self._has_spooled = True
+                log.info("audit spool read", extra={"events": self.outbox.restore(values)})
+            self.sender.start()
+        self._call(self.auditor.start)
+        self.counting.call_later = self._loop.call_later
+
+    async def stop(self, within_s: float) -> None:
+        """Stop counting and send the last events; those that cannot be sent are spooled."""
+        self.counting.call_later = None
+        self.counting.count_due()
+        within_s = max(within_s, MIN_FLUSH_S)
+        end = time.monotonic() + within_s
+        await asyncio.to_thread(self._call, lambda: self.auditor.close(within_s))
+        if self.sender is None:
+            return
+        unsent = await self.sender.finish(max(end - time.monotonic(), MIN_FLUSH_S))
+        if not unsent:
+            return
+        if self._spool_file is not None and spool.save(self._spool_file, (event.value for event in unsent)):
+            log.info("audit events spooled", extra={"events": len(unsent)})
+        else:
+            log.error("audit events lost", extra={"events": len(unsent)})
+
+    def _call(self, method: Callable[[], None]) -> None:
+        """An auditor that fails does not stop the sidecar."""
+        try:
+            method()
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            self.counting.stats.failed(LIFE, error)
+
+    def _request_name(self, topic_id: bytes, done: Callable[[], None]) -> None:
+        spawn(self._learn_name(topic_id, done), "request the name of an audited topic")
+
+    async def _learn_name(self, topic_id: bytes, done: Callable[[], None]) -> None:
+        try:
+            with suppress(OSError, CodecError):
+                await self._names.resolve([topic_id])
+        finally:
+            done()
+
+    def _wake(self) -> None:
+        """Called in the auditor's thread."""
+        if self.sender is not None and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the auditor took longer to close than it may
+                self._loop.call_soon_threadsafe(self.sender.wake)
+
+    def _all_sent(self) -> None:
+        if self._has_spooled and self._spool_file is not None:
+            self._has_spooled = False
+            spool.remove(self._spool_file)
+
+
+def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)

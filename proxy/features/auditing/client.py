@@ -1,0 +1,198 @@
+"""What the taps know of one connection.
+
+This file runs as it is and compiled (client.pxd holds the C types).
+"""
+
+from __future__ import annotations
+
+from kafka_sidecar.audit.contract import AuditedClient
+from kafka_sidecar.proxy.features.auditing.counting import Counting
+from kafka_sidecar.proxy.relay.exchange import Client
+
+try:
+    import cython
+except ImportError:
+    from kafka_sidecar.codec import cython_shim as cython
+
+if not cython.compiled:
+    from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
+    from kafka_sidecar.codec.fetch_counts import FetchWalk
+    from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
+    from kafka_sidecar.proxy.relay.watch import Watch
+else:
+    from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
+        FetchCounter,
+        ProduceCounter,
+    )
+    from cython.cimports.kafka_sidecar.codec.fetch_counts import FetchWalk  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_positions import (  # type: ignore[no-redef]
+        FetchPositions,
+        Offsets,
+    )
+    from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
+
+MAX_SESSION_PARTITIONS = 100_000
+MAX_IDLE = 8  # watches that a connection keeps: enough for as many requests in flight
+MAX_RECENT = 16  # counters that are found by their place in a request
+MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
+NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
+READ_COMMITTED = 1
+# For C.
+_MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
+_MAX_IDLE, _MAX_RECENT = MAX_IDLE, MAX_RECENT
+
+
+class TappedClient:
+    """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
+
+    __slots__ = (
+        "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
+        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin", "queue",
+        "session_id",
+    )  # fmt: skip
+
+    def __init__(self, audited: AuditedClient) -> None:
+        self.audited = audited
+        self.origin = (audited.client_id, audited.host)  # by which its group is known
+        self.session_id = 0  # 0: there is none
+        self._offsets = Offsets()  # that the session's requests have asked for
+        self._produced: dict[str | bytes, dict[int, ProduceCounter]] = {}  # by topic (name or id) and partition
+        self._read: dict[str | bytes, dict[int, FetchCounter]] = {}
+        self._key: str | bytes | None = None  # the topic that was looked for last,
+        self._producing: dict[int, ProduceCounter] = {}  # and what counts its partitions
+        self._recent: list[ProduceCounter] = []  # in the order of requests, which are much alike
+        self._place = 0  # of the one that is expected next
+        self._read_key: str | bytes | None = None  # as `_key`
+        self._reading: dict[int, FetchCounter] = {}
+        self._group: str | None = None  # in which it reads, as far as `_read` knows
+        self._counters_left = _MAX_COUNTERS
+        self._idle: Watch | None = None  # the first one of those whose request has its response,
+        self._idle_left = _MAX_IDLE  # and how many more it can be
+        self._responses: FetchWalk | None = None  # one after the other
+        self._responses_version = 0
+        self.queue: Watch | None = None  # of usual Produce requests
+
+    def take_idle(self) -> Watch | None:
+        """A watch whose request has its response, for the next request."""
+        watch = self._idle
+        if watch is not None:
+            self._idle, watch.following = watch.following, None
+            self._idle_left += 1
+        return watch
+
+    def keep_idle(self, watch: Watch) -> None:
+        """Keep a watch for `take_idle`. It must not refer to this object: a cycle waits for the garbage collector."""
+        if self._idle_left:
+            watch.following, self._idle = self._idle, watch
+            self._idle_left -= 1
+
+    def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: float) -> FetchWalk:
+        """What reads the next Fetch response; the one before has been read."""
+        offsets = Offsets() if positions is None else self.offsets_of(positions)
+        is_committed_only = positions is not None and positions.isolation_level == _READ_COMMITTED
+        if self._responses is None or self._responses_version != version:
+            self._responses, self._responses_version = FetchWalk(version, offsets), version
+        self._responses.restart(offsets, is_committed_only, bucket_ms, now_ms)
+        return self._responses
+
+    def known_topic(self) -> str | bytes | None:
+        """The topic of the last response, which the next request most likely names."""
+        return None if self._responses is None else self._responses.topic()
+
+    def offsets_of(self, positions: FetchPositions) -> Offsets:
+        """The offsets that a Fetch reads from: a request that continues a session names only those that have changed.
+
+        Of a session that has begun on another connection, only those are known.
+        """
+        epoch, named = positions.session_epoch, positions.offsets
+        if epoch == _NO_SESSION:
+            return named
+        if epoch == _NEW_SESSION or positions.session_id != self.session_id:
+            self._offsets = Offsets()
+            self.session_id = positions.session_id
+        offsets = self._offsets
+        offsets.update(named)
+        for key, index in positions.forgotten:
+            offsets.forget(key, index)
+        if offsets.size > MAX_SESSION_PARTITIONS:
+            self._offsets = Offsets()
+        return offsets
+
+    def produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
+        """What counts a partition's batches; None: its topic is not audited, or its name is not known yet."""
+        place = self._place if self._place < len(self._recent) else 0
+        if place < len(self._recent):
+            recent = self._recent[place]
+            if recent.index == index and recent.key is key:
+                self._place = place + 1
+                return recent
+        if key is not self._key:
+            self._producing = self._produced.get(key) or {}
+            self._key = key
+        found = self._producing.get(index)
+        if found is None:
+            found = self._new_produce_counter(counting, key, index)
+        if found is not None:
+            self._expect(found)
+        return found
+
+    def _expect(self, found: ProduceCounter) -> None:
+        """Expect it after the one before, as in the next request."""
+        if self._place < len(self._recent):
+            self._recent[self._place] = found
+        elif len(self._recent) < _MAX_RECENT:
+            self._recent.append(found)
+        else:
+            self._place = 0
+            self._recent[0] = found
+        self._place += 1
+
+    def _new_produce_counter(self, counting: Counting, key: str | bytes, index: int) -> ProduceCounter | None:
+        topic = counting.topics.get(key)
+        if topic is None:
+            return None
+        self._make_room()
+        found = counting.auditor.produce_counter(self.audited, topic, index)
+        found.key, found.index = key, index
+        self._producing[index] = found
+        self._produced[key] = self._producing
+        return found
+
+    def fetch_counter(self, counting: Counting, group: str | None, key: str | bytes, index: int) -> FetchCounter | None:
+        """As `produce_counter`, of what the client reads in this group."""
+        if self._group is not group and self._group != group:
+            self._read, self._read_key, self._group = {}, None, group
+        if key is not self._read_key:
+            self._reading = self._read.get(key) or {}
+            self._read_key = key
+        found = self._reading.get(index)
+        return self._new_fetch_counter(counting, key, index) if found is None else found
+
+    def _new_fetch_counter(self, counting: Counting, key: str | bytes, index: int) -> FetchCounter | None:
+        topic = counting.topics.get(key)
+        if topic is None:
+            return None
+        self._make_room()
+        found = counting.auditor.fetch_counter(self.audited, self._group, topic, index)
+        self._reading[index] = found
+        self._read[key] = self._reading
+        return found
+
+    def _make_room(self) -> None:
+        self._counters_left -= 1
+        if self._counters_left <= 0:
+            self._counters_left = _MAX_COUNTERS
+            self._produced, self._producing = {}, {}
+            self._read, self._reading = {}, {}
+
+
+# Of a watch that watches no request: it must not keep a client that is gone.
+NO_CLIENT = TappedClient(AuditedClient(None, None, None))
+
+
+def tapped(client: Client, state: object) -> TappedClient:
+    """What is known of a connection's client, whose `tap_state` this is."""
+    if isinstance(state, TappedClient):
+        return state
+    known = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
+    return known

@@ -1,0 +1,1 @@
+"""Rules of who may do what: requests checked, and responses without what a client may not see."""

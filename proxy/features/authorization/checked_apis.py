@@ -1,0 +1,100 @@
+"""What an API needs, and how it answers that something is not allowed: the rows of the tables `*_apis`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Operation, Resource
+
+ERRORS = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class Need(NamedTuple):
+    """An operation that a principal has to be allowed."""
+
+    operation: Operation
+    resource: Resource
+    name: str | bytes  # bytes: the id of a topic
+
+
+def on_topic(operation: Operation, name: str | bytes) -> Need:
+    return Need(operation, Resource.TOPIC, name)
+
+
+def on_group(operation: Operation, name: str) -> Need:
+    return Need(operation, Resource.GROUP, name)
+
+
+def on_transaction(operation: Operation, name: str) -> Need:
+    return Need(operation, Resource.TRANSACTIONAL_ID, name)
+
+
+def on_cluster(operation: Operation) -> Need:
+    return Need(operation, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _nothing(request: Any) -> Iterable[Need]:
+    return ()
+
+
+# From a result of the broker's, the request, and whether the client is allowed something: the result as the client may
+# see it, or None if it may not.
+Shown = Callable[[Any, Any, Callable[[Need], bool]], Any | None]
+
+
+def shown_if(need_of: Callable[[Any], Need]) -> Shown:
+    """A result as it is, for those who are allowed this."""
+    return lambda result, request, allows: result if allows(need_of(result)) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """Parts of a request that are denied one by one: topics, groups, transactional ids. ``Any``: a part."""
+
+    arrays: tuple[str, ...]  # of the request, in its versions
+    need_of: Callable[[Any, Any], Need | None]  # from a part and the request
+    reject: Callable[[Any, Rejection], Struct]  # the result of a part
+    error_of_others: int | None = None  # what the other parts get where one is denied; None: they go on
+
+    def of(self, request: Any) -> Iterable[Any]:
+        """All parts."""
+        return (one for name in self.arrays for one in getattr(request, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedApi:
+    """One API. ``Any`` is its request, or a result in the response."""
+
+    request: type[Message] | None = None  # None: it needs always the same, and is not read
+    response: type[Message]
+    needs: Callable[[Any], Iterable[Need]] = _nothing  # all of these, or the request is refused as a whole
+    refuse: Callable[[Any, Rejection], Message] | None = None  # None: with the response's error code, or its results'
+    unless: Need | None = None  # who is allowed this needs nothing else
+    elements: Elements | None = None
+    results: str = ""  # the array of the response
+    shown: Shown | None = None
+
+    def refusal(self, request: Any, why: Rejection) -> Message:
+        """The response to a request that is denied as a whole."""
+        if self.refuse is not None:
+            return self.refuse(request, why)
+        fields = {field.name for field in self.response.declaration_.fields}
+        if "error_code" in fields:
+            values = {"error_code": why.error_code, "error_message": why.message}
+            return replace_fields(self.response(), **{name: values[name] for name in values.keys() & fields})
+        assert self.elements is not None
+        return self.with_results(self.elements.reject(one, why) for one in self.elements.of(request))
+
+    def with_results(self, results: Iterable[Struct]) -> Message:
+        """A response that has these results alone."""
+        return replace_fields(self.response(), **{self.results: tuple(results)})

@@ -1,0 +1,188 @@
+"""The APIs whose requests name groups, the operations that each needs as KafkaApis checks them, and how each answers
+that they are not allowed. OffsetFetch has its own exchange (`described_offsets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.message import Message, Struct
+from kafka_sidecar.codec.messages import (
+    consumer_group_heartbeat,
+    delete_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    streams_group_heartbeat,
+    streams_group_topology_description_update,
+    sync_group,
+)
+from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.features.authorization.acls import Operation
+from kafka_sidecar.proxy.features.authorization.checked_apis import (
+    CheckedApi,
+    Elements,
+    Need,
+    on_cluster,
+    on_group,
+    on_topic,
+    on_transaction,
+)
+from kafka_sidecar.proxy.features.authorization.topic_apis import named
+
+GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
+
+
+def group_of(operation: Operation, request: Any) -> tuple[Need, ...]:
+    return (on_group(operation, request.group_id or ""),)
+
+
+def group_and_subscription(request: Any) -> Iterable[Need]:
+    """Of a member that names the topics to which it subscribes."""
+    topics = (on_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ())
+    return (*group_of(Operation.READ, request), *topics)
+
+
+def topics_of_topology(topology: Any) -> set[str]:
+    """All names of topics in the topology of a streams group (KIP-1071), if it has one."""
+    parts = (topology.subtopologies or ()) if topology is not None else ()
+    names = {name for part in parts for name in (*part.source_topics, *part.repartition_sink_topics)}
+    return names | {
+        topic.name for part in parts for topic in (*part.state_changelog_topics, *part.repartition_source_topics)
+    }
+
+
+def _group_and_topology(request: streams_group_heartbeat.StreamsGroupHeartbeatRequest) -> Iterable[Need]:
+    topics = (on_topic(Operation.DESCRIBE, name) for name in sorted(topics_of_topology(request.topology)))
+    return (*group_of(Operation.READ, request), *topics)
+
+
+def group_described(operation: Operation, group: str, request: Any) -> Need:
+    return on_group(operation, group)
+
+
+def reject_group(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
+    return result(group_id=group, error_code=why.error_code)
+
+
+def _coordinated(key: str, request: find_coordinator.FindCoordinatorRequest) -> Need:
+    if request.key_type == GROUP_TYPE:
+        return on_group(Operation.DESCRIBE, key)
+    if request.key_type == TRANSACTION_TYPE:
+        return on_transaction(Operation.DESCRIBE, key)
+    return on_cluster(Operation.CLUSTER_ACTION)  # of a share partition
+
+
+def _one_coordinated(request: find_coordinator.FindCoordinatorRequest) -> Iterable[Need]:
+    """Before version 4 a request has one key."""
+    return (_coordinated(request.key, request),) if request.key else ()
+
+
+def _no_coordinator(request: Any, why: Rejection) -> Message:
+    return find_coordinator.FindCoordinatorResponse(
+        error_code=why.error_code, error_message=why.message, node_id=-1, port=-1
+    )
+
+
+def _reject_key(key: str, why: Rejection) -> Struct:
+    return find_coordinator.Coordinator(
+        key=key, node_id=-1, port=-1, error_code=why.error_code, error_message=why.message
+    )
+
+
+def committed(of: Any, request: Any) -> Need:
+    """Of a topic, in the APIs that commit offsets: by name, or by id from some version on."""
+    return on_topic(Operation.READ, of.name or of.topic_id)
+
+
+def reject_commit(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
+    """The result of a topic, in these APIs."""
+    partitions = (partition(partition_index=one.partition_index, error_code=why.error_code) for one in of.partitions)
+    return topic(name=of.name, topic_id=of.topic_id, partitions=tuple(partitions))
+
+
+def _reject_deletion(of: offset_delete.OffsetDeleteRequestTopic, why: Rejection) -> Struct:
+    partitions = (
+        offset_delete.OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=why.error_code)
+        for one in of.partitions
+    )
+    return offset_delete.OffsetDeleteResponseTopic(name=of.name, partitions=tuple(partitions))
+
+
+def _members(request: type[Message], response: type[Message]) -> CheckedApi:
+    """An API of members, which names one group."""
+    return CheckedApi(request=request, response=response, needs=partial(group_of, Operation.READ))
+
+
+GROUP_APIS: Mapping[int, CheckedApi] = {
+    ApiKey.JOIN_GROUP: _members(join_group.JoinGroupRequest, join_group.JoinGroupResponse),
+    ApiKey.SYNC_GROUP: _members(sync_group.SyncGroupRequest, sync_group.SyncGroupResponse),
+    ApiKey.HEARTBEAT: _members(heartbeat.HeartbeatRequest, heartbeat.HeartbeatResponse),
+    ApiKey.LEAVE_GROUP: _members(leave_group.LeaveGroupRequest, leave_group.LeaveGroupResponse),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _members(
+        streams_group_topology_description_update.StreamsGroupTopologyDescriptionUpdateRequest,
+        streams_group_topology_description_update.StreamsGroupTopologyDescriptionUpdateResponse,
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: CheckedApi(
+        request=consumer_group_heartbeat.ConsumerGroupHeartbeatRequest,
+        response=consumer_group_heartbeat.ConsumerGroupHeartbeatResponse,
+        needs=group_and_subscription,
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: CheckedApi(
+        request=streams_group_heartbeat.StreamsGroupHeartbeatRequest,
+        response=streams_group_heartbeat.StreamsGroupHeartbeatResponse,
+        needs=_group_and_topology,
+    ),
+    ApiKey.FIND_COORDINATOR: CheckedApi(
+        request=find_coordinator.FindCoordinatorRequest,
+        response=find_coordinator.FindCoordinatorResponse,
+        needs=_one_coordinated,
+        refuse=_no_coordinator,
+        results="coordinators",
+        elements=Elements(
+            arrays=("coordinator_keys",),
+            need_of=_coordinated,
+            reject=_reject_key,
+        ),
+    ),
+    ApiKey.DELETE_GROUPS: CheckedApi(
+        request=delete_groups.DeleteGroupsRequest,
+        response=delete_groups.DeleteGroupsResponse,
+        results="results",
+        elements=Elements(
+            arrays=("groups_names",),
+            need_of=partial(group_described, Operation.DELETE),
+            reject=partial(reject_group, delete_groups.DeletableGroupResult),
+        ),
+    ),
+    ApiKey.OFFSET_COMMIT: CheckedApi(
+        request=offset_commit.OffsetCommitRequest,
+        response=offset_commit.OffsetCommitResponse,
+        needs=partial(group_of, Operation.READ),
+        results="topics",
+        elements=Elements(
+            arrays=("topics",),
+            need_of=committed,
+            reject=partial(
+                reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+            ),
+        ),
+    ),
+    ApiKey.OFFSET_DELETE: CheckedApi(
+        request=offset_delete.OffsetDeleteRequest,
+        response=offset_delete.OffsetDeleteResponse,
+        needs=partial(group_of, Operation.DELETE),
+        results="topics",
+        elements=Elements(
+            arrays=("topics",),
+            need_of=partial(named, Operation.READ),
+            reject=_reject_deletion,
+        ),
+    ),
+}

@@ -1,0 +1,138 @@
+"""The stage of a Fetch: `on_consume` for each batch of records that a client gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.visibility import all_visible, committed_only
+from kafka_sidecar.interceptors.consuming import Consumers
+from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
+from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch
+from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
+from kafka_sidecar.proxy.features.interception.services import Services
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
+
+MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
+READ_COMMITTED = 1
+
+Chains = Callable[[str], Consumers | None]  # by topic
+
+
+class ConsumeStage(Stage):
+    """The interceptors of consumers that are current."""
+
+    def __init__(self, chains: Chains, fail_closed: bool, services: Services) -> None:
+        self._chains = chains
+        self._fail_closed = fail_closed
+        self._services = services
+
+    @property
+    def fail_closed(self) -> bool:
+        return self._fail_closed
+
+    def wants(self, topic: str) -> bool:
+        return self._chains(topic) is not None
+
+    def hides(self, topic: str) -> bool:
+        chain = self._chains(topic)
+        return chain is not None and chain.fail_closed
+
+    def start(self, client: Client, version: int) -> ConsumeRun:
+        return ConsumeRun(self._chains, self._services, client, version)
+
+
+def consume_in_thread(reading: PartitionReading, consume: Callable[[], Remaining], limit: TimeLeft) -> Steps[Remaining]:
+    """What is left of records that take long, or if they take too long."""
+    try:
+        remaining: Remaining = yield Work(consume, is_light=reading.is_light, limit=limit)
+        return remaining
+    except TimeoutError:
+        return reading.give_up("timed_out")
+
+
+class ConsumeRun(StageRun):
+    """The interceptors of one request's response."""
+
+    restores = False
+
+    __slots__ = (
+        "_chains", "_client", "_context", "_held", "_isolation_level", "_services", "_time_left", "_version",
+        "wants_empty",
+    )  # fmt: skip
+
+    _context: Context
+    _isolation_level: int
+
+    def __init__(self, chains: Chains, services: Services, client: Client, version: int) -> None:
+        self._chains = chains
+        self._services = services
+        self._client = client
+        self._version = version
+        self._held: HeldFetch | None = None
+        self._time_left: TimeLeft | None = None
+        self.wants_empty = False
+
+    def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
+        services, client, version = self._services, self._client, self._version
+        self._isolation_level = start.isolation_level
+        self._context = services.context(client, version)
+        # A request that continues a session does not name the offsets that it has named before.
+        if start.continues_session or not services.holds(client, version):
+            return frame
+        self._held = HeldFetch(client, version, start.isolation_level, services.name_of, services.hidden_offsets)
+        self.wants_empty = True
+        return (yield from self._held.skip_hidden(frame))
+
+    def wants(self, topic: str) -> bool:
+        return self._chains(topic) is not None
+
+    def partition(self, partition: FetchedPartition) -> Steps[None] | None:
+        records, services, topic = partition.records, self._services, partition.topic
+        if not len(records):
+            if self._held is not None:
+                self._held.answer_empty(partition)
+            return None
+        chain = self._chains(topic)
+        assert chain is not None
+        is_committed_only = self._isolation_level == READ_COMMITTED
+        reading = PartitionReading(
+            chain, self._context, topic, partition.index, services.stats, records,
+            committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
+            hides_unreadable=services.hides_unreadable, max_records=services.max_records,
+        )  # fmt: skip
+        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
+            min(services.limit, MAX_INLINE_CONSUMED_BYTES)
+        ):
+            self._settle(partition, self._consume(partition, reading))
+            return None
+        return self._consume_in_thread(partition, reading)
+
+    def finish(self) -> Steps[None] | None:
+        return self._held.confirm() if self._held is not None else None
+
+    def _consume_in_thread(self, partition: FetchedPartition, reading: PartitionReading) -> Steps[None]:
+        if self._time_left is None:
+            self._time_left = self._services.time_limit.start()
+        consume = partial(self._consume, partition, reading)
+        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
+
+    def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
+        if self._held is None:
+            return reading.consume(self._services.limit)
+        return reading.consume(self._services.limit, marker=False, offset=self._held.offset_of(partition))
+
+    def _settle(self, partition: FetchedPartition, remaining: Remaining) -> None:
+        if remaining.records is not None:
+            partition.replace(remaining.records)
+        if remaining.records is not None and not remaining.records:
+            if remaining.following is not None and self._held is not None:
+                self._held.hide(partition, remaining.following)
+            elif remaining.withheld_from is not None:  # the log says why; clients try again
+                partition.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if self._held is not None:
+            self._held.check(partition)

@@ -1,0 +1,84 @@
+"""Interception in a running sidecar: the interceptors that are current, and the stages in which they take part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
+from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
+from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
+from kafka_sidecar.proxy.features.interception.from_config import catalog
+from kafka_sidecar.proxy.features.interception.send_stage import SendStage
+from kafka_sidecar.proxy.features.interception.services import Services
+from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
+from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.relay.exchange import TimeLimit
+from kafka_sidecar.proxy.telemetry.clock import now_ms
+
+
+class Interception:
+    """The current interceptors. A request that has begun is intercepted by those that were current then."""
+
+    def __init__(self, name_of: Callable[[bytes], str | None]) -> None:
+        self.stats = InterceptionStats(time.monotonic)
+        self.catalog = InterceptorCatalog((), self.stats)
+        self._services = Services(name_of, self.stats, now_ms, time.perf_counter, 0, 0)
+
+    def load(self, config: Config) -> Callable[[], None]:
+        """Load the interceptors of a configuration; what is returned applies them.
+
+        Raises ConfigError where one is wrong.
+        """
+        try:
+            new = catalog(config, self.stats, self.catalog)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return partial(self._apply, new, config)
+
+    def _apply(self, new: InterceptorCatalog, config: Config) -> None:
+        are_same = new.guards == self.catalog.guards
+        self.catalog = new
+        self.stats.guards = new.guards
+        self._services = replace(
+            self._services,
+            limit=config.validation.max_batch,
+            max_records=config.limits.max_records,
+            message_max_bytes=config.interception.message_max_bytes,
+            time_limit=TimeLimit("interception", config.interception.timeout, config.threads.max_wait),
+            hold_for=tuple(config.interception.hold_for),
+            hides_unreadable=config.interception.unreadable == "hide",
+            # Others may hide other records.
+            hidden_offsets=self._services.hidden_offsets if are_same else HiddenOffsets(),
+        )
+
+    def close(self) -> None:
+        """Close the interceptors in their order, once nothing is relayed."""
+        for guard in self.catalog.guards:
+            guard.close()
+
+    def send_stage(self) -> SendStage | None:
+        """The part of the current interceptors in Produce requests, if they have one."""
+        return SendStage(self.catalog.producers, self._services) if self.catalog.intercept_producers else None
+
+    def consume_stage(self) -> ConsumeStage | None:
+        """Their part in Fetch requests."""
+        catalog = self.catalog
+        return (
+            ConsumeStage(catalog.consumers, catalog.fail_closed, self._services)
+            if catalog.intercept_consumers
+            else None
+        )
+
+    def share_stage(self) -> ShareStage | None:
+        """Their part in ShareFetch requests."""
+        return ShareStage(self.catalog.consumers, self._services) if self.catalog.intercept_consumers else None
+
+    def commit_stage(self) -> CommitStage | None:
+        """Their part in OffsetCommit and TxnOffsetCommit requests."""
+        return CommitStage(self.catalog.committers, self.stats.commits) if self.catalog.intercept_commits else None

@@ -1,0 +1,148 @@
+"""Large messages in a running sidecar: the settings that are current, and the stages in which they take part."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from kafka_sidecar.large_messages.intervals import Intervals
+from kafka_sidecar.large_messages.offsets import MAX_METADATA
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
+from kafka_sidecar.proxy.features.large_messages.assembling import Assembling
+from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topics
+from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
+from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
+from kafka_sidecar.proxy.features.large_messages.object_store import ObjectStore
+from kafka_sidecar.proxy.features.large_messages.offset_fetch import OffsetFetchExchanges
+from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
+from kafka_sidecar.proxy.features.large_messages.safe_offset_stage import SafeOffsetStage
+from kafka_sidecar.proxy.features.large_messages.services import Services
+from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
+from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.relay.exchange import TimeLimit
+from kafka_sidecar.proxy.runtime.performer import Performer
+
+
+class LargeMessages:
+    """The current settings. A request that has begun is handled by those that were current then."""
+
+    def __init__(self, name_of: Callable[[bytes], str | None], id_of: Callable[[str], bytes]) -> None:
+        """
+        Args:
+            name_of: a topic's name by its id, as far as it is known here.
+            id_of: its id by its name, zeros if it is not known.
+        """
+        self.stats = LargeMessageStats(time.monotonic)
+        self.topics = Topics()
+        self.intervals = Intervals()
+        self.assembling = Assembling(name_of, id_of, self.intervals)
+        self._name_of = name_of
+        self._id_of = id_of
+        self._services = Services(self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of)
+        self._max_commit_metadata = MAX_METADATA
+        self._objects: ObjectStore | None = None
+
+    def load(self, config: Config) -> Callable[[], None]:
+        """Load the plug-ins of a configuration; what is returned applies it.
+
+        Raises ConfigError where one is wrong.
+        """
+        try:
+            new, store = topics(config), _object_store(config)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return partial(self._apply, new, store, config)
+
+    def register(self, performer: Performer) -> None:
+        """Say how the needs of this feature are met."""
+        performer.add(PutObjects, self._put)
+        performer.add(GetObject, self._get)
+
+    def object_stage(self) -> ObjectStage | None:
+        """Their part in Produce before batches are split, if values of a topic are stored as objects."""
+        return ObjectStage(self._services) if self.topics.store_objects else None
+
+    def split_stage(self) -> SplitStage | None:
+        """Their part in Produce."""
+        return SplitStage(self._services) if self.topics.are_enabled else None
+
+    def assemble_stage(self) -> AssembleStage | None:
+        """Their part in Fetch requests."""
+        return self.assembling.stage(self.topics.find) if self.topics.are_enabled else None
+
+    def safe_offset_stage(self) -> SafeOffsetStage | None:
+        """Their part in Fetch requests of topics whose consumers get li's headers."""
+        if not self.topics.deliver_headers:
+            return None
+        services = self._services
+        return SafeOffsetStage(
+            self.topics.find,
+            self.intervals,
+            self._id_of,
+            services.li_clients,
+            services.max_inflated,
+            services.time_limit,
+        )
+
+    def share_stage(self) -> ShareAssembleStage | None:
+        """Their part in ShareFetch requests."""
+        return self.assembling.share_stage(self.topics.find) if self.topics.are_enabled else None
+
+    def offset_stage(self) -> OffsetStage | None:
+        """Their part in OffsetCommit and TxnOffsetCommit, if offsets of a topic may be stored as li does."""
+        if not self.topics.store_offsets:
+            return None
+        return OffsetStage(
+            self.topics.find,
+            self.intervals,
+            self._id_of,
+            self.stats.stored_offsets,
+            self._services.li_clients,
+            self._max_commit_metadata,
+        )
+
+    def offset_fetch(self) -> OffsetFetchExchanges | None:
+        """What looks into OffsetFetch, if offsets of a topic may be stored as li does."""
+        if not self.topics.store_offsets:
+            return None
+        note = self.assembling.resume_points.note
+        return OffsetFetchExchanges(self.topics.find, self._name_of, note, self._services.li_clients)
+
+    async def _put(self, need: PutObjects) -> None:
+        if self._objects is None:
+            raise OSError("large_messages.object_store is no longer configured")
+        await self._objects.put(need)
+
+    async def _get(self, need: GetObject) -> bytes | None:
+        if self._objects is None:
+            raise OSError("large_messages.object_store is no longer configured")
+        return await self._objects.get(need)
+
+    def _apply(self, new: Topics, store: ObjectStore | None, config: Config) -> None:
+        self.topics = new
+        self._objects = store
+        self.assembling.apply(config)
+        self._max_commit_metadata = config.interception.max_commit_metadata
+        self._services = replace(
+            self._services,
+            settings_of=new.find,
+            max_inflated=config.validation.max_batch,
+            max_records=config.limits.max_records,
+            li_clients=tuple(config.large_messages.li_clients),
+            time_limit=TimeLimit("large_messages", config.large_messages.timeout, config.threads.max_wait),
+        )
+
+
+def _object_store(config: Config) -> ObjectStore | None:
+    """Raises ValueError if it cannot be opened."""
+    section = config.large_messages
+    if section.object_store is None:
+        return None
+    return ObjectStore(section.object_store, section.object_store_options, section.object_store_timeout)

@@ -1,0 +1,79 @@
+"""From the configuration file to rules: policies loaded and configured, the strings of topics understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_items
+from kafka_sidecar.policies.plans import OnFailure
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
+from kafka_sidecar.proxy.config.sections import Policy
+from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig, TopicRule
+
+
+def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
+    """The policies of a configuration. Raises ValueError: one line that says which is wrong."""
+    return PolicyCatalog(
+        {name: _settings(name, policy) for name, policy in config.policies.items()}, _facade(config), report
+    )
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """All that is wrong with policies and topics; each policy is opened alone: `rules` stops at the first mistake."""
+    valid: dict[str, PolicySettings] = {}
+    for name, policy in config.policies.items():
+        settings = _settings(name, policy)
+        try:
+            PolicyCatalog({name: settings}).close()
+            valid[name] = settings
+        except ValueError as error:
+            yield from explain_plugin(error, f"policy {name}", ("policies", name))
+    try:
+        policies = PolicyCatalog(valid, _facade(config))
+    except ValueError as error:
+        yield from explain_plugin(error, "", ("validation", "class_name"))
+        return
+    invalid = config.policies.keys() - valid.keys()  # an unknown policy would be reported for each topic again
+    for index, topic in enumerate(config.topics):
+        try:
+            if topic.policy is not None and not (invalid and invalid & _names(topic.policy)):
+                policies.plan(topic.policy)
+        except ValueError as error:
+            yield Mistake(("topics", index, "policy"), str(error))
+    policies.close()
+
+
+def _names(text: str) -> set[str]:
+    return {name for name, _ in parse_items(text)}
+
+
+def _facade(config: Config) -> PolicySettings | None:
+    whole = config.validation
+    if whole.class_name is None:
+        return None
+    return PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
+
+
+def _settings(name: str, policy: Policy) -> PolicySettings:
+    return PolicySettings(policy.type or name, policy.class_path, policy.on_error == "open", policy.settings)
+
+
+def rules(config: Config, report: OnFailure, topic_config: TopicConfig | None) -> Rules:
+    """The rules of a configuration, each topic's string tried out.
+
+    Raises ValueError: one line with the key that is wrong.
+    """
+    try:
+        policies = catalog(config, report)
+    except ValueError as error:
+        raise ValueError(f"policies: {error}") from error
+    for topic in config.topics:
+        if topic.policy is not None:
+            try:
+                policies.plan(topic.policy)
+            except ValueError as error:
+                policies.close()
+                raise ValueError(f"topics: {topic.name}: {error}") from error
+    topics = [TopicRule(topic.name, topic.policy, topic.mode, topic.percent) for topic in config.topics]
+    return Rules(policies, topics, topic_config)

@@ -1,0 +1,317 @@
+"""The first stage of a Produce: policies decide of each batch whether it may be written (KIP-940, KIP-467)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError
+from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
+from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.plans import (
+    NO_FAILED_KEYS,
+    PolicyFailedError,
+    Rejection,
+    ResolveRequired,
+    Rule,
+    truncate_message,
+)
+from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce_response import (
+    PartitionKey,
+    PartitionRejection,
+    Results,
+    summarize,
+    without_errors,
+)
+from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
+from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
+from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLeft, TimeLimit, Work
+
+E = TypeVar("E", bound=BaseException)
+UNKNOWN_TOPIC = PartitionRejection(
+    ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"
+)  # clients look it up again
+# Retriable, and the records have gone nowhere: producers try again until their own limit.
+TIMED_OUT = PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, "the validation took longer than validation.timeout")
+
+# InvalidBatch: the records cannot be read. TimeoutError: the policies have not decided in time.
+Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
+ACCEPTED: Verdict = []
+GivenUp = frozenset[tuple[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFetch(Need):
+    """Call ``rule.policy.resolve(key)``, once for all that ask for the same. Answered with nothing: ask it again."""
+
+    rule: Rule
+    key: object
+    limit: TimeLeft | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigsKnown(Need):
+    """Wait until the configs of topics are known. Answered with why they are not, if it takes too long, or None."""
+
+
+class Report(Protocol):
+    """Counts and logs what policies decide."""
+
+    def validated(self, headers: int, inflated: int, records: int) -> None: ...
+
+    # The next ones return the id of the rejection, for the client.
+
+    def rejected(self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin) -> str: ...
+
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin) -> str: ...
+
+    def misconfigured(
+        self, topic: str, partitions: Sequence[int], message: str, enforced: bool, origin: Origin
+    ) -> str: ...
+
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool, origin: Origin) -> str: ...
+
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin) -> str: ...
+
+    def omitted(self, record_errors: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all requests that begin under one version of the configuration."""
+
+    rules: Rules
+    report: Report
+    limit: int  # bytes that a batch may have when it is inflated
+    id_of: Callable[[str], bytes]
+    time_limit: TimeLimit  # of one request
+    max_record_errors: int  # of one response
+
+
+class ValidationRun(StageRun):
+    """The policies that apply to one request."""
+
+    __slots__ = (
+        "_client", "_room", "_time_left", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
+    )  # fmt: skip
+
+    wants_response = False
+
+    def __init__(self, terms: Terms, client: Client, waits_for_configs: bool) -> None:
+        self.terms = terms  # those that are current now, whatever is reloaded meanwhile
+        self._client = client
+        self.request: OpenRequest | None = None
+        self.headers = self.inflated = self.records = 0  # what is validated
+        self._waits_for_configs = waits_for_configs
+        self._time_left: TimeLeft | None = None
+        self._room = terms.max_record_errors  # that the response may still have
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> Steps[PartitionRejection | None] | None:
+        self.request = request
+        return self._wait_for_configs() if self._waits_for_configs else None
+
+    def _wait_for_configs(self) -> Steps[PartitionRejection | None]:
+        why = yield TopicConfigsKnown()
+        return PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, why) if why is not None else None
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicValidation | PartitionRejection | None:
+        if topic is None:
+            return UNKNOWN_TOPIC
+        try:
+            applied = self.terms.rules.of(topic, topic_id)
+        except MisconfiguredError as error:
+            partitions = [partition.index for partition in span.partitions]
+            found = self.terms.report.misconfigured(topic, partitions, str(error), error.enforces, self.origin())
+            why = truncate_message(f"record.validation.policy of {topic}: {error}")
+            rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+            return with_id(rejection, found) if error.enforces else None
+        if applied is None:
+            return None
+        shown_id = self.terms.id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
+        return TopicValidation(self, topic, shown_id, applied)
+
+    def origin(self, header: BatchHeader | None = None, applied: Applied | None = None) -> Origin:
+        """Where a batch of this request is from."""
+        return Origin(sender_of(self._client, self.request), header, applied)
+
+    def time_left(self) -> TimeLeft:
+        """For this request; few need it."""
+        if self._time_left is None:
+            self._time_left = self.terms.time_limit.start()
+        return self._time_left
+
+    def explain(self, rejections: list[Rejection]) -> PartitionRejection:
+        """For the client: all record errors of the batch, or the first one if the response has no room for all."""
+        rejection = _of_policies(rejections)
+        errors = len(rejection.record_errors)
+        if errors > max(self._room, 1):
+            self.terms.report.omitted(errors - 1)
+            rejection, errors = without_errors(rejection), 1
+        self._room -= errors
+        return rejection
+
+    def sent(self) -> None:
+        self.request = None  # it keeps the whole frame, and the broker may take its time
+        self.terms.report.validated(self.headers, self.inflated, self.records)
+
+    def answered(self, results: Results) -> None:
+        return
+
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
+        return
+
+    def lost(self, why: str) -> None:
+        return
+
+
+class TopicValidation(TopicRun):
+    """The policies of one topic of a request."""
+
+    __slots__ = ("_applied", "_inline_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records")
+
+    def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied) -> None:
+        self._run = run
+        self._topic = topic
+        self._topic_id = topic_id
+        self._applied = applied
+        self._plan = plan = applied.plan
+        self._inline_limit = min(run.terms.limit, MAX_INLINE_BYTES, plan.bytes_at_once)
+        self.needs_records: bool = plan.needs_records
+
+    def expect(self, partitions: Sequence[PartitionRecords]) -> None:
+        return
+
+    def batch(self, partition: PartitionRecords) -> Steps[None] | None:
+        if partition.rejection is not None:
+            return None
+        topic = self._applied.metadata(self._topic, partition.index, self._topic_id)
+        batch = partition.batch
+        if isinstance(batch, InvalidBatch):
+            self._reject_invalid(partition, topic, batch)
+            return None
+        verdict: Verdict | ResolveRequired | None = None
+        if not (self.needs_records and takes_long(batch, self._plan.records_at_once)):
+            verdict = self._ask(partition, topic, self._inline_limit)
+            if verdict == ACCEPTED:
+                self._count(batch)
+                return None
+        if verdict is None or isinstance(verdict, ResolveRequired):
+            return self._ask_on(partition, topic, verdict)
+        self._settle(partition, topic, verdict)
+        return None
+
+    def _ask_on(
+        self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
+    ) -> Steps[None]:
+        """Ask the policies again once they have what they need, or in a thread, until they decide."""
+        try:
+            verdict = yield from self._decide(partition, topic, verdict)
+        except TimeoutError as error:
+            verdict = error
+        self._settle(partition, topic, verdict)
+
+    def _decide(
+        self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
+    ) -> Steps[Verdict]:
+        given_up: GivenUp = NO_FAILED_KEYS
+        in_thread, time_left = verdict is None, self._run.time_left()
+        while verdict is None or isinstance(verdict, ResolveRequired):
+            if isinstance(verdict, ResolveRequired):
+                if partition.size > MAX_INLINE_BYTES:
+                    partition.release()  # rather inflated again than kept as long as a policy may wait
+                yield PolicyFetch(verdict.rule, verdict.key, time_left)
+                given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
+            limit = self._run.terms.limit if in_thread else self._inline_limit
+            ask = partial(self._ask, partition, topic, limit, given_up)
+            light = is_light(partition.valid_batch, self._plan.pace.records_at_once)
+            verdict = (yield Work(ask, is_light=light, limit=time_left)) if in_thread else ask()
+            in_thread = in_thread or verdict is None
+        return verdict
+
+    def _ask(
+        self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS
+    ) -> Verdict | ResolveRequired | None:
+        """What the policies say; None where the batch holds more than ``limit`` bytes and may hold more."""
+        try:
+            return self._plan.validate(topic, partition, limit, given_up)
+        except PolicyFailedError as error:
+            return error
+        except ResolveRequired as error:
+            return _bare(error)
+        except CodecError as error:
+            too_large = isinstance(_bare(error), BatchTooLargeError)
+            if too_large and limit != self._run.terms.limit:
+                return None
+            batch = partition.valid_batch
+            return find_fault(batch) or explain_unreadable(batch, error)
+
+    def _count(self, batch: Batch) -> None:
+        """The policies have looked at a batch, and inside it or not."""
+        run, records = self._run, batch.header.count
+        if self.needs_records:
+            run.inflated += 1
+        else:
+            run.headers += 1
+        if records > 0:  # what a header says, if its batch was not inflated
+            run.records += records
+
+    def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> None:
+        """Count what the policies say, and reject the batch if they are enforced."""
+        batch, run = partition.valid_batch, self._run
+        if verdict.__class__ is not InvalidBatch and verdict.__class__ is not TimeoutError:
+            self._count(batch)
+        if not verdict:
+            return
+        report = run.terms.report
+        enforced = self._applied.enforces(batch.header.crc)
+        origin = run.origin(batch.header, self._applied)
+        if isinstance(verdict, InvalidBatch):
+            rejection = _of_structure(verdict)
+            found = report.unreadable(topic, verdict.message, enforced, origin)
+        elif isinstance(verdict, TimeoutError):
+            rejection = TIMED_OUT
+            found = report.timed_out(topic, rejection.message, enforced, origin)
+        elif isinstance(verdict, PolicyFailedError):
+            rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
+            found = report.failed(topic, verdict, enforced, origin)
+            _bare(_bare(verdict).error)
+        else:
+            found = report.rejected(topic, verdict, enforced, origin)
+            if not enforced:
+                return
+            fault = find_fault(batch)
+            rejection = _of_structure(fault) if fault is not None else run.explain(verdict)
+        if enforced:
+            partition.rejection = with_id(rejection, found)
+
+    def _reject_invalid(self, partition: PartitionRecords, topic: TopicMetadata, why: InvalidBatch) -> None:
+        enforced = self._applied.enforces(0)  # there is no checksum by which a share could be chosen
+        origin = self._run.origin(applied=self._applied)
+        found = self._run.terms.report.unreadable(topic, why.message, enforced, origin)
+        if enforced:
+            partition.rejection = with_id(_of_structure(why), found)
+
+
+def _bare(error: E) -> E:
+    """The error without its tracebacks: their frames keep all that the batch was inflated to."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
+
+
+def _of_structure(why: InvalidBatch) -> PartitionRejection:
+    return PartitionRejection(why.error_code, why.message)
+
+
+def _of_policies(rejections: list[Rejection]) -> PartitionRejection:
+    messages = [f"{rejection.policy}: {rejection.message}" for rejection in rejections]
+    records = tuple((rejection.index, rejection.message) for rejection in rejections if rejection.index != WHOLE_BATCH)
+    return PartitionRejection(ErrorCode.INVALID_RECORD, summarize(messages), records)

@@ -1,0 +1,167 @@
+"""Counters, recent rejected batches and rate-limited log lines of validation (design D12)."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
+from kafka_sidecar.proxy.features.validation.rejections import (
+    MAX_ERRORS,
+    UNKNOWN,
+    Origin,
+    RecentRejections,
+    RejectedBatch,
+)
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
+
+log = logging.getLogger(__name__)
+
+MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER. As many for reserved topics
+OTHER = "(other)"
+LOG_INTERVAL_S = 10.0  # for one topic, policy, reason and mode
+
+
+@dataclass(slots=True)
+class ValidationStats:
+    """The counters of one process about validation."""
+
+    clock: Callable[[], float]  # seconds since the epoch
+    # (topic, policy, mode, reason) -> records; mode "shadow": they were allowed
+    rejections: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
+    batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
+    records: int = 0
+    omitted_errors: int = 0  # record errors for which a response had no room
+    recent: RecentRejections = field(default_factory=RecentRejections)
+    # Whether a topic has series of its own whatever other names clients send.
+    is_reserved: Callable[[str], bool] = field(default=lambda topic: False)
+    _lines: LogLimiter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+
+    def validated(self, headers: int, inflated: int, records: int) -> None:
+        """Policies have validated batches, from the header alone or with contents, with ``records`` in all."""
+        if headers:
+            self.batches["header"] += headers
+        if inflated:
+            self.batches["contents"] += inflated
+        self.records += records
+
+    def rejected(
+        self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin = UNKNOWN
+    ) -> str:
+        """Policies reject records of a batch. Returns the id of this rejection, as the next methods do."""
+        mode = _mode(enforced)
+        for (policy, reason), records in Counter((one.policy, one.reason) for one in rejections).items():
+            self._count(topic.topic, policy, mode, reason, records)
+        return self._store(topic.topic, topic.partition, mode, rejections[0], len(rejections), rejections, origin)
+
+    def unreadable(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
+        """Data is not a valid batch, or cannot be read."""
+        why = Rejection(WHOLE_BATCH, message, "(structure)", "unreadable")
+        return self._without_policy(topic.topic, topic.partition, why, enforced, origin)
+
+    def misconfigured(
+        self, topic: str, partitions: Sequence[int], message: str, enforced: bool, origin: Origin = UNKNOWN
+    ) -> str:
+        """The topic's policy string is invalid on this sidecar."""
+        if not partitions:
+            return ""
+        why = Rejection(WHOLE_BATCH, message, "(configuration)", "misconfigured")
+        return self._without_policy(topic, partitions[0], why, enforced, origin, len(partitions))
+
+    def omitted(self, record_errors: int) -> None:
+        """Record errors for which a response had no room."""
+        self.omitted_errors += record_errors
+
+    def failed(self, topic: TopicMetadata, error: PolicyFailedError, enforced: bool, origin: Origin = UNKNOWN) -> str:
+        """A policy failed: it raised another error than a rejection."""
+        mode = _mode(enforced)
+        self.policy_failed(error.policy, error.error, mode, topic)
+        why = Rejection(WHOLE_BATCH, f"the policy failed: {type(error.error).__name__}", error.policy, "policy_failed")
+        return self._store(topic.topic, topic.partition, mode, why, 0, (), origin, is_logged=False)
+
+    def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
+        """The policies have not decided about a batch in time."""
+        why = Rejection(WHOLE_BATCH, message, "(time limit)", "timed_out")
+        return self._without_policy(topic.topic, topic.partition, why, enforced, origin)
+
+    def policy_failed(
+        self, policy: str, error: BaseException, mode: str = "open", topic: TopicMetadata | None = None
+    ) -> None:
+        """As `failed`; mode "open": the policy is configured with on_error: open."""
+        self.failures[policy, mode] += 1
+        kind = ("", policy, type(error).__name__)
+        if (suppressed := self._lines.due(kind)) is not None:
+            log.error(
+                "policy failed",
+                exc_info=redact_error(error),
+                extra={
+                    "policy": policy,
+                    "mode": mode,
+                    "topic": topic.topic if topic else None,
+                    "suppressed": suppressed,
+                },
+            )
+
+    def _without_policy(
+        self, topic: str, partition: int, why: Rejection, enforced: bool, origin: Origin, count: int = 1
+    ) -> str:
+        self._count(topic, why.policy, _mode(enforced), why.reason, count)
+        return self._store(topic, partition, _mode(enforced), why, 0, (), origin)
+
+    def _store(
+        self,
+        topic: str,
+        partition: int,
+        mode: str,
+        first: Rejection,
+        records: int,
+        errors: Sequence[Rejection],
+        origin: Origin,
+        is_logged: bool = True,
+    ) -> str:
+        batch = RejectedBatch(
+            self.recent.next_id(), self.clock(), topic, partition, mode, first.policy, first.reason, first.message,
+            first.index, records, tuple(errors[:MAX_ERRORS]), origin,
+        )  # fmt: skip
+        self.recent.add(batch)
+        if is_logged:
+            self._log(batch)
+        return batch.id
+
+    def _count(self, topic: str, policy: str, mode: str, reason: str, count: int) -> None:
+        key = (topic, policy, mode, reason)
+        if key not in self.rejections and len(self.rejections) >= MAX_SERIES:
+            has_room = len(self.rejections) < 2 * MAX_SERIES and self.is_reserved(topic)
+            key = key if has_room else (OTHER, policy, mode, OTHER)  # the reasons of a policy are not bounded
+        self.rejections[key] += count
+
+    def _log(self, batch: RejectedBatch) -> None:
+        if (suppressed := self._lines.due((batch.topic, batch.policy, batch.reason, batch.mode))) is not None:
+            log.warning(
+                "records rejected",
+                extra={
+                    "rejection": batch.id,
+                    "topic": batch.topic,
+                    "partition": batch.partition,
+                    "mode": batch.mode,
+                    "policy": batch.policy,
+                    "reason": batch.reason,
+                    "detail": batch.message,
+                    "index": batch.index,
+                    "rejected_records": batch.rejected_records,
+                    "session": batch.origin.sender.session,
+                    "client_id": batch.origin.sender.client_id,
+                    "suppressed": suppressed,
+                },
+            )
+
+
+def _mode(enforced: bool) -> str:
+    return "enforce" if enforced else "shadow"

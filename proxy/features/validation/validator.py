@@ -1,0 +1,132 @@
+"""Record validation in a running sidecar: the rules that are current, and what its stage of a Produce needs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Protocol
+
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.produce import Stage
+from kafka_sidecar.proxy.features.validation.from_config import rules
+from kafka_sidecar.proxy.features.validation.policy_fetches import PolicyFetches
+from kafka_sidecar.proxy.features.validation.rules import TopicConfig
+from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats
+from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
+from kafka_sidecar.proxy.runtime.performer import Performer
+
+MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
+
+
+class KeptConfigs(Protocol):
+    """What is set on topics with Kafka's own tools."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known here."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not."""
+
+    async def wait_ready(self) -> None: ...
+
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
+
+
+class Validator(Stage):
+    """The current rules. A request that has begun is validated by those that were current then."""
+
+    def __init__(
+        self,
+        config: Config,
+        topic_configs: KeptConfigs | None = None,
+        id_of: Callable[[str], bytes] = lambda _: NO_ID,
+    ) -> None:
+        """Raises ConfigError where a policy or a topic's string is wrong.
+
+        ``id_of`` returns a topic's id by its name, zeros if it is not known.
+        """
+        self.stats = ValidationStats(time.time)
+        self._topic_configs = topic_configs
+        self._id_of = id_of
+        self._fetches = PolicyFetches()
+        self.apply(config)
+
+    def apply(self, config: Config) -> None:
+        """Validate by the rules of a configuration from now on. Raises ConfigError; the old rules stay then."""
+        try:
+            self.rules = rules(config, self.stats.policy_failed, self._topic_config())
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        self._terms = Terms(
+            self.rules,
+            self.stats,
+            config.validation.max_batch,
+            self._id_of,
+            TimeLimit("validation", config.validation.timeout, config.threads.max_wait),
+            config.limits.max_record_errors,
+        )
+        self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
+
+    def register(self, performer: Performer) -> None:
+        """Say how the needs of this feature are met."""
+        performer.add(PolicyFetch, lambda need: self._fetches.resolve(need.rule, need.key))
+        performer.add(TopicConfigsKnown, lambda need: self._wait_for_configs())
+
+    def check(self, text: str) -> None:
+        """Raises ValueError for a ``record.validation.policy`` that no policy understands."""
+        self.rules.check(text)
+
+    def _topic_config(self) -> TopicConfig | None:
+        kept = self._topic_configs
+        return (
+            None if kept is None else lambda topic, topic_id: kept.policy_of(topic, topic_id if any(topic_id) else None)
+        )
+
+    def _is_configured(self, names: Collection[str], topic: str) -> bool:
+        """Whether the file names the topic, or a policy is set on it with Kafka's own tools."""
+        return topic in names or (self._topic_configs is not None and self._topic_configs.policy_of(topic) is not None)
+
+    @property
+    def _waits_for_configs(self) -> bool:
+        return self._topic_configs is not None and not self._topic_configs.ready
+
+    @property
+    def is_stable(self) -> bool:
+        """A topic's policy may be set at any time with Kafka's own tools, if that is configured."""
+        return self._topic_configs is None
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        """A request for topics without a policy need not be collected: its bytes are relayed as they come (D1)."""
+        if self._waits_for_configs:
+            return True
+        if self.rules.are_empty:
+            return False
+        return not topics or any(name is None or self._has_policy(name, topic_id) for name, topic_id in topics)
+
+    def _has_policy(self, topic: str, topic_id: bytes) -> bool:
+        try:
+            return self.rules.of(topic, topic_id) is not None
+        except ValueError:
+            return True
+
+    def start(self, client: Client, version: int) -> ValidationRun:
+        return ValidationRun(self._terms, client, self._topic_configs is not None and self._waits_for_configs)
+
+    async def _wait_for_configs(self) -> str | None:
+        """Wait until the configs of topics are known; why they are not, where it takes too long."""
+        kept = self._topic_configs
+        if kept is None:
+            return None
+        try:
+            async with asyncio.timeout(MAX_CONFIGS_WAIT_S):
+                await kept.wait_ready()
+        except TimeoutError:
+            return kept.trouble
+        return None

@@ -1,0 +1,82 @@
+"""A login to a broker, without sockets: yields each request's frame, is sent the response's (KIP-43, KIP-152, KIP-368).
+
+SaslHandshake v1 --> mechanisms
+SaslAuthenticate v2 --> the next token of the mechanism, ... --> lifetime of the session
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_sidecar.codec.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafka_sidecar.proxy.security.sasl.scram import ScramError
+
+HANDSHAKE, AUTHENTICATE = 1, 2  # versions
+CLIENT_ID = "kafka-sidecar"
+MAX_REASON_CHARS = 300
+
+Tokens = Generator[bytes, bytes, None]  # a mechanism: the client's tokens, to which the broker's are sent
+Conversation = Generator[bytes, bytes, float]  # frames; returns the lifetime of the session in seconds, 0: no limit
+
+
+class LoginError(ConnectionError):
+    """The broker does not let the sidecar in. The text says why and quotes no secret."""
+
+
+def plain(username: str, password: str) -> Tokens:
+    """PLAIN (RFC 4616)."""
+    yield b"\0" + username.encode() + b"\0" + password.encode()
+
+
+def oauthbearer(token: str, extensions: Mapping[str, str]) -> Tokens:
+    """OAUTHBEARER (RFC 7628, KIP-255, KIP-342). Raises LoginError."""
+    pairs = "".join(f"\1{name}={value}" for name, value in extensions.items())
+    rejection = yield f"n,,\1auth=Bearer {token}{pairs}\1\1".encode()
+    if rejection:  # an error as JSON, which has to be answered before the broker says that the login has failed
+        yield b"\1"
+        raise LoginError(f"the broker rejects the token: {_status_of(rejection)}")
+
+
+def log_in(mechanism: str, tokens: Tokens) -> Conversation:
+    """One login. Raises LoginError, CodecError."""
+    response = yield _request(SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE, 0)
+    _check_handshake(mechanism, decode_response(SaslHandshakeResponse, response, HANDSHAKE).message)
+    try:
+        token = next(tokens)
+        for correlation_id in range(1, 10):  # no mechanism has more
+            frame = yield _request(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE, correlation_id)
+            answer = decode_response(SaslAuthenticateResponse, frame, AUTHENTICATE).message
+            if answer.error_code != ErrorCode.NONE:
+                raise LoginError(f"the broker rejects the login: {(answer.error_message or '')[:MAX_REASON_CHARS]}")
+            token = tokens.send(answer.auth_bytes)
+    except StopIteration:
+        return answer.session_lifetime_ms / 1000
+    except ScramError as error:
+        raise LoginError(str(error)) from error
+    raise LoginError("the broker does not end the login")
+
+
+def _check_handshake(mechanism: str, answer: SaslHandshakeResponse) -> None:
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise LoginError("the broker expects no login at this port: remove brokers.sasl, or use another port")
+    if answer.error_code != ErrorCode.NONE:
+        offered = ", ".join(answer.mechanisms) or "none"
+        raise LoginError(f"the broker does not have the mechanism {mechanism}: set brokers.sasl.mechanism to {offered}")
+
+
+def _request(message: Message, version: int, correlation_id: int) -> bytes:
+    return encode_request(message, version, correlation_id, CLIENT_ID)
+
+
+def _status_of(rejection: bytes) -> str:
+    """The error's status, such as invalid_token."""
+    try:
+        status = json.loads(rejection)["status"]
+    except (ValueError, KeyError, TypeError):
+        return "without a reason"
+    return str(status)[:MAX_REASON_CHARS]

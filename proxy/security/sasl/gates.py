@@ -1,0 +1,92 @@
+"""The logins of clients to this sidecar, as the configuration says: users from a file that is read when it changes."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_sidecar.proxy.config.client_sasl import ClientSasl
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.reload import state_of
+from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.security.sasl.gate import ApiVersionsOf, Gate
+from kafka_sidecar.proxy.security.sasl.users import Users, UsersError, read_users
+from kafka_sidecar.proxy.security.sasl.verification import Verification, oauthbearer, plain, scram
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenVerifier
+
+log = logging.getLogger(__name__)
+
+
+class Gates:
+    """What each client has to pass."""
+
+    def __init__(self, sasl: ClientSasl, api_versions: ApiVersionsOf) -> None:
+        """Raises UsersError."""
+        self.timeout_s = sasl.timeout
+        self._api_versions = api_versions
+        self._file: Path | None = sasl.users_file
+        self._seen = state_of(sasl.users_file) if sasl.users_file is not None else None
+        self._users: Users = read_users(sasl.users_file) if sasl.users_file is not None else {}
+        self._tokens = _open_tokens(sasl) if "OAUTHBEARER" in sasl.mechanisms else None
+        self._mechanisms: Mapping[str, Callable[[], Verification]] = {
+            name: partial(self._verification, name) for name in sasl.mechanisms
+        }
+
+    def begin(self, client: Client) -> Gate:
+        """That of a client that has connected."""
+        return Gate(client, self._mechanisms, self._api_versions, self._tokens)
+
+    def _verification(self, mechanism: str) -> Verification:
+        if mechanism == "OAUTHBEARER":
+            assert self._tokens is not None
+            return oauthbearer(self._tokens.verify)
+        users = self._current_users()
+        return plain(users) if mechanism == "PLAIN" else scram(mechanism, users, secrets.token_hex(16))
+
+    def _current_users(self) -> Users:
+        """Those of the file; the previous ones where it cannot be used."""
+        assert self._file is not None
+        if (seen := state_of(self._file)) != self._seen and seen is not None:
+            self._seen = seen
+            try:
+                self._users = read_users(self._file)
+                log.info("users applied", extra={"detail": str(self._file)})
+            except UsersError as error:
+                log.error("users rejected, the previous ones stay applied", extra={"detail": str(error)})
+        return self._users
+
+
+def _open_tokens(sasl: ClientSasl) -> TokenVerifier:
+    """Raises KeysError, ConfigError."""
+    try:
+        from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys, FileKeys
+        from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenRules, TokenVerifier
+    except ImportError:
+        raise ConfigError(
+            "clients.sasl.mechanisms: OAUTHBEARER needs the extra jwt: pip install 'kafka-sidecar[jwt]'"
+        ) from None
+    rules = TokenRules(tuple(sasl.expected_audience), sasl.expected_issuer, sasl.name_claim, sasl.clock_skew)
+    if sasl.jwks_file is not None:
+        return TokenVerifier(FileKeys(sasl.jwks_file), rules)
+    assert sasl.jwks_endpoint is not None
+    return TokenVerifier(EndpointKeys(sasl.jwks_endpoint, sasl.jwks_refresh), rules)
+
+
+def open_gates(config: Config, api_versions: ApiVersionsOf) -> Gates | None:
+    """None where clients do not log in to the sidecar. Raises ConfigError."""
+    sasl = config.clients.sasl
+    if not sasl.mechanisms:
+        return None
+    try:
+        return Gates(sasl, api_versions)
+    except UsersError as error:
+        raise ConfigError(f"clients.sasl.users_file: {error}") from error
+    except ValueError as error:  # KeysError
+        raise ConfigError(f"clients.sasl.jwks_file: {error}") from error

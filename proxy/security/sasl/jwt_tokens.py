@@ -1,0 +1,100 @@
+"""Tokens of clients (RFC 7519): who they are for, as Kafka's OAuthBearerValidatorCallbackHandler decides."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jwt
+
+from kafka_sidecar.proxy.security.sasl.jwks import Key
+from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, bearer_token
+
+MAX_NAME_CHARS = 1000
+# What the library raises, and what JSON does to it: deep nesting, endless numbers.
+UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowError)
+
+
+class Keys(Protocol):
+    """With which tokens are signed."""
+
+    def current(self) -> Sequence[Key]: ...
+
+    def is_due(self, key_id: str | None) -> bool: ...
+
+    def refresh(self) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What a token has to be, beside signed and not expired."""
+
+    audience: tuple[str, ...] = ()  # one of these; none: any
+    issuer: str | None = None  # None: any
+    name_claim: str = "sub"
+    skew_s: float = 30.0
+
+
+class TokenVerifier:
+    """Verifies tokens with the keys of one source."""
+
+    def __init__(self, keys: Keys, rules: TokenRules) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._options: Any = {
+            "require": ["exp"], "verify_aud": bool(rules.audience), "verify_iss": rules.issuer is not None,
+        }  # fmt: skip
+
+    def needs_keys(self, response: bytes) -> bool:
+        """Whether keys have to be asked for before the token of a client's response can be verified."""
+        try:
+            key_id = jwt.get_unverified_header(bearer_token(response)).get("kid")
+        except (*UNREADABLE, RejectedError):
+            return False
+        return self._keys.is_due(key_id)
+
+    async def refresh(self) -> None:
+        await self._keys.refresh()
+
+    def verify(self, token: str) -> Accepted:
+        """Whose it is, and until when. Raises RejectedError, whose text does not quote the token."""
+        try:
+            header = jwt.get_unverified_header(token)
+            claims = self._claims(token, header)
+            return self._accepted(claims)
+        except UNREADABLE as error:
+            raise RejectedError(f"{type(error).__name__.removesuffix('Error')}: {_without_quotes(error)}") from None
+
+    def _accepted(self, claims: dict[str, Any]) -> Accepted:
+        name = claims.get(self._rules.name_claim)
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
+            raise RejectedError(f"the claim {self._rules.name_claim} is missing")
+        return Accepted(name, expires_at=float(claims["exp"]))
+
+    def _claims(self, token: str, header: dict[str, Any]) -> dict[str, Any]:
+        """Raises RejectedError, and UNREADABLE."""
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        fitting = [
+            key for key in self._keys.current() if algorithm in key.algorithms and key_id in (None, key.key_id)
+        ]  # fmt: skip
+        if not fitting:
+            raise RejectedError("no key fits the token's kid and alg")
+        rules = self._rules
+        for number, key in enumerate(fitting, 1):
+            try:
+                claims: dict[str, Any] = jwt.decode(
+                    token, key.public, algorithms=list(key.algorithms), leeway=rules.skew_s, issuer=rules.issuer,
+                    audience=rules.audience or None, options=self._options,
+                )  # fmt: skip
+            except jwt.InvalidSignatureError:
+                if number == len(fitting):
+                    raise
+            else:
+                return claims
+        raise AssertionError
+
+
+def _without_quotes(error: Exception) -> str:
+    """What is wrong, without what the client has sent."""
+    return str(error).partition(":")[0][:100]

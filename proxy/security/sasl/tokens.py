@@ -1,0 +1,106 @@
+"""Where tokens come from: a file, a token endpoint (RFC 6749 section 4.4), or a plug-in. Asked for in threads, kept."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.sasl.token_provider import Token
+
+REFRESH_AFTER = 0.8  # of a token's lifetime, as Kafka's sasl.login.refresh.window.factor
+TIMEOUT_S = 10.0
+RETRY_S = 1.0  # between two requests that fail
+MAX_RESPONSE_BYTES = 1 << 20
+
+Fetch = Callable[[], Token]  # blocks; raises an exception whose text has no secret
+
+
+class TokenCache:
+    """The current token: fetched again before it expires; if that fails it is used until it does."""
+
+    def __init__(self, fetch: Fetch, now: Callable[[], float] = time.time) -> None:
+        self._fetch = fetch
+        self._now = now  # seconds since 1970
+        self._token: Token | None = None
+        self._refresh_at = 0.0
+        self._failed_at = float("-inf")
+        self._failure = ""
+        self._turn = asyncio.Lock()
+
+    async def get(self) -> Token:
+        """A token that is valid. Raises LoginError."""
+        async with self._turn:
+            now = self._now()
+            if self._token is not None and now < self._refresh_at:
+                return self._token
+            if now - self._failed_at >= RETRY_S:
+                await self._refresh(now)
+            if self._token is None or not _is_valid(self._token, now):
+                raise LoginError(self._failure)
+            return self._token
+
+    async def _refresh(self, now: float) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                token = await asyncio.to_thread(self._fetch)
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+            self._failed_at = now
+            self._failure = f"no token: {error}" if str(error) else f"no token: {type(error).__name__}"
+            return
+        self._token = token
+        lifetime = (token.expires_at or now) - now
+        self._refresh_at = now + lifetime * REFRESH_AFTER
+
+
+def _is_valid(token: Token, now: float) -> bool:
+    return token.expires_at is None or now < token.expires_at
+
+
+def request_token(endpoint: str, client_id: str, client_secret: str, scope: str | None) -> Token:
+    """A token by client credentials. Raises OSError, ValueError; neither quotes what was sent or received."""
+    form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+    login = base64.b64encode(f"{_quoted(client_id)}:{_quoted(client_secret)}".encode()).decode()
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked by the configuration
+        endpoint,
+        urllib.parse.urlencode(form).encode(),
+        {"Authorization": f"Basic {login}", "Accept": "application/json"},
+    )
+    requested_at = time.time()
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310 - as above
+            answer = json.loads(response.read(MAX_RESPONSE_BYTES))
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise OSError(f"{endpoint} responds with {error.code}: see client_id, client_secret and scope") from None
+    except urllib.error.URLError as error:
+        raise OSError(f"{endpoint} cannot be reached: {error.reason}") from None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
+        raise ValueError(f"{endpoint} responds with no access_token")
+    lifetime_s = answer.get("expires_in")
+    token = answer["access_token"]
+    expires_at = requested_at + lifetime_s if isinstance(lifetime_s, int | float) else expiry_of(token)
+    return Token(token, expires_at)
+
+
+def expiry_of(token: str) -> float | None:
+    """When a JWT expires, in seconds since 1970, by its own word; None if it does not say, or is none."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        expires_at = claims["exp"]
+    except (ValueError, IndexError, KeyError, TypeError):
+        return None
+    return float(expires_at) if isinstance(expires_at, int | float) else None
+
+
+def _quoted(text: str) -> str:
+    """RFC 6749 section 2.3.1."""
+    return urllib.parse.quote_plus(text)

@@ -1,0 +1,1 @@
+"""TLS of both sides: certificates and keys, contexts, their reload."""

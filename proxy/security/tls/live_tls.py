@@ -1,0 +1,72 @@
+"""The TLS of one side while the sidecar runs: files that change are read again, for the handshakes from then on.
+
+Open connections keep what they began with. A mounted Secret changes by a symbolic link, other files one by one: they
+are read once they have stayed the same for one look.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from kafka_sidecar.proxy.config.reload import FileState, state_of
+from kafka_sidecar.proxy.security.tls.contexts import Loaded
+from kafka_sidecar.proxy.security.tls.stats import TlsStats
+from kafka_sidecar.proxy.security.tls.stores import StoreError
+
+log = logging.getLogger(__name__)
+
+Side = Literal["client", "broker", "admin"]
+SECTIONS: dict[Side, str] = {"client": "clients.tls", "broker": "brokers.tls", "admin": "admin.tls"}
+
+
+class LiveTls:
+    """What new handshakes of one side use. `look` at intervals."""
+
+    def __init__(self, side: Side, load: Callable[[], Loaded], files: Sequence[Path]) -> None:
+        """Raises StoreError."""
+        self.side = side
+        self.stats = TlsStats()
+        self._load = load
+        self._files = files
+        self._seen = self._applied = self._states()
+        self.loaded = load()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return self.loaded.context
+
+    def serving_context(self) -> ssl.SSLContext:
+        """A context for servers that take only one: each handshake looks at the files and goes on with what applies."""
+        first = self.context
+        first.sni_callback = self._choose
+        return first
+
+    def _choose(self, handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        self.look()
+        handshake.context = self.context
+
+    def look(self) -> None:
+        """Read the files again if they have changed."""
+        before, self._seen = self._seen, self._states()
+        if self._seen == self._applied or self._seen != before or None in self._seen:
+            return
+        self._applied = self._seen
+        try:
+            self.loaded = self._load()
+        except StoreError as error:
+            self.stats.is_current = False
+            detail = f"{SECTIONS[self.side]}.{error.setting}: {error}"
+            log.error("certificates rejected, the previous ones stay applied", extra={"detail": detail})
+            return
+        self.stats.is_current = True
+        log.info(
+            "certificates applied",
+            extra={"settings": [f"{SECTIONS[self.side]}.{name}" for name in self.loaded.not_after]},
+        )
+
+    def _states(self) -> list[FileState | None]:
+        return [state_of(path) for path in self._files]

@@ -1,0 +1,1 @@
+"""The running sidecar: listeners, processes, workers, the admin port."""

@@ -1,0 +1,166 @@
+"""HTTP of the admin port: one request at a time and in a turn of the event loop, whatever clients pipeline.
+
+h11 parses; the pages are in pages.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import cast
+
+import h11
+
+from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.server.admin.access import AdminToken
+from kafka_sidecar.proxy.server.admin.page import Page, Pages, json_page
+
+MAX_REQUEST_BYTES = 16 << 10
+METHODS = (b"GET", b"HEAD", b"PUT")
+MAX_CONNECTIONS = 64
+TIME_LIMIT_S = 60.0  # for a request, from the start of the connection or the last response, and for its response
+UNAUTHORIZED = json_page(401, {"error": "the request needs the token of admin.token_file: Authorization: Bearer TOKEN"})
+END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
+
+
+class AdminServer:
+    """Makes the protocols of the admin port's connections; counts them."""
+
+    def __init__(self, admin: Pages, token: AdminToken | None = None) -> None:
+        self.admin = admin
+        self.token = token
+        self.open = 0
+
+    def protocol(self) -> AdminProtocol:
+        return AdminProtocol(self)
+
+
+class AdminProtocol(asyncio.Protocol):
+    """One HTTP connection."""
+
+    def __init__(self, server: AdminServer) -> None:
+        self._server = server
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._request: h11.Request | None = None
+        self._asked_at = 0.0
+        self._is_busy = False  # with a request
+        self._limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(0)
+        self._server.open += 1
+        if self._server.open > MAX_CONNECTIONS:
+            self._transport.close()
+        self._restart_limit()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.open -= 1
+        self._transport = None
+        if self._limit is not None:
+            self._limit.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._http.receive_data(data)
+        except h11.RemoteProtocolError:
+            self._close()
+        else:
+            self._advance()
+
+    def resume_writing(self) -> None:
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _advance(self) -> None:
+        """Go on to the end of the next request, and no further."""
+        if self._is_busy or self._transport is None:
+            return
+        try:
+            while not self._is_busy and (event := self._http.next_event()) not in END:
+                if isinstance(event, h11.Request):
+                    self._request = event
+                elif isinstance(event, h11.EndOfMessage) and self._request is not None:
+                    self._begin(self._request)
+                elif isinstance(event, h11.ConnectionClosed):
+                    self._close()
+                    return
+        except h11.RemoteProtocolError:
+            self._close()
+
+    def _begin(self, request: h11.Request) -> None:
+        assert self._transport is not None
+        self._is_busy = True
+        self._transport.pause_reading()
+        self._asked_at = time.monotonic()
+        wait_s = self._server.admin.wait_s(request.target.decode("ascii"))
+        if wait_s:
+            asyncio.get_running_loop().call_later(wait_s, self._respond, request)
+        else:
+            self._respond(request)
+
+    def _respond(self, request: h11.Request) -> None:
+        if self._transport is None:
+            return
+        headers = dict(request.headers)
+        host = headers.get(b"host")
+        if request.method not in METHODS or (request.method == b"PUT" and b"origin" in headers):
+            self._send(request, json_page(405, {"error": "GET and HEAD only; PUT not from web pages"}))
+            return
+        target = request.target.decode("ascii")
+        token = self._server.token
+        if token is not None and not token.allows(target, headers.get(b"authorization")):
+            self._send(request, UNAUTHORIZED)
+            return
+        if request.method == b"PUT":
+            target = f"PUT {target}"
+        page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
+        if isinstance(page, Page):
+            self._send(request, page)
+        else:
+            spawn(self._send_later(request, page), "page of the admin port")
+
+    async def _send_later(self, request: h11.Request, page: Awaitable[Page]) -> None:
+        self._send(request, await page)
+
+    def _send(self, request: h11.Request, page: Page) -> None:
+        if self._transport is None:
+            return
+        headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
+        if page is UNAUTHORIZED:
+            headers.append(("www-authenticate", "Bearer"))
+        out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""
+        out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""
+        out += self._http.send(h11.EndOfMessage()) or b""
+        self._transport.write(out)
+        if self._http.our_state is h11.MUST_CLOSE:
+            self._transport.close()
+            return
+        self._http.start_next_cycle()
+        self._restart_limit()
+        if not self._transport.get_write_buffer_size():
+            self.resume_writing()
+
+    def _next(self) -> None:
+        """The response has left."""
+        if not self._is_busy or self._transport is None or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size():
+            return  # of a later response than the one that has left
+        self._is_busy = False
+        self._transport.resume_reading()
+        self._advance()
+
+    def _restart_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = asyncio.get_running_loop().call_later(TIME_LIMIT_S, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

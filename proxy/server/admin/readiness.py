@@ -1,0 +1,115 @@
+"""Whether the sidecar is ready, and with `?verbose` the state of all that it depends on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.telemetry.logs import timestamp
+
+DISABLED = "disabled"
+
+
+def is_ready(server: Server) -> bool:
+    """Whether it listens, has reached the cluster, and knows the topic configs."""
+    return server.listening and server.metrics.cluster_reached and not _trouble(server) and not server.own.addresses
+
+
+def readiness(server: Server) -> dict[str, Any]:
+    """Why it is ready or not."""
+    configs = server.features.topic_configs
+    return {
+        "ready": is_ready(server),
+        "listening": server.listening,
+        "cluster_reached": server.metrics.cluster_reached,
+        "connects_to_itself": [f"{host}:{port}" for host, port in sorted(server.own.addresses)],
+        "broker_login": _login(server),
+        "listen": server.config.listen,
+        "nodes": {
+            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
+            for node in server.addresses.nodes.values()
+        },
+        "connections": len(server.connections),
+        "topics_known": len(server.topics),
+        "topic_configs": DISABLED if configs is None else _trouble(server) or "ready",
+    }
+
+
+def verbose_readiness(server: Server) -> dict[str, Any]:
+    """The same, and more that an operator asks for."""
+    return {
+        **readiness(server),
+        "listeners": server.listener_addresses,
+        "brokers": _brokers(server),
+        "topic_config_reader": _topic_configs(server),
+        "audit": _audit(server),
+        "policies": _policies(server),
+        "interceptors": _interceptors(server),
+        "configuration": {
+            "last_reload": "applied" if server.metrics.config_is_current else "rejected",
+            "applied_at": timestamp(server.metrics.config_applied_at),
+            "restart_required_by": list(server.metrics.needs_restart),
+        },
+    }
+
+
+def _trouble(server: Server) -> str | None:
+    configs = server.features.topic_configs
+    return configs.unready if configs is not None else None
+
+
+def _login(server: Server) -> str:
+    if server.logins is None:
+        return DISABLED
+    return server.logins.failure or ("ok" if server.logins.counts["success"] else "not tried yet")
+
+
+def _brokers(server: Server) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": list(server.config.bootstrap_servers),
+        "last_metadata": server.last_metadata,
+        "connect_failures": dict(server.metrics.connect_failures),
+    }
+
+
+def _topic_configs(server: Server) -> dict[str, Any] | str:
+    configs = server.features.topic_configs
+    if configs is None:
+        return DISABLED
+    return {
+        "topic": server.config.topic_configs.topic,
+        "has_read_to_the_end": configs.ready,
+        "trouble": configs.trouble,
+        "topics_with_configs": len(list(configs.entries.all())),
+        "unreadable_records": configs.unreadable,
+    }
+
+
+def _audit(server: Server) -> dict[str, Any] | str:
+    audit = server.features.audit
+    if audit is None:
+        return DISABLED
+    outbox, sender = audit.outbox, audit.sender
+    state: dict[str, Any] = {"auditor": type(audit.auditor).__name__, "intervals": outbox.intervals}
+    if sender is None:
+        return state
+    return {
+        **state,
+        "buffered_events": outbox.events + sender.in_flight,
+        "buffered_bytes": outbox.bytes,
+        "discarded_events": outbox.discarded + sender.too_large,
+        "sent_events": sender.sent,
+        "failure": sender.failure,
+    }
+
+
+def _policies(server: Server) -> dict[str, Any] | str:
+    validator = server.features.validator
+    if validator is None:
+        return DISABLED
+    return {"loaded": validator.rules.policies, "topics": [rule.name for rule in validator.rules.topics]}
+
+
+def _interceptors(server: Server) -> list[str] | str:
+    interception = server.features.interception
+    return DISABLED if interception is None else [guard.name for guard in interception.catalog.guards]

@@ -1,0 +1,112 @@
+"""Rejected batches as JSON: the list, and all that is known of one (design D12)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.telemetry.logs import timestamp
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import BatchHeader
+    from kafka_sidecar.proxy.features.validation.rejections import RecentRejections, RejectedBatch
+    from kafka_sidecar.proxy.features.validation.rules import Applied
+
+MAX_LISTED = 100
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+BY_POLICY = (
+    "Correct what the application sends: `records` has index and violation of the first rejected records, and "
+    "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
+    "`source`; with mode shadow records are allowed and still counted."
+)
+REMEDIES = {
+    "unreadable": "The data is not a valid record batch: look at the client's library, and at what is between the "
+    "client and the sidecar. A broker would have rejected it too, or stored what no consumer can read.",
+    "misconfigured": "This sidecar does not accept the topic's record.validation.policy: configure the policy under "
+    "policies:, or set the topic's config again.",
+    "timed_out": "Producers retry. If it happens again and again: the policy is slow, or the CPU limit is low; raise "
+    "validation.timeout or threads.count.",
+    "policy_failed": "The policy itself has failed: the log line `policy failed` has the traceback. Until it is fixed: "
+    "on_error: open for the policy, or mode: shadow for the topic.",
+}
+
+
+def list_rejections(server: Server) -> dict[str, Any]:
+    """The last rejected batches, newest first."""
+    recent = _recent(server)
+    return {"rejections": [_summary(batch) for batch in recent.newest(MAX_LISTED)] if recent is not None else []}
+
+
+def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
+    """All that is known of one rejected batch; None if it is not known."""
+    recent = _recent(server)
+    batch = recent.find(rejection_id) if recent is not None else None
+    if batch is None:
+        return None
+    summary, origin = _summary(batch), batch.origin
+    return {
+        **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
+        "outcome": "rejected" if batch.mode == "enforce" else "allowed",
+        **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
+        "records": [asdict(error) for error in batch.errors],
+        "client": asdict(origin.sender),
+        "batch": _describe_batch(origin.header),
+        "configuration": _describe_configuration(origin.applied),
+        "remedy": REMEDIES.get(batch.reason if not batch.errors else "", BY_POLICY),
+    }
+
+
+def why_unknown(server: Server, rejection_id: str) -> str:
+    """Why nothing is known of an id."""
+    from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
+
+    recent = _recent(server)
+    if recent is None:
+        return "this sidecar validates nothing"
+    if rejection_id.startswith(f"{recent.prefix}-"):
+        return f"only the last {MAX_RECENT} rejected batches are stored, and this one is older"
+    return f"it is not from this process, whose ids begin with {recent.prefix}-: another sidecar's, or before a restart"
+
+
+def _recent(server: Server) -> RecentRejections | None:
+    validator = server.features.validator
+    return validator.stats.recent if validator is not None else None
+
+
+def _summary(batch: RejectedBatch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "timestamp": timestamp(batch.at),
+        "topic": batch.topic,
+        "partition": batch.partition,
+        "mode": batch.mode,
+        "policy": batch.policy,
+        "reason": batch.reason,
+        "message": batch.message,
+        "index": batch.index,
+        "rejected_records": batch.rejected_records,
+        "session": batch.origin.sender.session,
+        "client_id": batch.origin.sender.client_id,
+    }
+
+
+def _describe_batch(header: BatchHeader | None) -> dict[str, Any] | None:
+    if header is None:
+        return None
+    return {
+        "records": header.count,
+        "bytes": header.length + 12,  # what comes before the length
+        "compression": COMPRESSIONS[header.codec] if header.codec < len(COMPRESSIONS) else header.codec,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.is_transactional,
+    }
+
+
+def _describe_configuration(applied: Applied | None) -> dict[str, Any] | None:
+    """As it was when the batch was validated."""
+    from kafka_sidecar.proxy.features.validation.effective import describe_applied
+
+    return describe_applied(applied) if applied is not None else None

@@ -1,0 +1,387 @@
+"""Listeners, connections, start and drain: the sidecar composed of all other folders (design D13)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.principal_rules import parse_rules
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.features.compose import Features
+from kafka_sidecar.proxy.nodes import state_file
+from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
+from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
+from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
+from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Closing, TopicIds, TopicNames
+from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
+from kafka_sidecar.proxy.relay.recorder import Recorded
+from kafka_sidecar.proxy.relay.routes import Routes
+from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.connection_state import end_keys
+from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
+from kafka_sidecar.proxy.runtime.finishing import finish_connections
+from kafka_sidecar.proxy.runtime.memory_limit import default_max_buffered
+from kafka_sidecar.proxy.runtime.paced import Paced
+from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.sockets import BACKLOG, bind_socket
+from kafka_sidecar.proxy.runtime.sweep import Sweep
+from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.runtime.verifications import Verifications
+from kafka_sidecar.proxy.security.sasl.gates import open_gates
+from kafka_sidecar.proxy.security.sasl.logins import open_logins
+from kafka_sidecar.proxy.security.sasl.principal_logins import open_principal_logins
+from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
+from kafka_sidecar.proxy.security.sasl.rejected_logins import reject_logins
+from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.sides import TlsSides
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+log = logging.getLogger(__name__)
+
+BOOTSTRAP = "bootstrap"
+FIRST_RETRY_S = 0.5
+NODE_WAIT_S = 1.0  # for one broker: clients find out about its successor from the others
+FINISH_S = 5.0  # the end of a drain, in which no more requests are read
+DRAIN = Closing("drain", "the sidecar stops")
+Record = Callable[[Recorded], None]
+METADATA_RECEIVED = "received"
+LOG_EVERY_S = 10.0  # one line of a kind
+ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
+NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
+
+
+class Server:
+    """One sidecar process. `start`, then `drain`."""
+
+    def __init__(self, config: Config, metrics: Metrics) -> None:
+        self.config = config
+        self.metrics = metrics
+        self.connections: set[Connection] = set()
+        self.listening = False
+        self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
+        self.last_metadata = "not requested yet"  # what became of the sidecar's own last request
+        self._bind_host = host_port(config.listen)[0]
+        self.tls = TlsSides(config)
+        self._servers = BootstrapServers(host_port(address) for address in config.bootstrap_servers)
+        self.addresses = Addresses(
+            config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
+        )
+        limits = config.connections
+        self.own = OwnConnections()
+        self.logins = open_logins(config, metrics.broker_logins)
+        self._client_logins = open_principal_logins(config, self.logins, metrics.broker_logins)
+        access, timeout_s = BrokerAccess(limits.source_address, self.tls.brokers, self.logins), limits.connect_timeout
+        self._cluster = MetadataClient(
+            self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
+        )
+        self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
+        self._ends = Paced(ENDS_PER_TURN)
+        self._dialer = Dialer(self, metrics.connect_failures, self._lines, access, timeout_s)
+        self._admission = Admission(limits.max_connections or connections_that_fit(), limits.max_connections_per_ip)
+        self.memory = self._open_memory()
+        self.topics = TopicNameCache(self._cluster.topic_names)
+        self._budget = LoopBudget()
+        self._performer = self._open_performer()
+        self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
+        metrics.features.append(self._tls_metrics)
+        self._gates = open_gates(config, lambda *asked: own_versions(self._cluster.offered, *asked))
+        self._routes = self._open_routes()
+        self._listeners: dict[str, asyncio.Server | TlsListener] = {}
+        self._handshakes = Paced(STARTED_PER_TURN)
+        self._verifications = Verifications()
+        self._numbers = itertools.count(config.worker.number, config.worker.count)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def _open_memory(self) -> MemoryBudget:
+        whole = self.config.connections.max_buffered or default_max_buffered(self.config.process_count)
+        return MemoryBudget(self.config.share(whole), self.metrics.buffered)
+
+    def _open_performer(self) -> Performer:
+        performer = Performer(self._budget, Threads(self.config.threads.count))
+        performer.add(TopicNames, self._learn_names)
+        performer.add(TopicIds, self._find_ids)
+        performer.add(LoginTokens, lambda need: need.credentials.tokens())
+        performer.add(FreshKeys, lambda need: need.gate.refresh_keys())
+        return performer
+
+    def _open_routes(self) -> Routes:
+        rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
+        relays_logins = self.logins is None and self._gates is None
+        answer = local_response if relays_logins else reject_logins(local_response)
+        return Routes(self.metrics, rewrites.response, answer, self.features.exchange, self.features.tap)
+
+    async def start(self) -> None:
+        """Bind the bootstrap listener and start the metadata refresh.
+
+        Raises ConfigError if the port is in use, or a bootstrap server is this sidecar.
+        """
+        host, port = host_port(self.config.listen)
+        await self._check_servers(host, port)
+        try:
+            bound = bind_socket(host, port, shared=self.config.worker.count > 1)
+        except OSError as error:
+            raise ConfigError(
+                f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
+            ) from error
+        await self._serve(BOOTSTRAP, bound, self._dial_any)
+        if (path := self.config.own_file(self.config.nodes.state_file)) is not None:
+            self.addresses.update(state_file.load(path))
+            self.addresses.on_change = lambda: state_file.save(path, self.addresses.brokers())
+        if not self.features.is_applied:
+            self.apply(self.config)
+        await self.features.start()
+        self.listening = True
+        limits = self.config.connections
+        self._tasks = [
+            spawn(self._refresh_brokers(), "refresh brokers"),
+            spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
+            spawn(self._watch_loop(), "watch the event loop"),
+            spawn(self.tls.watch(), "watch certificates"),
+            spawn(
+                Sweep(
+                    self.connections, self.memory, self._performer.threads, limits.max_idle, limits.frame_timeout
+                ).run(),
+                "sweep connections",
+            ),
+        ]
+
+    def apply(self, config: Config) -> None:
+        """Apply policies, topics and interceptors of a configuration to requests that begin from now on.
+
+        Raises ConfigError if a rule or an interceptor is invalid; then the previous ones stay applied.
+        """
+        self.features.apply(config)
+        self._routes.forget()
+
+    async def drain(self, hurry: asyncio.Event) -> None:
+        """Stop accepting; close open connections by the end of drain_timeout, or when ``hurry`` is set.
+
+        Requests of the last seconds are not read: clients send them again elsewhere, and lose no response.
+        """
+        self.listening = False
+        limit_s = self.config.connections.drain_timeout
+        drained_by = time.monotonic() + limit_s
+        await stop(*self._tasks)
+        for server in self._listeners.values():
+            server.close()
+        log.info(
+            "draining",
+            extra={"connections": len(self.connections), "drain_timeout_s": self.config.connections.drain_timeout},
+        )
+        waits = [spawn(_set(event), "drain") for event in (self._idle, hurry)]
+        finishing_s = min(FINISH_S, limit_s / 2)
+        await asyncio.wait(waits, timeout=limit_s - finishing_s, return_when=asyncio.FIRST_COMPLETED)
+        finishing = spawn(finish_connections(self.connections, DRAIN, finishing_s / 2), "finish connections")
+        await asyncio.wait(waits, timeout=finishing_s, return_when=asyncio.FIRST_COMPLETED)
+        await stop(*waits, finishing)
+        for connection in list(self.connections):
+            connection.end(DRAIN)
+        try:
+            async with asyncio.timeout(1):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("connections not closed in time", extra={"connections": len(self.connections)})
+        self._ends.finish()
+        self._verifications.stop()
+        self._cluster.close()
+        await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
+
+    async def unused(self, limit_s: float) -> None:
+        """Returns once clients have been connected, and none for ``limit_s`` to twice as long."""
+        while True:
+            seen = sum(self.metrics.connections.values())
+            await asyncio.sleep(limit_s)
+            if seen and not self.connections and seen == sum(self.metrics.connections.values()):
+                return
+
+    def began(self, connection: Connection) -> Closing | None:
+        self.connections.add(connection)
+        self._idle.clear()
+        kind = connection.listener.split()[0]
+        self.metrics.connections[kind] += 1
+        self.metrics.active[kind] += 1
+        return self._admission.enter(connection.ip)
+
+    def spoke(self, chunk: bytes) -> Closing | None:
+        if self.own.recognise(chunk):
+            return Closing("connects_to_itself", "a connection of this sidecar has come back to its own listener")
+        return None
+
+    def ended(self, connection: Connection, closing: Closing) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
+            self._idle.set()
+        self._admission.leave(connection.ip)
+        self.metrics.active[connection.listener.split()[0]] -= 1
+        self.metrics.disconnects[closing.cause] += 1
+        self._ends.do(partial(self._log_end, connection, closing))
+
+    def _log_end(self, connection: Connection, closing: Closing) -> None:
+        if closing.cause in NORMAL_CAUSES:
+            log.info("connection ended", extra=end_keys(connection, closing))
+        elif (suppressed := self._lines.due(("connection ended", closing.cause, connection.listener))) is not None:
+            log.warning("connection ended", extra=end_keys(connection, closing, suppressed))
+
+    @property
+    def listener_addresses(self) -> dict[str, list[str]]:
+        """Addresses that are bound for clients, by listener."""
+        bound = {name: [one.getsockname() for one in server.sockets] for name, server in self._listeners.items()}
+        return {name: [f"{host}:{port}" for host, port, *_ in names] for name, names in bound.items()}
+
+    def is_own(self, address: Address) -> bool:
+        return address in self.own.addresses
+
+    def record_attempt(self, address: Address, reachable: bool) -> None:
+        self._servers.record_attempt(address, reachable)
+
+    async def _check_servers(self, host: str, port: int) -> None:
+        """Raises ConfigError if a bootstrap server is a listener of this sidecar."""
+        own = await listener_among(map(host_port, self.config.bootstrap_servers), host, self.config.own_ports)
+        if own is not None:
+            raise ConfigError(f"bootstrap_servers: {self.config.is_itself('{}:{}'.format(*own))}")
+
+    async def _probe(self, addresses: list[Address]) -> None:
+        """See whether addresses lead back to this sidecar."""
+        for address in addresses:
+            with suppress(*FAILURES):
+                await self._cluster.probe(address)
+
+    async def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
+        limits = self.config.connections
+
+        def connection() -> Connection:
+            session = Session(
+                self._routes, time.perf_counter, limits.max_frame, self._budget, self.memory, limits.recorded_requests
+            )
+            if self.record_requests is not None:
+                session.record = self.record_requests(session, session.record)
+            number, perform = next(self._numbers), self._performer.perform
+            made = Connection(number, session, listener, dial, perform, self, limits.window)
+            if (gates := self._gates) is not None:
+                gate = gates.begin(session)
+                counts = self.metrics.client_logins
+                made.login = ClientLogin(made, gate, gates.timeout_s, counts, self._verifications)
+            return made
+
+        if (tls := self.tls.clients) is not None:
+            own = self.config.clients.tls
+            self._listeners[listener] = TlsListener(
+                bound, connection, tls, self._handshakes, own.handshake_timeout, parse_rules(own.principal_rules)
+            )
+            return
+        self._listeners[listener] = await asyncio.get_running_loop().create_server(
+            lambda: connection().client, sock=bound, backlog=BACKLOG
+        )
+
+    def _listen_for_node(self, node_id: int, port: int) -> None:
+        """Bind at once, so that a client that gets the port can connect; serve from the next turn of the loop."""
+        bound = bind_socket(self._bind_host, port)
+        self.metrics.broker_listeners += 1
+        spawn(
+            self._serve(f"node {node_id}", bound, lambda *client: self._dial_node(node_id, *client)),
+            f"listen for node {node_id}",
+        )
+
+    def _close_listeners(self, nodes: list[Node]) -> None:
+        """Close the listeners of brokers that have left; open sessions continue until they end."""
+        for node in nodes:
+            self.metrics.broker_listeners -= 1
+            if (server := self._listeners.pop(f"node {node.node_id}", None)) is not None:
+                server.close()
+
+    def _reached(self) -> None:
+        self.metrics.cluster_reached = True
+
+    def _candidates(self) -> list[Address]:
+        """For bootstrap connections and metadata requests: the configured servers, then all known brokers."""
+        order = self._servers.next_order()
+        return order + [
+            known for node in self.addresses.nodes.values() if (known := (node.host, node.port)) not in order
+        ]
+
+    async def _dial_any(self, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
+        wait_s = self.config.connections.broker_wait
+        await self._dialer.dial(self._candidates, factory, wait_s, self._client_logins.of(principal))
+
+    async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
+        def candidates() -> list[Address]:
+            node = self.addresses.nodes.get(node_id)
+            return [(node.host, node.port)] if node is not None else []
+
+        wait_s = min(NODE_WAIT_S, self.config.connections.broker_wait)
+        await self._dialer.dial(candidates, factory, wait_s, self._client_logins.of(principal))
+
+    async def _learn_names(self, need: TopicNames) -> None:
+        """Names that no broker knows stay unknown."""
+        with suppress(OSError, CodecError):
+            await self.topics.resolve(need.topic_ids)
+
+    async def _find_ids(self, need: TopicIds) -> dict[str, bytes] | None:
+        try:
+            ids = await self._cluster.topic_ids(need.names)
+        except (OSError, CodecError):
+            return None
+        self.topics.remember((topic_id, name) for name, topic_id in ids.items())
+        return ids
+
+    async def _refresh_brokers(self) -> None:
+        """Request the brokers of the cluster at intervals, until cancelled."""
+        pause = FIRST_RETRY_S
+        while True:
+            try:
+                self.addresses.update(await self._cluster.brokers())
+                self._close_listeners(self.addresses.expire(self.config.cluster.forget_after))
+                pause, self.last_metadata = self.config.cluster.refresh, METADATA_RECEIVED
+            except (OSError, CodecError) as error:
+                level = logging.DEBUG if str(error) == self.last_metadata else logging.WARNING
+                self.last_metadata = str(error)
+                log.log(level, "metadata request failed", extra={"detail": self.last_metadata})
+                pause = min(pause * 2, self.config.cluster.refresh)
+            except Exception as error:
+                log.error("metadata refresh crashed: this is a bug", exc_info=error)
+                pause = self.config.cluster.refresh
+            await self._probe(list(self.own.addresses))
+            await asyncio.sleep(pause)
+
+    def _tls_metrics(self) -> Iterable[Metric]:
+        if not self.tls.all:
+            return ()
+        from kafka_sidecar.proxy.security.tls.exposition import collect
+
+        return collect(self.tls.all)
+
+    async def _watch_loop(self) -> None:
+        """Measure the delay of timers."""
+        while True:
+            due = time.perf_counter() + 1
+            await asyncio.sleep(1)
+            self.metrics.record_loop_delay(time.perf_counter() - due)
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

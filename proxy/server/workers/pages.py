@@ -1,0 +1,152 @@
+"""The admin port of all workers: their pages as one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
+from kafka_sidecar.proxy.server.workers.log_levels import PATH as LOG_LEVEL
+from kafka_sidecar.proxy.server.workers.log_levels import ChangedLevels
+from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
+from kafka_sidecar.proxy.server.workers.totals import Totals
+from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+
+OWN = 0  # in place of a worker's number: this process
+Found = dict[Worker, Page]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page with a list, which is joined; the numbers beside it are added up."""
+
+    name: str
+    limit: int  # as many as one worker lists
+    order: str  # the key by which the newest is first
+    is_falling: bool = False
+
+
+LISTINGS = {
+    "/rejections": Listing("rejections", 100, "timestamp", is_falling=True),
+    "/connections": Listing("connections", 200, "duration_s"),
+}
+
+
+class WorkerPages:
+    """What `Admin` is for one process."""
+
+    def __init__(self, supervisor: Supervisor, rate: LogRate) -> None:
+        self._supervisor = supervisor
+        self._rate = rate
+        self._totals = Totals()
+        self._rendered = Page(503, JSON, b"")
+        self._rendered_at = float("-inf")
+        self._all_were_ready = False
+        self._levels = ChangedLevels()
+        supervisor.on_end = self._totals.ended
+        supervisor.on_serving = self._repeat_levels
+        self._pages: dict[str, Callable[[str], Awaitable[Page]]] = {
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+            LOG_LEVEL: self._set_log_level,
+        }
+
+    def page(self, target: str, host: str | None = None, asked_at: float = float("inf")) -> Page | Awaitable[Page]:
+        """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
+        if host is not None and not is_host_allowed(host, self._supervisor.config):
+            return FORBIDDEN
+        path = target.partition("?")[0]
+        if path == "/livez":
+            return json_page(200, {"live": True})
+        if path == "/metrics" and self._rendered_at >= asked_at:
+            return self._rendered
+        if path in LISTINGS:
+            return self._listed(target, LISTINGS[path])
+        return self._pages.get(path, self._any)(target)
+
+    def wait_s(self, target: str) -> float:
+        """How long a request has to wait for its page, which would be rendered too often otherwise."""
+        if not target.startswith("/metrics"):
+            return 0.0
+        return max(0.0, self._rendered_at + RENDER_INTERVAL_S - time.monotonic())
+
+    async def _found(self, target: str) -> Found:
+        """The pages of the workers that serve."""
+        workers = self._supervisor.workers
+        pages = await asyncio.gather(*(self._supervisor.page(worker, target) for worker in workers))
+        return {worker: page for worker, page in zip(workers, pages, strict=True) if page is not None}
+
+    async def _readyz(self, target: str) -> Page:
+        """At first once all are ready; then while each that serves is, and one does.
+
+        A worker that is started again gets no connections before it listens, so it does not count until it is ready.
+        """
+        found = await self._found(target)
+        for worker, page in found.items():
+            worker.was_ready |= page.status == 200
+        counted = [page.status == 200 for worker, page in found.items() if worker.was_ready]
+        workers = self._supervisor.workers
+        self._all_were_ready |= len(counted) == len(workers)
+        ready = self._all_were_ready and bool(counted) and all(counted) and not self._supervisor.is_draining
+        states = {
+            str(worker.number): _value(found[worker]) if worker in found else {"ready": False, "listening": False}
+            for worker in workers
+        }
+        return json_page(200 if ready else 503, {"ready": ready, "workers": states})
+
+    async def _metrics(self, target: str) -> Page:
+        from kafka_sidecar.proxy.server.workers.exposition import CONTENT_TYPE, render
+
+        for worker, page in (await self._found(target)).items():
+            if worker.is_serving:  # it may have ended since
+                self._totals.update(worker.number, page.body.decode())
+        self._totals.update(OWN, render(self._supervisor, self._rate).decode())
+        self._rendered = Page(200, CONTENT_TYPE, self._totals.render().encode())
+        self._rendered_at = time.monotonic()
+        return self._rendered
+
+    async def _set_log_level(self, target: str) -> Page:
+        page = await self._any(target)
+        if page.status == 200:
+            self._levels.remember(target)
+        return page
+
+    def _repeat_levels(self, worker: Worker) -> None:
+        """The worker has been started again, with the configured levels."""
+
+        async def repeat(target: str) -> None:
+            await self._supervisor.page(worker, target)
+
+        for target in self._levels.requests():
+            spawn(repeat(target), "set the log level of a worker")
+
+    async def _listed(self, target: str, listing: Listing) -> Page:
+        """The newest of all workers, newest first."""
+        values = [_value(page) for page in (await self._found(target)).values()]
+        entries = [entry for one in values for entry in one.pop(listing.name)]
+        entries.sort(key=itemgetter(listing.order), reverse=listing.is_falling)
+        sums = {name: sum(one[name] for one in values) for name in dict.fromkeys(chain.from_iterable(values))}
+        return json_page(200, {**sums, listing.name: entries[: listing.limit]})
+
+    async def _any(self, target: str) -> Page:
+        """What most pages are: the same at all workers, or known to one of them alone."""
+        found = await self._found(target)
+        if not found:
+            return json_page(503, {"error": "no worker serves"})
+        status = min(page.status for page in found.values())
+        best = {worker: page for worker, page in found.items() if page.status == status}
+        first = next(iter(best.values()))
+        if all(page.body == first.body for page in best.values()):
+            return first
+        return json_page(status, {"workers": {str(worker.number): _value(page) for worker, page in best.items()}})
+
+
+def _value(page: Page) -> Any:
+    return json.loads(page.body)

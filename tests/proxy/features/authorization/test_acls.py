@@ -1,0 +1,57 @@
+"""Rules are decided as Kafka's StandardAuthorizer decides its ACLs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation, Resource, Rule
+
+ALICE, BOB = "User:alice", "User:bob"
+TOPIC, GROUP = Resource.TOPIC, Resource.GROUP
+
+
+def rule(
+    *operations: Operation, names: str = "orders", who: str = ALICE, allow: bool = True, resource: Resource = TOPIC
+) -> Rule:
+    return Rule((who,), allow, frozenset(operations), resource, (names,))
+
+
+@pytest.mark.parametrize(
+    ("rules", "operation", "is_allowed"),
+    [
+        ([rule(Operation.READ)], Operation.READ, True),
+        ([rule(Operation.READ)], Operation.WRITE, False),
+        ([rule(Operation.ALL)], Operation.WRITE, True),
+        ([rule(Operation.READ)], Operation.DESCRIBE, True),
+        ([rule(Operation.ALTER_CONFIGS)], Operation.DESCRIBE_CONFIGS, True),
+        ([rule(Operation.ALTER_CONFIGS)], Operation.DESCRIBE, False),
+        ([rule(Operation.ALL), rule(Operation.WRITE, allow=False)], Operation.WRITE, False),
+        ([rule(Operation.ALL), rule(Operation.WRITE, allow=False)], Operation.READ, True),
+        ([rule(Operation.ALL), rule(Operation.READ, allow=False)], Operation.DESCRIBE, True),
+        ([rule(Operation.ALL, who=BOB)], Operation.READ, False),
+        ([rule(Operation.ALL, who="User:*")], Operation.READ, True),
+        ([rule(Operation.ALL, names="ord*")], Operation.READ, True),
+        ([rule(Operation.ALL, names="other")], Operation.READ, False),
+        ([rule(Operation.ALL, resource=GROUP)], Operation.READ, False),
+    ],
+)
+def test_what_alice_may_do_with_orders(rules: list[Rule], operation: Operation, is_allowed: bool) -> None:
+    assert Acls(rules, allowed_by_default=False).allows(ALICE, operation, TOPIC, "orders", ApiKey.FETCH) is is_allowed
+
+
+def test_the_default_is_for_what_no_rule_names() -> None:
+    acls = Acls([rule(Operation.READ, who=BOB)], allowed_by_default=True)
+    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "others", ApiKey.FETCH)
+    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders", ApiKey.FETCH)
+
+
+def test_super_users_may_do_everything() -> None:
+    acls = Acls([rule(Operation.ALL, allow=False)], allowed_by_default=False, super_users=[ALICE])
+    assert acls.allows(ALICE, Operation.WRITE, TOPIC, "orders", ApiKey.FETCH)
+
+
+def test_a_client_without_a_login_is_kafkas_anonymous() -> None:
+    acls = Acls([rule(Operation.READ, who="User:ANONYMOUS")], allowed_by_default=False)
+    assert acls.allows(None, Operation.READ, TOPIC, "orders", ApiKey.FETCH)
+    assert not acls.allows(ALICE, Operation.READ, TOPIC, "orders", ApiKey.FETCH)

@@ -1,0 +1,117 @@
+"""Of each API whose requests have several parts: the denied one gets Kafka's error, the rest goes on. Read by kio."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from support import oracle
+from support.authorization import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    IDS,
+    TOPIC_DENIED,
+    TRANSACTION_DENIED,
+    Site,
+    codes_in,
+    pairs,
+)
+from support.driven import Driven
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
+from kafka_sidecar.proxy.relay.exchange import Respond
+
+BATCH: dict[str, Any] = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+Part = dict[str, Any]
+
+
+def topic_id(name: str) -> uuid.UUID:
+    return uuid.UUID(bytes=IDS[name])
+
+
+# API -> the array of the request, one part of it by name, other fields, the error of the denied part.
+REQUESTS: dict[ApiKey, tuple[str, Any, Part, int]] = {
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        "topics", lambda name: {"topic": name, "partitions": [{"partition": 3, "leader_epoch": 1}]}, {}, TOPIC_DENIED,
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: (
+        "topics", lambda name: {"name": name, "partition_indexes": [3]}, {}, TOPIC_DENIED,
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("topics", lambda name: {"name": name}, {}, TOPIC_DENIED),
+    ApiKey.OFFSET_DELETE: (
+        "topics", lambda name: {"name": name, "partitions": [{"partition_index": 3}]}, {"group_id": "open"},
+        TOPIC_DENIED,
+    ),
+    ApiKey.SHARE_FETCH: (
+        "topics", lambda name: {"topic_id": topic_id(name), "partitions": [{"partition_index": 3}]},
+        {"group_id": "open"}, TOPIC_DENIED,
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: (
+        "topics",
+        lambda name: {
+            "topic_id": topic_id(name), "partitions": [{"partition_index": 3, "acknowledgement_batches": [BATCH]}],
+        },
+        {"group_id": "open"}, TOPIC_DENIED,
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups", lambda name: {"group_id": name, "topics": []}, {}, GROUP_DENIED),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
+        "topics", lambda name: {"topic_name": name, "partitions": [{"partition_index": 3}]}, {"group_id": "open"},
+        TOPIC_DENIED,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (
+        "topics", lambda name: {"topic_name": name}, {"group_id": "open"}, TOPIC_DENIED,
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: ("transactional_ids", lambda name: name, {}, TRANSACTION_DENIED),
+}  # fmt: skip
+
+
+def of(exchange: Driven, key: ApiKey, version: int, **values: Any) -> Any:
+    return exchange.request(oracle.request_frame(oracle.request(key, version, **values), 5))
+
+
+@pytest.mark.parametrize(("key", "version"), pairs(*REQUESTS))
+def test_the_denied_part_gets_an_error_and_the_rest_goes_on(key: ApiKey, version: int) -> None:
+    array, part, others, code = REQUESTS[key]
+    exchange = Site().exchange(key, version)
+    forwarded = of(exchange, key, version, **others, **{array: [part("open"), part("closed")]})
+    alone = oracle.request_frame(oracle.request(key, version, **others, **{array: [part("open")]}), 5)
+    assert forwarded == alone
+    answered = exchange.response(oracle.response_frame(oracle.response(key, version), 5))
+    assert isinstance(answered, bytes)
+    _, response = oracle.read_response(key, version, answered)
+    assert len(getattr(response, CHECKED_APIS[key].results)) == 1
+    assert codes_in(response) == {code}
+
+
+def test_brokers_verification_of_transactions_needs_the_right_of_a_broker() -> None:
+    transaction = {"transactional_id": "open", "topics": [{"name": "open", "partitions": [1]}]}
+    step = of(
+        Site().exchange(ApiKey.ADD_PARTITIONS_TO_TXN, 4), ApiKey.ADD_PARTITIONS_TO_TXN, 4, transactions=[transaction]
+    )
+    assert isinstance(step, Respond)
+    assert oracle.read_response(ApiKey.ADD_PARTITIONS_TO_TXN, 4, step.frame)[1].error_code == CLUSTER_DENIED
+
+
+MEMBERS = [ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT]
+
+
+@pytest.mark.parametrize(("key", "version"), pairs(*MEMBERS))
+def test_a_member_may_describe_the_topics_to_which_it_subscribes(key: ApiKey, version: int) -> None:
+    common = {"group_id": "open", "member_id": "m"}
+    step = of(Site().exchange(key, version), key, version, **common, subscribed_topic_names=["open", "closed"])
+    assert isinstance(step, Respond)
+    assert oracle.read_response(key, version, step.frame)[1].error_code == TOPIC_DENIED
+    allowed = of(Site().exchange(key, version), key, version, **common, subscribed_topic_names=["open"])
+    assert isinstance(allowed, bytes)
+
+
+def test_a_member_of_a_streams_group_may_describe_the_topics_of_its_topology() -> None:
+    key = ApiKey.STREAMS_GROUP_HEARTBEAT
+    for name, is_allowed in (("open", True), ("closed", False)):
+        changelog = {"name": name, "partitions": 1, "replication_factor": 1}
+        part = {"subtopology_id": "0", "source_topics": ["open"], "state_changelog_topics": [changelog]}
+        topology = {"epoch": 1, "subtopologies": [part]}
+        step = of(Site().exchange(key, 0), key, 0, group_id="open", member_id="m", topology=topology)
+        assert isinstance(step, bytes) is is_allowed

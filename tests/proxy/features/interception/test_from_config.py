@@ -1,0 +1,106 @@
+"""From settings to interceptors: what is wrong is one line with its key."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+from support.in_process import config
+from support.interception import Adds, Opened
+
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog
+from kafka_sidecar.proxy.features.interception.from_config import catalog
+from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+
+REPORT = InterceptionStats(lambda: 0.0)
+
+
+def made(
+    *interceptors: dict[str, Any], previous: InterceptorCatalog | None = None, **settings: Any
+) -> InterceptorCatalog:
+    given: dict[str, Any] = {**settings, "interceptors": list(interceptors)}
+    return catalog(config("a:1", **given), REPORT, previous)
+
+
+def test_an_interceptor_has_the_settings_of_the_file() -> None:
+    found = made(
+        {
+            "type": "support.interception:Adds", "name": "mine", "topics": ["a", "b*"],
+            "budget": "2s", "max_failures": 7, "pause": "3m", "color": "red",
+        },
+        {"type": "support.interception:Commits"},
+        interception={"max_commit_metadata": 5},
+    )  # fmt: skip
+    mine, other = found.guards
+    assert (mine.name, mine.topics, other.name, other.topics) == (
+        "mine",
+        ("a", "b*"),
+        "support.interception:Commits",
+        ("*",),
+    )
+    assert (mine.limits.budget_s, mine.limits.failures, mine.limits.pause_s) == (2, 7, 180)
+    assert isinstance(mine.interceptor, Adds)
+    assert mine.interceptor.settings == {"color": "red"}
+    assert found.committers.max_metadata == 5
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"type": "nowhere:X"}, "interceptors: interceptor nowhere:X: interceptor class X of module nowhere"),
+    ({"type": "unheard_of"}, "interceptors: interceptor unheard_of: "),
+    (
+        {"type": "support.interception:Adds", "name": "n", "wrong": 1},
+        "interceptors: interceptor n: wrong: is not a setting",
+    ),
+    (
+        {"type": "support.interception:Opened"},
+        "interceptors: interceptor support.interception:Opened: support.interception:Opened: is neither",
+    ),
+    ({"type": "support.interception:Intercepting"}, "interceptors: interceptor support.interception:Intercepting: "),
+]
+
+
+@pytest.mark.parametrize(("one", "line"), WRONG)
+def test_what_is_wrong_is_one_line_with_its_key(one: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValueError) as error:
+        made(one)
+    assert str(error.value).startswith(line)
+    assert "\n" not in str(error.value)
+
+
+def test_interceptors_that_have_not_changed_go_on_as_they_are_and_the_others_are_closed() -> None:
+    same, changed = (
+        {"type": "support.interception:Adds", "topics": ["a"]},
+        {"type": "support.interception:Adds", "name": "other"},
+    )
+    first = made(same, changed)
+    kept, gone = (guard.interceptor for guard in first.guards)
+    second = made({**changed, "color": "red"}, same, previous=first)
+    new, again = (guard.interceptor for guard in second.guards)
+    assert again is kept
+    assert new is not gone
+    assert second.guards[1] is first.guards[0]  # with its figures
+    del first
+    gc.collect()
+    assert isinstance(gone, Adds)
+    assert isinstance(kept, Adds)
+    assert (gone.closed, kept.closed) == (1, 0)
+
+
+def test_of_two_that_are_alike_each_goes_on_as_itself() -> None:
+    one = {"type": "support.interception:Adds"}
+    first = made(one, one)
+    second = made(one, one, one, previous=first)
+    assert second.guards[:2] == first.guards
+    assert len({id(guard.interceptor) for guard in second.guards}) == 3
+
+
+def test_interceptors_of_a_configuration_that_cannot_be_are_closed_and_the_old_ones_are_not() -> None:
+    one = {"type": "support.interception:Adds"}
+    first = made(one)
+    with pytest.raises(ValueError):
+        made(one, {"type": "support.interception:Adds", "name": "new"}, {"type": "unheard_of"}, previous=first)
+    gc.collect()
+    new = Opened.opened[-1]
+    assert new is not first.guards[0].interceptor
+    assert (new.closed, Opened.opened[-2].closed) == (1, 0)

@@ -1,0 +1,35 @@
+"""Prometheus reads how many topic configs apply, and whether their log can be read or is lost."""
+
+from __future__ import annotations
+
+from support.topic_configs import POLICY, Cluster
+
+from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.topic_configs.exposition import collect
+from kafka_sidecar.proxy.features.topic_configs.keeper import Change
+
+CHANGES = f"kafka_sidecar_topic_config_changes_total {POLICY}"
+
+
+def read(configs: TopicConfigs) -> dict[str, float]:
+    """Name without prefix, and the reason -> value."""
+    return {
+        " ".join((sample.name.removeprefix("kafka_sidecar_topic_configs_"), *sample.labels.values())): sample.value
+        for family in collect(configs)
+        for sample in family.samples
+    }
+
+
+async def test_entries_and_troubles_are_counted(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records_total": 0, CHANGES: 0}
+        assert read(configs) == nothing
+        await configs.store([Change("orders", {POLICY: "headers"}), Change("payments", {POLICY: "size"})])
+        cluster.log.append(b"no id", b"{}")
+        stored = {**nothing, "entries": 2, "unreadable_records_total": 1}
+        assert read(configs) == stored
+        (store,) = cluster.stores
+        store.trouble = "no broker answers"
+        assert read(configs) == {**stored, "trouble unreadable": 1}
+        store.lose("it was deleted")
+        assert read(configs) == {**stored, "trouble lost": 1}

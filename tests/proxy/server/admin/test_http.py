@@ -1,0 +1,278 @@
+"""The admin port as Kubernetes, Prometheus and careless clients use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.admin import ask, get, pages, protocols
+from support.dialogue import request
+from support.fake_broker import FakeBroker
+from support.in_process import Client, connected, port_of, until
+from support.topic_configs import Cluster
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.server.admin import exposition
+from kafka_sidecar.proxy.server.admin import http as http_module
+from kafka_sidecar.proxy.server.admin import pages as pages_module
+from kafka_sidecar.proxy.server.admin.http import MAX_REQUEST_BYTES
+from kafka_sidecar.proxy.server.admin.page import Page
+from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+
+async def test_without_a_cluster_it_is_live_but_not_ready() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert (await get(port, "/livez"))[0] == 200
+        status, _, body = await get(port, "/readyz")
+        state = json.loads(body)
+        assert (status, state["ready"], state["listening"], state["cluster_reached"]) == (503, False, True, False)
+
+
+async def test_it_is_ready_once_the_cluster_was_reached_and_lists_its_brokers() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        await until(lambda: server.addresses.nodes)
+        async with connected(port_of(server)) as client:
+            await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+            status, headers, body = await get(port, "/readyz")
+        assert (status, headers["content-type"]) == (200, "application/json")
+        assert json.loads(body) == {
+            "ready": True, "listening": True, "cluster_reached": True, "listen": server.config.listen,
+            "nodes": {"1": {"broker": broker.address, "port": port_of(server, 1)}}, "connections": 1, "topics_known": 0,
+            "connects_to_itself": [], "broker_login": "disabled",
+            "topic_configs": "disabled",
+        }  # fmt: skip
+
+
+async def test_it_is_not_ready_while_its_topic_configs_are_lost_until_they_are_recovered() -> None:
+    cluster = Cluster()
+    async with FakeBroker(1) as broker, pages(broker) as (server, port), cluster.sidecar() as configs:
+        await until(lambda: server.metrics.cluster_reached)
+        server.features.topic_configs = configs
+
+        async def state() -> tuple[int, str]:
+            status, _, body = await get(port, "/readyz")
+            return status, json.loads(body)["topic_configs"]
+
+        assert await state() == (200, "ready")
+        cluster.stores[0].trouble = "no broker answers"
+        assert await state() == (200, "ready")
+        cluster.stores[0].lose("it was deleted")
+        assert await state() == (503, "the sidecar's topic configs are lost: it was deleted")
+        assert b'kafka_sidecar_topic_configs_trouble{reason="lost"} 1.0' in (await get(port, "/metrics"))[2]
+        cluster.stores[0].trouble = None
+        server.features.recover()
+        assert await state() == (200, "ready")
+        server.features.topic_configs = None
+        server.features.recover()
+
+
+async def test_it_stays_ready_after_the_cluster_went_away() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        await until(lambda: server.metrics.cluster_reached)
+        await broker.stop()
+        assert (await get(port, "/readyz"))[0] == 200
+
+
+async def test_a_draining_sidecar_is_live_but_not_ready() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port), connected(port_of(server)) as client:
+        await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+        draining = asyncio.ensure_future(server.drain(asyncio.Event()))
+        await until(lambda: not server.listening)
+        assert [(await get(port, page))[0] for page in ("/readyz", "/livez")] == [503, 200]
+        client.close()
+        await draining
+
+
+async def test_prometheus_parses_the_metrics() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        async with connected(port_of(server)) as client:
+            await client.ask(request(ApiKey.HEARTBEAT, 3, 1))
+        status, headers, body = await get(port, "/metrics?name[]=x")
+        assert (status, headers["content-type"].partition(";")[0]) == (200, "text/plain")
+        families = {family.name: family for family in text_string_to_metric_families(body.decode())}
+        (sample,) = families["kafka_sidecar_client_to_proxy_request"].samples
+        assert (sample.labels, sample.value) == ({"api_key": "Heartbeat"}, 1)
+
+
+@pytest.mark.parametrize("target", ["/", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"])
+async def test_an_unknown_page_is_404_with_a_list_of_pages(target: str) -> None:
+    async with pages("127.0.0.1:1") as (server, port):
+        status, _, body = await get(port, target)
+        assert (status, json.loads(body)["pages"]) == (404, Admin(server).paths)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PATCH"])
+async def test_other_methods_than_get_and_head_are_405(method: str) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert (await get(port, "/livez", method))[0] == 405
+
+
+async def test_head_gets_the_headers_without_the_body() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        _, headers, body = await get(port, "/livez")
+        head_status, head_headers, head_body = await get(port, "/livez", "HEAD")
+        assert (head_status, head_headers, head_body) == (200, headers, b"")
+        assert int(headers["content-length"]) == len(body)
+
+
+async def test_one_connection_serves_many_requests_in_one_chunk_or_byte_by_byte() -> None:
+    raw = (
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3
+        + b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    async with pages("127.0.0.1:1") as (_, port):
+        whole = await ask(port, raw)
+        assert whole.count(b"HTTP/1.1 200") == 4
+        async with connected(port) as client:
+            for at in range(len(raw)):
+                client.send(raw[at : at + 1])
+                await client.flush()
+            assert await client.rest() == whole
+
+
+async def test_a_request_body_is_skipped() -> None:
+    raw = (
+        b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    async with pages("127.0.0.1:1") as (_, port):
+        answers = (await ask(port, raw)).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"405", b"200"]
+
+
+async def test_http_1_0_gets_a_response_and_a_close() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert b"200" in await ask(port, b"GET /livez HTTP/1.0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\x00\x01\r\n\r\n", b"GET /livez HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a" + bytes(70_000)]
+)
+async def test_what_is_no_http_request_ends_the_connection_without_a_response(raw: bytes) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        assert await ask(port, raw) == b""
+
+
+async def test_pipelined_requests_are_served_one_in_a_turn_of_the_event_loop() -> None:
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        turns, served, waiting = 0, 0, True
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            if waiting:
+                asyncio.get_running_loop().call_soon(turn)
+
+        client.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        turn()
+        while served < 100:
+            served += (await client.some()).count(b"HTTP/1.1 200")
+        waiting = False
+        assert turns >= 100
+
+
+async def test_a_client_that_reads_no_response_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pages("127.0.0.1:1") as (server, port), connected(port) as client:
+        rendered: list[bytes] = []
+        pad = b"#" * (1 << 20)
+
+        def page(*_: object) -> Page:
+            rendered.append(pad)
+            return Page(200, "text/plain", pad)
+
+        monkeypatch.setattr(protocols[-1].admin, "page", page)
+        client.pause()
+        client.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+        await until(lambda: rendered)
+        await asyncio.sleep(0.05)
+        before = len(rendered)
+        assert before < 20
+        client.resume()
+        await until(lambda: len(rendered) > before)
+        assert server.listening
+
+
+async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages_module, "RENDER_INTERVAL_S", 0.05)
+    times: list[float] = []
+
+    def render(metrics: Metrics) -> bytes:
+        times.append(time.monotonic())
+        return b"%d" % len(times)
+
+    monkeypatch.setattr(exposition, "render", render)
+    async with pages("127.0.0.1:1") as (_, port):
+        bodies = [(await get(port, "/metrics"))[2] for _ in range(2)]
+        bodies += [body for *_, body in await asyncio.gather(*(get(port, "/metrics") for _ in range(10)))]
+    assert bodies[:2] == [b"1", b"2"]
+    assert len(times) <= 4
+    assert min(later - sooner for sooner, later in pairwise(times)) >= 0.045  # timers are exact to a millisecond
+
+
+async def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
+    async with pages("127.0.0.1:1") as (_, port), connected(port), connected(port) as two:
+        async with connected(port) as three:
+            assert await three.rest() == b""
+        two.close()
+        await until(lambda: protocols[-1].open == 1)
+        assert (await get(port, "/livez"))[0] == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+async def test_a_connection_without_a_further_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "TIME_LIMIT_S", 0.05)
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        client.send(sent)
+        assert (b"200" in await client.rest()) == (sent[-4:] == b"\r\n\r\n")
+
+
+HOSTS = {
+    "localhost": 200, "LOCALHOST:9190": 200, "127.0.0.1:9190": 200, "[::1]:9190": 200, "[::1]": 200, "10.1.2.3": 200,
+    "sidecar.example.com:9190": 200, "metrics.prod.svc:80": 200, "attacker.example.com:9190": 403, "": 403,
+    "localhost.attacker.example.com": 403, "127.0.0.1.attacker.example.com": 403, "metrics.test.svc": 403,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_page_is_shown_to_those_who_name_this_host_only(host: str) -> None:
+    """A web page whose name was made to resolve to 127.0.0.1 could read it otherwise."""
+    settings: dict[str, Any] = {
+        "nodes": {"advertised_host": "sidecar.example.com"}, "admin": {"allowed_hosts": ["*.prod.svc"]},
+    }  # fmt: skip
+    async with pages("127.0.0.1:1", **settings) as (_, port):
+        raw = await ask(port, f"GET /livez HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        assert int(raw.split()[1]) == HOSTS[host]
+
+
+NOT_HTTP = {
+    "Kafka": request(ApiKey.API_VERSIONS, 3, 1, bytes(40)),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+    "half a line": b"GET\r\n\r\n",
+    "empty lines": b"\r\n" * 20_000,
+    "an endless header": b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_REQUEST_BYTES),
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\nmore",
+}
+
+
+@pytest.mark.parametrize("name", NOT_HTTP)
+async def test_invalid_http_breaks_nothing(name: str) -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    async with pages("127.0.0.1:1") as (_, port):
+        client = await Client.connect(port)
+        client.send(NOT_HTTP[name])
+        assert (await client.some())[:12] == (b"HTTP/1.1 405" if name == "a tunnel" else b"")
+        client.send(b"x")
+        client.close()
+        assert (await get(port, "/livez"))[0] == 200
+    assert errors == []

@@ -1,0 +1,189 @@
+"""The pages of all workers as one, without processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.workers import Group, turns
+
+from kafka_sidecar.proxy.server.admin.page import Page, json_page
+from kafka_sidecar.proxy.server.workers.messages import PageRequest, PageResponse
+from kafka_sidecar.proxy.server.workers.pages import WorkerPages
+from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+
+Pages = Mapping[int, Page]  # by the number of the worker
+
+
+@pytest.fixture
+async def group() -> Group:
+    group = Group(2)
+    await group.serve()
+    return group
+
+
+@pytest.fixture
+def pages(group: Group) -> WorkerPages:
+    return WorkerPages(group.supervisor, LogRate(1, time.monotonic))
+
+
+async def page(group: Group, pages: WorkerPages, target: str, answers: Pages) -> Page:
+    """A page, for which the workers have these."""
+    found = pages.page(target)
+    assert not isinstance(found, Page)
+    waiting = asyncio.ensure_future(_awaited(found))
+    await turns()
+    for number, one in answers.items():
+        child = group.child(number)
+        assert child.sent == [PageRequest(target)]
+        child.sent.clear()
+        child.tell(PageResponse(one))
+    return await waiting
+
+
+async def _awaited(found: Awaitable[Page]) -> Page:
+    return await found
+
+
+def value(page: Page) -> Any:
+    return json.loads(page.body)
+
+
+READY, UNREADY = json_page(200, {"ready": True}), json_page(503, {"ready": False})
+
+
+async def ready(group: Group, pages: WorkerPages, answers: Pages) -> tuple[int, Any]:
+    found = await page(group, pages, "/readyz?verbose", answers)
+    assert (found.status == 200) == value(found)["ready"]
+    return found.status, value(found)["workers"]
+
+
+async def test_it_is_ready_once_all_workers_have_been(group: Group, pages: WorkerPages) -> None:
+    assert (await ready(group, pages, {1: READY, 2: UNREADY}))[0] == 503
+    assert (await ready(group, pages, {1: READY, 2: READY})) == (200, {"1": value(READY), "2": value(READY)})
+
+
+async def test_a_worker_that_is_started_again_does_not_count_until_it_is_ready(
+    group: Group, pages: WorkerPages
+) -> None:
+    await ready(group, pages, {1: READY, 2: READY})
+    group.child(2).die()
+    await turns()
+    assert await ready(group, pages, {1: READY}) == (
+        200,
+        {"1": value(READY), "2": {"ready": False, "listening": False}},
+    )
+    group.supervisor.workers[1].is_serving = True  # it serves again, and has not reached the cluster yet
+    group.pause.end(0.1)
+    await turns()
+    group.supervisor.workers[1].is_serving = True
+    assert (await ready(group, pages, {1: READY, 2: UNREADY}))[0] == 200
+    assert (await ready(group, pages, {1: READY, 2: READY}))[0] == 200
+    assert (await ready(group, pages, {1: READY, 2: UNREADY}))[0] == 503
+
+
+async def test_without_a_worker_that_serves_it_is_not_ready(group: Group, pages: WorkerPages) -> None:
+    await ready(group, pages, {1: READY, 2: READY})
+    for child in list(group.children):
+        child.die()
+    await turns()
+    assert (await ready(group, pages, {}))[0] == 503
+
+
+async def test_it_is_not_ready_while_it_drains(group: Group, pages: WorkerPages) -> None:
+    await ready(group, pages, {1: READY, 2: READY})
+    group.supervisor.is_draining = True
+    assert (await ready(group, pages, {1: READY, 2: READY}))[0] == 503
+
+
+def test_it_is_alive_whatever_its_workers_do(group: Group, pages: WorkerPages) -> None:
+    assert pages.page("/livez", host="127.0.0.1:9190") == json_page(200, {"live": True})
+
+
+async def test_rejections_of_all_are_listed_newest_first(group: Group, pages: WorkerPages) -> None:
+    batches = [{"timestamp": f"2026-11-22T21:00:00.{number:03}Z", "topic": str(number)} for number in range(150)]
+    odd, even = ({"rejections": batches[first::2][::-1]} for first in (1, 0))
+    found = await page(group, pages, "/rejections", {1: json_page(200, odd), 2: json_page(200, even)})
+    assert [one["topic"] for one in value(found)["rejections"]] == [str(number) for number in range(149, 49, -1)]
+
+
+async def test_open_connections_of_all_are_listed_newest_first_and_counted(group: Group, pages: WorkerPages) -> None:
+    ours = {"open": 300, "connections": [{"session": 3, "duration_s": 1.0}, {"session": 1, "duration_s": 9.5}]}
+    theirs = {"open": 7, "connections": [{"session": 4, "duration_s": 5.0}]}
+    answers = {1: json_page(200, ours), 2: json_page(200, theirs)}
+    found = value(await page(group, pages, "/connections?client_id=x", answers))
+    assert (found["open"], [one["session"] for one in found["connections"]]) == (307, [3, 4, 1])
+
+
+async def test_a_page_that_is_the_same_everywhere_is_that_page(group: Group, pages: WorkerPages) -> None:
+    same = json_page(200, {"topics": []})
+    assert await page(group, pages, "/topics", {1: same, 2: same}) == same
+
+
+async def test_a_page_that_one_worker_alone_knows_is_its_page(group: Group, pages: WorkerPages) -> None:
+    known = json_page(200, {"id": "a-1"})
+    unknown = json_page(404, {"error": "unknown"})
+    assert await page(group, pages, "/rejections/a-1", {1: unknown, 2: known}) == known
+
+
+async def test_pages_that_differ_are_shown_by_worker(group: Group, pages: WorkerPages) -> None:
+    found = await page(group, pages, "/x", {1: json_page(200, {"a": 1}), 2: json_page(200, {"a": 2})})
+    assert value(found) == {"workers": {"1": {"a": 1}, "2": {"a": 2}}}
+
+
+async def test_a_page_that_no_worker_can_give_is_unavailable(group: Group, pages: WorkerPages) -> None:
+    for child in list(group.children):
+        child.die()
+    await turns()
+    assert (await page(group, pages, "/topics", {})).status == 503
+
+
+def test_a_page_that_another_host_requests_is_forbidden(group: Group, pages: WorkerPages) -> None:
+    found = pages.page("/livez", host="attacker.example.com")
+    assert isinstance(found, Page)
+    assert found.status == 403
+
+
+COUNTED = Page(
+    200,
+    "text/plain",
+    b"# HELP kafka_sidecar_connections_total Accepted\n# TYPE kafka_sidecar_connections_total counter\n"
+    b'kafka_sidecar_connections_total{listener="node"} 3.0\n',
+)
+
+
+def samples(page: Page) -> dict[str, float]:
+    families = text_string_to_metric_families(page.body.decode())
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+async def test_metrics_are_added_up_with_those_of_the_supervisor(group: Group, pages: WorkerPages) -> None:
+    assert pages.wait_s("/metrics") == 0.0
+    found = samples(await page(group, pages, "/metrics", {1: COUNTED, 2: COUNTED}))
+    assert found["kafka_sidecar_connections_total"] == 6.0
+    assert (found["kafka_sidecar_workers"], found["kafka_sidecar_workers_serving"]) == (2.0, 2.0)
+    assert found["kafka_sidecar_suppressed_log_lines_total"] == 0.0
+    assert found["process_resident_memory_bytes"] > 0
+
+
+async def test_a_worker_that_has_died_stays_in_the_totals(group: Group, pages: WorkerPages) -> None:
+    await page(group, pages, "/metrics", {1: COUNTED, 2: COUNTED})
+    group.child(2).die()
+    await turns()
+    found = samples(await page(group, pages, "/metrics", {1: COUNTED}))
+    assert found["kafka_sidecar_connections_total"] == 6.0
+    assert found["kafka_sidecar_workers_serving"] == 1.0
+    assert found["kafka_sidecar_worker_restarts_total"] == 1.0 or found["kafka_sidecar_workers"] == 2.0
+
+
+async def test_metrics_are_rendered_once_for_all_that_wait(group: Group, pages: WorkerPages) -> None:
+    asked_at = time.monotonic()
+    rendered = await page(group, pages, "/metrics", {1: COUNTED, 2: COUNTED})
+    assert 0.0 < pages.wait_s("/metrics") <= 1.0
+    assert pages.wait_s("/livez") == 0.0
+    assert pages.page("/metrics", asked_at=asked_at) is rendered
