@@ -14,7 +14,7 @@ from kafka_sidecar.deploy.container import Sidecar
 from kafka_sidecar.deploy.inject import inject
 
 pytestmark = pytest.mark.chart
-MANIFESTS = sorted((ROOT / "tests" / "proxy" / "deploy" / "manifests").iterdir())
+MANIFESTS = sorted((ROOT / "tests" / "deploy" / "manifests").iterdir())
 OTHER_KINDS = "serving.knative.dev/v1/Service,argoproj.io/v1alpha1/Rollout"  # of no schema here
 
 

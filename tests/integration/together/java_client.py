@@ -12,6 +12,8 @@ from harness.tool_host import ToolHost
 from integration.together.connection import LIMIT_S, Connection, Reading
 from integration.together.records import Batch, Outcome, Read, Record, Script, Seen, Sent
 
+MEMBER_LIMIT_S = 120.0  # of a share group: it reads until it is stopped
+
 ERRORS = {
     "": "",
     "InvalidRecordException": "INVALID_RECORD",
@@ -114,4 +116,4 @@ def share(host: ToolHost, at: Connection, name: str, stop: Path) -> Read:
     """A member of a share group, until the file exists."""
     settings = {"client.id": at.named(name), "group.id": at.named(name), **at.security.java}
     arguments = (at.bootstrap, at.topic, stop, *_pairs(settings))
-    return _parsed(host.run("Kafka4ScriptedShareReader", *arguments, limit_s=LIMIT_S + 5))
+    return _parsed(host.run("Kafka4ScriptedShareReader", *arguments, limit_s=MEMBER_LIMIT_S))

@@ -19,7 +19,7 @@ SOURCES = sorted(Path(*proxy.__path__).rglob("*.py"))
 
 
 def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
-    record = logging.LogRecord("kafka_sidecar.proxy", logging.INFO, "", 0, message, (), None)
+    record = logging.LogRecord("kafka_sidecar.proxy.server", logging.INFO, "", 0, message, (), None)
     vars(record).update(extra)
     text = JsonLines().format(record)
     assert "\n" not in text
@@ -78,12 +78,12 @@ def test_a_long_value_is_cut() -> None:
 
 
 def test_a_line_has_timestamp_level_logger_and_message() -> None:
-    record = logging.LogRecord("kafka_sidecar.proxy", logging.WARNING, "", 0, "retried %s", ("twice",), None)
+    record = logging.LogRecord("kafka_sidecar.proxy.server", logging.WARNING, "", 0, "retried %s", ("twice",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLines().format(record)) == {
         "timestamp": "2023-11-14T22:13:20.250Z",
         "level": "warning",
-        "logger": "kafka_sidecar.proxy.server.server",
+        "logger": "kafka_sidecar.proxy.server",
         "message": "retried twice",
     }
 

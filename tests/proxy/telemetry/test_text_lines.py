@@ -29,7 +29,7 @@ def test_a_line_has_time_level_message_keys_and_logger() -> None:
     text = line(session=6, client_id="orders", detail="the client closed", cause=None, in_flight=0)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO    connection ended  "
-        r'session=6 client_id=orders detail="the client closed" in_flight=0  \[proxy.server\]',
+        r'session=6 client_id=orders detail="the client closed" in_flight=0  \[proxy.server.server\]',
         text,
     )
 

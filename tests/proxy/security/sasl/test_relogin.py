@@ -138,6 +138,7 @@ class Assembles(Exchange):
 def test_who_watches_a_request_that_has_waited_sees_what_is_hidden_and_what_is_large() -> None:
     relogin = Relogin(User(), lambda lifetime_s: None, lambda error: None)
     waited = ReloginExchange(relogin, Assembles())
+    waited.inner_wants_response = True
     assert waited.unhidden(b"frame") == b"unhidden frame"
     assert waited.large_messages() == {("orders", 0): [(7, 3)]}
     relayed = ReloginExchange(relogin, None)
