@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ MB = 1 << 20
 AT_ONCE, HONEST_AT_ONCE = 16, 8
 KEPT = 32 * MB  # at most, of what was there before
 RETURNED_WITHIN_S = 10.0
-ARENA = 64 * MB  # where the heaps of further arenas begin
+ARENA = 64 * MB  # the size of a heap of a further arena; it begins at a multiple of it
 VERSION = 9
 ACCEPTED, INVALID_RECORD = 0, 87
 RULES = """
@@ -70,9 +71,19 @@ HONEST = {
 
 
 def arenas(pid: int) -> list[str]:
-    """Mappings that are heaps of arenas beside the first one."""
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    return [line for line in lines if int(line.partition("-")[0], 16) % ARENA == 0]
+    """Mappings that are heaps of arenas beside the first one: what is used of one, then what is reserved for it.
+
+    Others may begin at such an address by chance.
+    """
+    found: list[tuple[int, int, str]] = []
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        start, end = (int(address, 16) for address in line.split()[0].split("-"))
+        found.append((start, end, line.split()[1]))
+    return [
+        f"{start:x}"
+        for (start, used, access), (reserved, end, closed) in pairwise(found)
+        if start % ARENA == 0 and (reserved, end) == (used, start + ARENA) and (access, closed) == ("rw-p", "---p")
+    ]
 
 
 def threads_and_children(pid: int) -> tuple[int, list[int]]:
