@@ -144,3 +144,24 @@ def test_a_denied_topic_does_not_reach_the_broker_in_any_version_of_metadata(ver
     assert isinstance(shown, bytes)
     _, found = oracle.read_response(ApiKey.METADATA, version, shown)
     assert [(one.name, int(one.error_code)) for one in found.topics] == [("secret", 29)]
+
+
+def composed(features: Any, key: ApiKey, version: int, attribute: str = "_stages") -> list[str]:
+    """The names of the stages of an API, in their order."""
+    exchanges = features._exchanges[key](version).func.__self__
+    return [type(stage).__name__ for stage in getattr(exchanges, attribute)]
+
+
+def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> None:
+    large = {"topics": [{"name": "orders", "store": "object", "deliver_headers": True}], "object_store": "memory://"}
+    commits = {"type": "commit_metadata", "name": "metadata"}
+    features = started(
+        ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json"}],
+        authorization={"default": "deny"},
+    )  # fmt: skip
+    assert composed(features, ApiKey.PRODUCE, 12) == [
+        "DeniedProduce", "Validator", "SendStage", "ObjectStage", "SplitStage",
+    ]  # fmt: skip
+    assert composed(features, ApiKey.FETCH, 13) == ["AssembleStage", "SafeOffsetStage", "ConsumeStage"]
+    assert composed(features, ApiKey.SHARE_FETCH, 1) == ["ShareAssembleStage", "ShareStage"]
+    assert composed(features, ApiKey.OFFSET_COMMIT, 9, "stages") == ["CommitStage", "OffsetStage"]
