@@ -228,7 +228,7 @@ class Delivery:
         self.is_changed = True
 
     def _note_aborted(self, batch: Batch, parts: dict[int, Part | Damaged]) -> None:
-        """Nothing of them is waited for."""
+        """They end here: no reader of committed records waits for their other segments."""
         self._aborted.append((len(self._out), batch.data))
         for part in parts.values():
             if isinstance(part, Part):
