@@ -37,6 +37,8 @@ class Counted:
     def differences(self, direct: str, place: Place) -> Iterator[str]:
         """Of each sum that is not what it must be, one line."""
         found, expected = _found(direct, place), self._expected(_segments(direct, place.topic))
+        for producer in {one.producer for one in self.sent if one.end}:
+            _leave_out_retries(found, expected, producer)
         groups = {how.name for how in self.readings if how.is_group}
         for key in sorted({*found, *expected}):
             if self._is_uncertain(key, groups):
@@ -104,6 +106,20 @@ def _add(found: dict[Key, Sums], key: Key, more: Sums) -> None:
     old = found.setdefault(key, {})
     for name, value in more.items():
         old[name] = old.get(name, 0) + value
+
+
+def _leave_out_retries(found: dict[Key, Sums], expected: Mapping[Key, Sums], producer: str) -> None:
+    """Takes what a broker failed and the producer sent again out of its attempts.
+
+    While the broker still completes a producer's transaction, it fails the first batch of the next one with
+    CONCURRENT_TRANSACTIONS, and the producer sends it again (KIP-890).
+    """
+    failure = ("produce_ack", "FAILURE", producer)
+    if failure in expected or failure not in found or found[failure]["reject_count"]:
+        return
+    failed, attempts = found.pop(failure), found["produce_attempt", "ATTEMPT", producer]
+    for name, value in failed.items():
+        attempts[name] -= value
 
 
 def _found(direct: str, place: Place) -> dict[Key, Sums]:
