@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kafka_sidecar.codec.schema.readers import FieldReader, Reader, field_reader, reader
-from kafka_sidecar.codec.schema.skippers import TAGS, Counter, Skipper, Span, counter, skipper, span
+from kafka_sidecar.codec.schema.skippers import TAGS, Counter, Skipper, Span, counter, element_spans, skipper, span
 from kafka_sidecar.codec.schema.structs import Message, Struct, replace_fields
 from kafka_sidecar.codec.schema.writers import FieldWriter, Writer, field_writer, writer
 from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
@@ -28,6 +28,7 @@ __all__ = [
     "Writer",
     "counter",
     "decode",
+    "element_spans",
     "encode",
     "field_reader",
     "field_writer",

@@ -14,11 +14,20 @@ from kafka_sidecar.codec.errors import TooManyError, UnsupportedVersionError
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
-from kafka_sidecar.codec.wire import MAX_STRING_BYTES, Buffer, bad_length, read_long_uvarint, skip_tags
+from kafka_sidecar.codec.wire import (
+    LENGTH,
+    MAX_STRING_BYTES,
+    Buffer,
+    bad_length,
+    read_long_uvarint,
+    read_uvarint,
+    skip_tags,
+)
 
 Skipper = Callable[[Buffer, int], int]
 Span = Callable[[Buffer, int], tuple[int, int]]
 Counter = Callable[[Buffer, int, int], int]
+ElementSpans = Callable[[Buffer, int], tuple[tuple[int, int], Iterator[tuple[int, int]]]]
 
 TAGS = "(tagged fields)"  # the tag section, in place of a field's name
 
@@ -50,15 +59,40 @@ def span(cls: type[Struct], name: str, version: int) -> Span:
     return cast("Span", built)
 
 
-def counter(cls: type[Struct], name: str, version: int) -> Counter:
-    """The function ``(data, at, limit) -> count`` that counts the structs in all arrays ``name`` of the ``cls`` at
-    ``at``, in nested structs too. It raises TooManyError as soon as these or any other structs are more than the limit.
+def counter(cls: type[Struct], version: int) -> Counter:
+    """The function ``(data, at, limit) -> count`` that counts the elements of all arrays of the ``cls`` at ``at``.
+
+    It raises TooManyError as soon as the arrays of one name, nested ones too, have more than ``limit`` elements: before
+    these are read.
     """
-    key = (cls, name, version, "counter")
+    key = (cls, version, "counter")
     built = _built.get(key)
     if built is None:
-        built = _built[key] = _build_counter(cls.declaration_, name, version)
+        built = _built[key] = _build_counter(cls.declaration_, version)
     return built
+
+
+def element_spans(cls: type[Struct], name: str, version: int) -> ElementSpans:
+    """The function ``(data, at) -> ((start, first), spans)`` that finds an array of structs in the ``cls`` at ``at``.
+
+    The array's count is at ``start``, its first element at ``first``; ``spans`` gives the start and the end of each
+    element, one after the other, and is read no faster than they are asked for.
+    """
+    before, field = skipper(cls, version, before=name), cls.declaration_.field(name, version)
+    is_flexible, skip = cls.declaration_.is_flexible(version), skipper(field.of, version)
+
+    def find(data: Buffer, at: int) -> tuple[tuple[int, int], Iterator[tuple[int, int]]]:
+        start = before(data, at)
+        count, first = read_uvarint(data, start) if is_flexible else (LENGTH.unpack_from(data, start)[0] + 1, start + 4)
+        return (start, first), _spans(data, first, count - 1, skip)
+
+    return find
+
+
+def _spans(data: Buffer, at: int, count: int, skip: Skipper) -> Iterator[tuple[int, int]]:
+    for _ in range(count):
+        start, at = at, skip(data, at)
+        yield start, at
 
 
 class _SkipperSource(Source):
@@ -143,14 +177,9 @@ class _SkipperSource(Source):
         self.settle()
         if not compact:
             self.add(f"if {n} < -1: {self.raise_bad_length(what, n)}")
-        count = f"{n} - 1" if compact else n
-        self.before_structs(count, what)
-        with self.block(f"for _ in range({count}):"):
+        with self.block(f"for _ in range({n} - 1):" if compact else f"for _ in range({n}):"):
             self.value("struct" if is_struct(of) else of, of, compact, False, what)
             self.settle()
-
-    def before_structs(self, count: str, what: str) -> None:
-        """Called between the length of an array and its elements; nothing to do for a skipper."""
 
     def _fixed_size(self, of: Any) -> int | None:
         """The size of an element if it is the same for all."""
@@ -170,35 +199,44 @@ class _SkipperSource(Source):
 
 
 class _CounterSource(_SkipperSource):
-    """Has a variable for the number of structs in arrays of one name."""
+    """Has a variable for the number of elements in arrays of each name."""
 
-    def before_structs(self, count: str, what: str) -> None:
-        total = f"total_{what}"
-        self.add(f"{total} += max({count}, 0)")
+    def _array(self, of: Any, compact: bool, what: str) -> None:
+        n, total = self._length("array", compact, what), f"total_{what}"
+        self.settle()
+        if compact:
+            self.add(f"{n} = max({n} - 1, 0)")
+        else:
+            self.add(f"if {n} < -1: {self.raise_bad_length(what, n)}", f"{n} = max({n}, 0)")
+        self.add(f"{total} += {n}")
         self.add(f"if {total} > limit: raise TooManyError(f'{{{total}}} {what}, more than {{limit}}')")
-
-    def _fixed_size(self, of: Any) -> int | None:
-        return None if is_struct(of) else super()._fixed_size(of)
+        if (size := self._fixed_size(of)) is not None:
+            self.settle(f"{n} * {size}")
+            return
+        with self.block(f"for _ in range({n}):"):
+            self.value("struct" if is_struct(of) else of, of, compact, False, what)
+            self.settle()
 
     def arrays(self, declaration: Declaration) -> Iterator[str]:
-        """The names of all arrays of structs."""
+        """The names of all arrays, nested ones too."""
         for field in declaration.plain(self.version):
+            if field.kind == "array":
+                yield field.name
             if field.kind in ("array", "struct") and is_struct(field.of):
-                if field.kind == "array":
-                    yield field.name
                 yield from self.arrays(field.of.declaration_)
 
 
-def _build_counter(declaration: Declaration, name: str, version: int) -> Counter:
+def _build_counter(declaration: Declaration, version: int) -> Counter:
     declaration.check(version)
     source = _CounterSource(declaration, version, "counter")
     source.bind("TooManyError", TooManyError)
+    totals = sorted({f"total_{array}" for array in source.arrays(declaration)})
     source.open("def skip(data, at, limit):")
-    source.add(*(f"total_{array} = 0" for array in source.arrays(declaration)))
+    source.add(*(f"{total} = 0" for total in totals))
     source.open("try:")
     for field in declaration.plain(version):
         source.field(field)
-    return source.finish(f"total_{name}")
+    return source.finish(" + ".join(totals) or "0")
 
 
 def _begin(declaration: Declaration, version: int, purpose: str) -> _SkipperSource:

@@ -17,25 +17,15 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import Opened, decode_request, decode_response, encode_response, open_request
-from kafka_sidecar.codec.message import counter, replace_fields
+from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.codec.wire import MAX_STRING_BYTES, NO_ID
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.proxy.exchanges.commit_apis import CommitApi, Partition, Request, Topic, commit_api
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits, offload
-from kafka_sidecar.proxy.relay.exchange import (
-    Begin,
-    Client,
-    Exchange,
-    Forward,
-    Outcome,
-    Respond,
-    Steps,
-    TopicIds,
-    TopicNames,
-)
+from kafka_sidecar.proxy.exchanges.commit_apis import CommitApi, Partition, Request, Response, Topic, commit_api
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
 
 TopicKey = str | bytes  # how this version gives a topic: by its name or its id
 Codes = Mapping[tuple[TopicKey, int], int]  # by topic and partition
@@ -66,37 +56,30 @@ class Stage(Protocol):
         ...
 
 
-class CommitExchanges:
-    """Looks into every commit: its topics are not known before it has been read."""
+class Commits:
+    """The stage of one of the two APIs that takes offsets through stages of D8, in their order."""
 
     def __init__(
-        self,
-        stages: Sequence[Stage],
-        name_of: Callable[[bytes], str | None],
-        context: Callable[..., Context],
-        limits: Limits = DEFAULT_LIMITS,
+        self, key: int, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], context: Callable[..., Context]
     ) -> None:
         """
         Args:
             name_of: a topic's name by its id, as far as it is known here.
             context: of a client, a version and, by keyword, what the request says of its group.
         """
+        self.name = "offsets"
         self.stages = stages
         self.name_of = name_of
         self.context = context
-        self.limits = limits
+        self._key = key
 
-    def exchange(self, key: int, version: int) -> Begin | None:
-        """What looks into requests of this API and version, if it can read them."""
-        api = commit_api(key, version)
-        return partial(self.begin, api, version) if api is not None else None
-
-    def begin(self, api: CommitApi, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange:
-        """As `exchange.Begin`, for one API and version."""
-        return CommitExchange(self, api, version, client)
+    def start(self, client: Client, version: int) -> CommitRun | None:
+        """Every commit is read: its topics are not known before. None: a version that cannot be."""
+        api = commit_api(self._key, version)
+        return CommitRun(self, api, version, client) if api is not None else None
 
 
-class CommitExchange(Exchange):
+class CommitRun(MessageRun):
     """One commit and its response."""
 
     __slots__ = (
@@ -104,7 +87,7 @@ class CommitExchange(Exchange):
         "_version",
     )  # fmt: skip
 
-    def __init__(self, shared: CommitExchanges, api: CommitApi, version: int, client: Client) -> None:
+    def __init__(self, shared: Commits, api: CommitApi, version: int, client: Client) -> None:
         self._shared = shared
         self._api = api
         self._version = version
@@ -117,21 +100,26 @@ class CommitExchange(Exchange):
         self._partitions = 0  # of the request
         self._joins = False  # nothing is left, and one offset is sent to be rejected
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        opened = open_request(frame)
-        count = counter(self._api.request, "partitions", self._version)
-        self._partitions = count(frame, opened.body_at, self._shared.limits.max_partitions)
-        _, body = yield from offload(partial(decode_request, self._api.request, frame), self._partitions)
-        self._topics = body.message.topics
-        if unknown := tuple(key for key in self._keys() if isinstance(key, bytes) and self._name_of(key) is None):
-            yield TopicNames(unknown)
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        message: Request = yield from request.read(self._api.request)
+        self._partitions = request.elements
+        self._topics = message.topics
+        yield from resolve((key for key in self._keys() if isinstance(key, bytes)), self._name_of)
         self._names = {key: name for key in self._keys() if (name := self._name_of(key)) is not None}
-        offsets = yield from offload(partial(self._pre_commit, body.message), self._partitions)
+        offsets = yield from offload(partial(self._pre_commit, message), self._partitions)
         if new := {place.topic for place in offsets} - set(self._names.values()):
             offsets = yield from self._name_added(offsets, sorted(new))
         self._sent = offsets
         self._count()
-        return (yield from offload(partial(self._decide, body, opened.correlation_id), self._partitions))
+        if self._sent == self._asked:
+            return None
+        topics = yield from offload(self._topics_to_send, self._partitions)
+        if not topics and self._version >= self._api.first_that_joins:
+            self._joins, topics = True, self._rejected_topic()
+        if not topics:
+            return self._api.response(topics=self._results({}))
+        request.replace(replace_fields(message, topics=topics))
+        return None
 
     def _pre_commit(self, request: Request) -> Offsets:
         """What the stages make of the client's offsets."""
@@ -141,25 +129,16 @@ class CommitExchange(Exchange):
             self._given.append(offsets)
         return offsets
 
-    def _decide(self, body: Opened[Request], correlation_id: int) -> Outcome:
-        if self._sent == self._asked:
-            return Forward(body.frame, self._wants_result)
-        topics = self._topics_to_send()
-        if not topics and self._version >= self._api.first_that_joins:
-            self._joins, topics = True, self._rejected_topic()
-        if not topics:
-            response = self._api.response(topics=self._results({}))
-            return Respond(encode_response(response, self._version, correlation_id))
-        return Forward(body.with_message(replace_fields(body.message, topics=topics)), self._wants_result)
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(self._api.response)
+        answer = yield from offload(partial(self._answer, message), self._partitions)
+        if answer is not message:
+            response.replace(answer)
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        return (yield from offload(partial(self._answer, frame), self._partitions))
-
-    def _answer(self, frame: bytes) -> bytes:
-        body = decode_response(self._api.response, frame, self._version)
+    def _answer(self, message: Response) -> Response:
         codes = {
             (self._key(topic), one.partition_index): one.error_code
-            for topic in body.message.topics
+            for topic in message.topics
             for one in topic.partitions
         }
         committed = {
@@ -169,11 +148,11 @@ class CommitExchange(Exchange):
         }
         self._report(committed & self._sent.keys())
         if self._sent.keys() == self._asked.keys():
-            return frame
-        return body.with_message(replace_fields(body.message, topics=self._results(codes)))
+            return message
+        return replace_fields(message, topics=self._results(codes))
 
     @property
-    def _wants_result(self) -> bool:
+    def wants_response(self) -> bool:
         return self._sent.keys() != self._asked.keys() or any(stage.wants_result for stage in self._shared.stages)
 
     @property

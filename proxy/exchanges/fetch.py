@@ -21,8 +21,8 @@ from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glan
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
-from kafka_sidecar.codec.pieces import Pieces, in_pieces
-from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchSpans, FetchTopicSpan, aborted_transactions, scan_fetch
+from kafka_sidecar.codec.pieces import Pieces, in_pieces, whole
+from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.proxy.exchanges import old_fetch
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_FLEXIBLE,
@@ -33,7 +33,8 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     no_topics,
     read_start,
 )
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Guard, Limits
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRuns, MessageStage, resolve
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
     TURN,
@@ -45,9 +46,9 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Outcome,
     Pass,
+    Respond,
     StagedExchange,
     Steps,
-    TopicNames,
     Work,
 )
 
@@ -194,13 +195,22 @@ class Stage(Protocol):
         ...
 
 
+class GuardStage(Guard, MessageStage, Protocol):
+    """The first stage, of requests in which something is denied."""
+
+
 class FetchExchanges:
     """Decides which Fetch requests are looked into. The stages are those of D8, in their order."""
 
     def __init__(
-        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
+        self,
+        stages: Sequence[Stage],
+        name_of: Callable[[bytes], str | None],
+        limits: Limits = DEFAULT_LIMITS,
+        guard: GuardStage | None = None,
     ) -> None:
-        self._stages = stages
+        self.stages = stages
+        self.guard = guard
         self._limits = limits
         self._name_of = name_of
         self.fail_closed = any(stage.fail_closed for stage in stages)
@@ -209,6 +219,8 @@ class FetchExchanges:
     def exchange(self, version: int) -> Begin:
         """What looks into requests of this version."""
         if version < OLDEST:
+            if self.guard is not None:  # it cannot read these, and nothing passes it unread
+                return MessageExchanges([self.guard], self._limits).exchange(version)
             return old_fetch.exchange(version, self._hides, self._limits.max_partitions)
         return partial(self.begin, version)
 
@@ -217,9 +229,13 @@ class FetchExchanges:
         seen = glance_fetch(data, at, size, version, self._limits.max_partitions)
         if seen is None:
             client.fetch_session = None  # one may begin here
-            return self._exchange(version, client)
-        if self._may_be_wanted(seen, client):
-            return self._exchange(version, client)
+            return self._exchange(version, client, self.stages, self.guard)
+        guard = self.guard
+        if guard is not None and guard.allows(client, None, seen.topics):
+            guard = None
+        is_wanted = bool(self.stages) and self._may_be_wanted(seen, client)
+        if guard is not None or is_wanted:
+            return self._exchange(version, client, self.stages if is_wanted else (), guard)
         head_at = at + CLIENT_ID_AT
         if seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
             return Pass(data[head_at : seen.named_to])
@@ -243,23 +259,27 @@ class FetchExchanges:
         name = self._name_of(topic) if isinstance(topic, bytes) else topic
         if name is None:
             return True
-        for stage in self._stages:  # noqa: SIM110 - half as long as any() of a generator
+        for stage in self.stages:  # noqa: SIM110 - half as long as any() of a generator
             if stage.wants(name):
                 return True
         return False
 
     def _hides(self, topic: str) -> bool:
-        return any(stage.hides(topic) for stage in self._stages)
+        return any(stage.hides(topic) for stage in self.stages)
 
-    def _exchange(self, version: int, client: Client) -> FetchExchange:
-        runs = [stage.start(client, version) for stage in self._stages]
-        return FetchExchange(runs, self._name_of, version, self._limits)
+    def _exchange(
+        self, version: int, client: Client, stages: Sequence[Stage], guard: GuardStage | None
+    ) -> FetchExchange:
+        runs = [stage.start(client, version) for stage in stages]
+        checks = [run] if guard is not None and (run := guard.start(client, version)) is not None else []
+        messages = MessageRuns(checks, version, self._limits) if checks else None
+        return FetchExchange(runs, self._name_of, version, self._limits, messages)
 
 
 class FetchExchange(StagedExchange[StageRun]):
     """One Fetch request and its response."""
 
-    __slots__ = ("_limits", "_name_of", "_restored", "_version")
+    __slots__ = ("_limits", "_messages", "_name_of", "_restored", "_version")
 
     def __init__(
         self,
@@ -267,8 +287,11 @@ class FetchExchange(StagedExchange[StageRun]):
         name_of: Callable[[bytes], str | None],
         version: int,
         limits: Limits = DEFAULT_LIMITS,
+        messages: MessageRuns | None = None,
     ) -> None:
+        """``messages``: the stages that come before those of records, of the whole request and response."""
         self._runs = runs
+        self._messages = messages
         # Edits of the broker's frame, or all of it after them.
         self._restored: list[Edit] | bytes | Pieces | None = None
         self._limits = limits
@@ -277,6 +300,14 @@ class FetchExchange(StagedExchange[StageRun]):
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         check_fetch_partitions(frame, self._version, self._limits.max_partitions)
+        if self._messages is not None:
+            outcome = yield from self._messages.request(frame)
+            if isinstance(outcome, Respond):
+                self._close()
+                return outcome
+            frame = outcome.frame
+            if not self._runs:
+                return Forward(frame, outcome.wants_response)
         start = read_start(self._version, frame, 0)
         frame = limit_size(self._version, frame, start, self._limits.max_response)
         for run in reversed(self._runs):  # from the client's side to the broker's
@@ -284,11 +315,19 @@ class FetchExchange(StagedExchange[StageRun]):
         return Forward(frame, wants_response=True)
 
     def response(self, frame: bytes) -> Steps[bytes | Pieces]:
+        new: bytes | Pieces = (yield from self._take_records(frame)) if self._runs else frame
+        if self._messages is not None and self._messages.wants_response:
+            new = yield from self._messages.response(whole(new))
+        return new
+
+    def _take_records(self, frame: bytes) -> Steps[bytes | Pieces]:
+        """The response after the stages of records."""
         version = self._version
         body_at = response_body_at(ApiKey.FETCH, version, frame)
         spans = scan_fetch(frame, body_at, version, self._limits.max_partitions)
-        if version >= FIRST_WITH_IDS and (unknown := self._unknown_ids(spans)):
-            yield TopicNames(unknown)
+        if version >= FIRST_WITH_IDS:
+            named = [topic.key for topic in spans.topics if topic.partitions]
+            yield from resolve([key for key in named if isinstance(key, bytes)], self._name_of)
         looked_into: list[FetchedPartition] = []
         for topic in spans.topics:
             name = self._name_of(topic.key) if isinstance(topic.key, bytes) else topic.key
@@ -327,11 +366,6 @@ class FetchExchange(StagedExchange[StageRun]):
     def _close(self) -> None:
         for run in self._runs:
             run.close()
-
-    def _unknown_ids(self, spans: FetchSpans) -> tuple[bytes, ...]:
-        """The ids of topics whose names are not known here."""
-        ids = [topic.key for topic in spans.topics if topic.partitions and isinstance(topic.key, bytes)]
-        return tuple([topic_id for topic_id in ids if self._name_of(topic_id) is None])
 
     def _reject_unknown(self, topic: FetchTopicSpan, frame: bytes) -> list[FetchedPartition]:
         """Records of a topic without a name must not pass unseen: clients refresh their metadata and fetch again."""

@@ -70,7 +70,7 @@ class HeldFetch:
 
     def skip_hidden(self, frame: bytes) -> Steps[bytes]:
         """The request, for offsets after records that are known to be hidden."""
-        count = counter(FetchRequest, "partitions", self._version)(frame, open_request(frame).body_at, len(frame))
+        count = counter(FetchRequest, self._version)(frame, open_request(frame).body_at, len(frame))
         _, body = yield from offload(partial(decode_request, FetchRequest, frame), count)
         topics = []
         for topic in body.message.topics:

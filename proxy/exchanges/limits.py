@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from kafka_sidecar.proxy.relay.exchange import TURN, RouteError, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, RouteError, Steps, Work
 
 T = TypeVar("T")
 PARTITIONS_PER_TURN = 64
@@ -23,6 +23,17 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+class Guard(Protocol):
+    """The stage of authorization, as those see it who decide what is relayed."""
+
+    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
+        """Whether a client may do all that a request needs that names these topics (16-byte ids where it has ids).
+
+        True holds as long as its principal and the rules stay: the request need not be looked into for that.
+        """
+        ...
 
 
 def offload(work: Callable[[], T], partitions: int) -> Steps[T]:

@@ -28,10 +28,12 @@ from kafka_sidecar.proxy.exchanges.limits import (
     DEFAULT_LIMITS,
     MAX_INLINE_PARTITIONS,
     PARTITIONS_PER_TURN,
+    Guard,
     Limits,
     duplicate_partition,
     offload,
 )
+from kafka_sidecar.proxy.exchanges.messages import resolve
 from kafka_sidecar.proxy.exchanges.produce_response import (
     PartitionKey,
     PartitionRejection,
@@ -41,7 +43,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     merge_response,
     name_rejected,
 )
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, find_transactional_id
 from kafka_sidecar.proxy.relay.exchange import (
     TURN,
     Begin,
@@ -57,7 +59,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     Respond,
     StagedExchange,
     Steps,
-    TopicNames,
     Work,
 )
 
@@ -228,8 +229,16 @@ class StageRun(FindsLarge, Protocol):
         ...
 
 
-class Stage(Protocol):
+class Starts(Protocol):
     """What a feature does with Produce requests."""
+
+    def start(self, client: Client, version: int) -> StageRun:
+        """Begin with a request of this client."""
+        ...
+
+
+class Stage(Starts, Protocol):
+    """What a feature does with Produce requests for some topics."""
 
     @property
     def is_stable(self) -> bool:
@@ -240,18 +249,23 @@ class Stage(Protocol):
         """Whether it may look into a request for these topics (name, id); the name may be unknown, no topics: all."""
         ...
 
-    def start(self, client: Client, version: int) -> StageRun:
-        """Begin with a request of this client."""
-        ...
+
+class GuardStage(Guard, Starts, Protocol):
+    """The first stage, of requests in which something is denied."""
 
 
 class ProduceExchanges:
     """Decides which Produce requests are looked into. The stages are those of D8, in their order."""
 
     def __init__(
-        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
+        self,
+        stages: Sequence[Stage],
+        name_of: Callable[[bytes], str | None],
+        limits: Limits = DEFAULT_LIMITS,
+        guard: GuardStage | None = None,
     ) -> None:
-        self._stages = stages
+        self.stages = stages
+        self.guard = guard
         self._name_of = name_of
         self._limits = limits
 
@@ -265,16 +279,21 @@ class ProduceExchanges:
         if len(named) > MAX_INLINE_TOPICS:
             named = ()  # the exchange asks for one after the other
         topics = [(self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID) for key in named]
-        stages = [stage for stage in self._stages if stage.applies(topics)]
+        stages: list[Starts] = [stage for stage in self.stages if stage.applies(topics)]
         # Of several topics the records of the first would be part of the prefix.
-        is_known = len(topics) == 1 and topics[0][0] is not None and all(stage.is_stable for stage in self._stages)
+        is_known = len(topics) == 1 and topics[0][0] is not None and all(stage.is_stable for stage in self.stages)
+        if (guard := self.guard) is not None:
+            transactional_id = find_transactional_id(version, data, at)
+            if not named or not guard.allows(client, transactional_id, named):
+                stages.insert(0, guard)
+                is_known = False
         head = data[at + CLIENT_ID_AT : end] if is_known else b""
         if not stages:
             return Pass(head) if is_known else None
         start = partial(self._start, stages, version, client)
         return Look(head, start) if is_known else start()
 
-    def _start(self, stages: Sequence[Stage], version: int, client: Client) -> ProduceExchange:
+    def _start(self, stages: Sequence[Starts], version: int, client: Client) -> ProduceExchange:
         return ProduceExchange([stage.start(client, version) for stage in stages], self._name_of, version, self._limits)
 
 
@@ -312,8 +331,9 @@ class ProduceExchange(StagedExchange[StageRun]):
                 for at, topic in enumerate(spans.topics):
                     self._reject(at, topic, rejection)
                 return (yield from self._close(opened, spans, []))
-        if self._version >= FIRST_WITH_IDS and (unknown := self._unknown_ids(spans)):
-            yield TopicNames(unknown)
+        if self._version >= FIRST_WITH_IDS:
+            named = [topic.key for topic in spans.topics if topic.partitions]
+            yield from resolve([key for key in named if isinstance(key, bytes)], self._name_of)
         edits: list[Edit] = []
         yield from self._run_stages(frame, spans, edits)
         if spans.acks and not self._rejections:
@@ -369,11 +389,6 @@ class ProduceExchange(StagedExchange[StageRun]):
     def lost(self, why: str) -> Work | None:
         works = [work for run in self._runs if (work := run.lost(why)) is not None]
         return Work(lambda: [work.run() for work in works], must_run=True) if works else None
-
-    def _unknown_ids(self, spans: ProduceSpans) -> tuple[bytes, ...]:
-        """The ids of topics whose names are not known here."""
-        ids = (topic.key for topic in spans.topics if topic.partitions and isinstance(topic.key, bytes))
-        return tuple(topic_id for topic_id in ids if self._name_of(topic_id) is None)
 
     def _admit(self, frame: bytes, at: int, topic: TopicSpan, admitted: list[AdmittedTopic]) -> Iterable[Need]:
         """Add the topic, each batch cut, if some stage looks into it. Nothing is needed for that if there are few."""

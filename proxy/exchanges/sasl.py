@@ -8,19 +8,14 @@ from __future__ import annotations
 import re
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, Steps
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage
+from kafka_sidecar.proxy.relay.exchange import Client, Steps
 
 # RFC 4616: authorization id NUL name NUL password. RFC 5802: gs2 header, then n=name with , and = escaped.
 _PLAIN = re.compile(rb"[^\0]*\0(?P<name>[^\0]+)\0[^\0]+")
 # The name of a delegation token is not its owner's (KIP-48).
 _SCRAM = re.compile(rb"[ny](?:=[^,]*)?,[^,]*,n=(?P<name>[^,]+),(?!.*tokenauth=true).*", re.DOTALL)
-
-
-def exchange(version: int) -> Begin:
-    """What looks into SaslAuthenticate requests of this version."""
-    return lambda data, at, size, client: SaslExchange(version, client)
 
 
 def find_name(token: bytes) -> str | None:
@@ -39,26 +34,32 @@ def find_name(token: bytes) -> str | None:
         return None
 
 
-class SaslExchange(Exchange):
+class Principals:
+    """The stage of SaslAuthenticate that gives each client its principal."""
+
+    name = "principal"
+
+    def start(self, client: Client, version: int) -> PrincipalRun:
+        return PrincipalRun(client)
+
+
+class PrincipalRun(MessageRun):
     """One SaslAuthenticate request and its response."""
 
-    __slots__ = ("_client", "_name", "_version")
+    __slots__ = ("_client", "_name")
 
-    def __init__(self, version: int, client: Client) -> None:
-        self._version = version
+    def __init__(self, client: Client) -> None:
         self._client = client
         self._name: str | None = None
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
-        _, body = decode_request(SaslAuthenticateRequest, frame)
-        self._name = find_name(body.message.auth_bytes)
-        return Forward(frame, wants_response=self._name is not None)
+    @property
+    def wants_response(self) -> bool:
+        return self._name is not None
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        body = decode_response(SaslAuthenticateResponse, frame, self._version)
-        if body.message.error_code == ErrorCode.NONE:
+    def request(self, request: OpenMessage) -> Steps[None]:
+        self._name = find_name((yield from request.read(SaslAuthenticateRequest)).auth_bytes)
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        if (yield from response.read(SaslAuthenticateResponse)).error_code == ErrorCode.NONE:
             # With SCRAM this is the first of two responses: if the second is an error, the connection ends.
             self._client.principal = f"User:{self._name}"
-        return frame

@@ -9,11 +9,10 @@ into while interceptors see consumed records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response
+from kafka_sidecar.codec.envelope import decode_response
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.share_fetch import (
     PartitionData,
@@ -22,18 +21,8 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.relay.exchange import (
-    TURN,
-    Begin,
-    Client,
-    Exchange,
-    FindsLarge,
-    Forward,
-    Outcome,
-    StagedExchange,
-    Steps,
-    TopicNames,
-)
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
+from kafka_sidecar.proxy.relay.exchange import NO_LARGE, TURN, Client, FindsLarge, Steps, all_large
 
 
 class AcquiredPartition:
@@ -104,30 +93,26 @@ class Stage(Protocol):
         ...
 
 
-class ShareFetchExchanges:
-    """Looks into every ShareFetch. The stages are those of D8, in their order."""
+class AcquiredRecords:
+    """The stage of ShareFetch that takes the records of each partition through stages of D8, in their order."""
 
     def __init__(
         self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        self._stages = stages
+        self.stages = stages
         self._name_of = name_of
         self._limits = limits
+        self.name = "records"
 
-    def exchange(self, version: int) -> Begin:
-        """What looks into requests of this version."""
-        return partial(self.begin, version)
-
-    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange:
-        """As `exchange.Begin`, for one version."""
-        runs = [stage.start(client, version) for stage in self._stages]
-        return ShareFetchExchange(runs, self._name_of, version, self._limits.max_response)
+    def start(self, client: Client, version: int) -> AcquiredRecordsRun:
+        runs = [stage.start(client, version) for stage in self.stages]
+        return AcquiredRecordsRun(runs, self._name_of, version, self._limits.max_response)
 
 
-class ShareFetchExchange(StagedExchange[StageRun]):
+class AcquiredRecordsRun(MessageRun):
     """One ShareFetch request and its response."""
 
-    __slots__ = ("_max_response", "_name_of", "_restored", "_version")
+    __slots__ = ("_max_response", "_name_of", "_restored", "_runs", "_version", "large")
 
     def __init__(
         self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int, max_response: int
@@ -137,26 +122,27 @@ class ShareFetchExchange(StagedExchange[StageRun]):
         self._restored: dict[tuple[bytes, int], PartitionData] = {}  # by topic id and partition
         self._name_of = name_of
         self._version = version
+        self.large = NO_LARGE
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
-        opened = decode_request(ShareFetchRequest, frame)[1]
-        if opened.message.max_bytes > self._max_response:
-            frame = opened.with_message(replace_fields(opened.message, max_bytes=self._max_response))
-        return Forward(frame, wants_response=True)
+    @property
+    def wants_response(self) -> bool:
+        return True
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        opened = decode_response(ShareFetchResponse, frame, self._version)
-        topics = opened.message.responses
-        unknown = [topic.topic_id for topic in topics if topic.partitions and self._name_of(topic.topic_id) is None]
-        if unknown:
-            yield TopicNames(tuple(unknown))
+    def request(self, request: OpenMessage) -> Steps[None]:
+        asked = yield from request.read(ShareFetchRequest)
+        if asked.max_bytes > self._max_response:
+            request.replace(replace_fields(asked, max_bytes=self._max_response))
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(ShareFetchResponse)
+        topics = message.responses
+        yield from resolve((topic.topic_id for topic in topics if topic.partitions), self._name_of)
         new: list[ShareFetchableTopicResponse] = []
         for topic in topics:
             new += [(yield from self._topic(topic))]
-        if all(map(_is, new, topics)):
-            return frame
-        return opened.with_message(replace_fields(opened.message, responses=tuple(new)))
+        if not all(map(_is, new, topics)):
+            response.replace(replace_fields(message, responses=tuple(new)))
+        self.large = all_large(self._runs)
 
     def unhidden(self, frame: bytes) -> bytes:
         if not self._restored:

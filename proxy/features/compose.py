@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
-from kafka_sidecar.proxy.exchanges import sasl
 from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
@@ -26,7 +25,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from kafka_sidecar.proxy.exchanges.produce import Stage
+    from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
     from kafka_sidecar.proxy.features.authorization.authorization import Authorization
     from kafka_sidecar.proxy.features.interception.interception import Interception
@@ -68,6 +67,14 @@ def _limits(config: Config) -> Limits:
     return Limits(config.limits.max_partitions, config.limits.max_records, max_frame - room)
 
 
+class Exchanges(Protocol):
+    """The exchanges of one API."""
+
+    def exchange(self, version: int) -> Begin | None:
+        """What looks into requests of this version, if anything."""
+        ...
+
+
 class Features:
     """What looks into requests. `apply` a configuration first; then `exchange` says what each API needs."""
 
@@ -89,7 +96,7 @@ class Features:
         self._authorization: Authorization | None = None
         self.is_applied = False
         self.applied = config  # as it is since the last reload
-        self._exchanges: dict[int, Callable[[int], Begin | None]] = {}
+        self._exchanges: dict[int, Exchanges] = {}
         metrics.features += [
             self._validation_metrics, self._interception_metrics, self._large_message_metrics, self._thread_metrics,
             self._topic_configs_metrics, self._audit_metrics,
@@ -137,69 +144,78 @@ class Features:
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """What looks into requests of this API and version, if anything."""
-        begin = self.topic_configs.exchange(key, version) if self.topic_configs is not None else None
-        if begin is None and (make := self._exchanges.get(key)) is not None:
-            begin = make(version)
-        return begin if self._authorization is None else self._authorization.guard(key, version, begin)
+        made = self._exchanges.get(key)
+        return made.exchange(version) if made is not None else None
 
     def tap(self, key: int, version: int) -> Tap | None:
         """What watches requests of this API and version, if anything."""
         return self.audit.tap(key, version) if self.audit is not None else None
 
-    def _compose(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:
-        """By API: what looks into a version of it. The stages of each are in D8's order."""
-        name_of, interception = self._topics.name_of, self.interception
-        exchanges: dict[int, Callable[[int], Begin | None]] = {}
+    def _compose(self, limits: Limits) -> dict[int, Exchanges]:
+        """By API: its exchanges. The stages of each are in D8's order, authorization first."""
+        exchanges: dict[int, Exchanges] = {}
+        name_of, interception, large, guard = self._topics.name_of, self.interception, self.large_messages, None
         send = interception.send_stage() if interception is not None else None
-        large = self.large_messages
         objects = large.object_stage() if large is not None else None
         split = large.split_stage() if large is not None else None
-        stages = (self._deny_produce(), self.validator, send, objects, split)
-        if produce := [stage for stage in stages if stage is not None]:
+        guard = self._authorization.produce if self._authorization is not None else None
+        produce = [stage for stage in (self.validator, send, objects, split) if stage is not None]
+        if produce or guard is not None:
             from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
-            exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits).exchange
-        if interception is not None or self.audit is not None or self._authorization is not None:
-            exchanges[ApiKey.SASL_AUTHENTICATE] = sasl.exchange  # for the principal, which they are shown
-        exchanges |= self._commits(limits)
+            exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits, guard)
         add_headers = large.safe_offset_stage() if large is not None else None
         consume = interception.consume_stage() if interception is not None else None
         assemble = large.assemble_stage() if large is not None else None
-        if fetch := [stage for stage in (assemble, add_headers, consume) if stage is not None]:
+        check = self._authorization.fetch if self._authorization is not None else None
+        fetch = [stage for stage in (assemble, add_headers, consume) if stage is not None]
+        if fetch or check is not None:
             from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 
-            exchanges[ApiKey.FETCH] = FetchExchanges(fetch, name_of, limits).exchange
-        share_assemble = large.share_stage() if large is not None else None
-        share_consume = interception.share_stage() if interception is not None else None
-        if share := [stage for stage in (share_assemble, share_consume) if stage is not None]:
-            from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+            exchanges[ApiKey.FETCH] = FetchExchanges(fetch, name_of, limits, check)
+        if stages := self._message_stages(limits):
+            from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
 
-            exchanges[ApiKey.SHARE_FETCH] = ShareFetchExchanges(share, name_of, limits).exchange
+            exchanges |= {key: MessageExchanges(of_api, limits) for key, of_api in stages.items()}
         return exchanges
 
-    def _commits(self, limits: Limits) -> dict[int, Callable[[int], Begin | None]]:
-        """Of the APIs of committed offsets: interceptors see what clients commit, not how it is stored."""
-        interception, large_messages = self.interception, self.large_messages
+    def _message_stages(self, limits: Limits) -> dict[int, list[MessageStage]]:
+        """By API, of all but Produce and Fetch."""
+        checks = self._authorization.stages() if self._authorization is not None else {}
+        configs = self.topic_configs.stages() if self.topic_configs is not None else {}
+        stages: dict[int, list[MessageStage]] = {}
+        for some in (checks, configs, self._record_stages(limits)):
+            for key, stage in some.items():
+                stages.setdefault(key, []).append(stage)
+        return stages
+
+    def _record_stages(self, limits: Limits) -> dict[int, MessageStage]:
+        """By API: of records that members of share groups acquire, of committed offsets, and of principals."""
+        stages: dict[int, MessageStage] = {}
+        interception, large = self.interception, self.large_messages
+        if interception is not None or self.audit is not None or self._authorization is not None:
+            from kafka_sidecar.proxy.exchanges.sasl import Principals
+
+            stages[ApiKey.SASL_AUTHENTICATE] = Principals()  # which they are shown
+        assemble = large.share_stage() if large is not None else None
+        consume = interception.share_stage() if interception is not None else None
+        if share := [stage for stage in (assemble, consume) if stage is not None]:
+            from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
+
+            stages[ApiKey.SHARE_FETCH] = AcquiredRecords(share, self._topics.name_of, limits)
+        # Interceptors see what clients commit, not how it is stored.
         intercept = interception.commit_stage() if interception is not None else None
-        store = large_messages.offset_stage() if large_messages is not None else None
-        exchanges: dict[int, Callable[[int], Begin | None]] = {}
-        if stages := [stage for stage in (intercept, store) if stage is not None]:
-            from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+        store = large.offset_stage() if large is not None else None
+        if commits := [stage for stage in (intercept, store) if stage is not None]:
+            from kafka_sidecar.proxy.exchanges.commits import Commits
             from kafka_sidecar.proxy.exchanges.contexts import client_context
 
-            commits = CommitExchanges(stages, self._topics.name_of, partial(client_context, now_ms), limits)
+            context = partial(client_context, now_ms)
             for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
-                exchanges[key] = partial(commits.exchange, key)
-        if large_messages is not None and (offsets := large_messages.offset_fetch()) is not None:
-            exchanges[ApiKey.OFFSET_FETCH] = offsets.exchange
-        return exchanges
-
-    def _deny_produce(self) -> Stage | None:
-        if self._authorization is None:
-            return None
-        from kafka_sidecar.proxy.features.authorization.denied_produce import DeniedProduce
-
-        return DeniedProduce(self._authorization.denials)
+                stages[key] = Commits(key, commits, self._topics.name_of, context)
+        if large is not None and (offsets := large.offset_fetch()) is not None:
+            stages[ApiKey.OFFSET_FETCH] = offsets
+        return stages
 
     def _load_interceptors(self, config: Config) -> Callable[[], None]:
         """Load them; what is returned applies them. Raises ConfigError."""

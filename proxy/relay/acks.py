@@ -45,6 +45,20 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
     return here
 
 
+def find_transactional_id(version: int, data: bytes, at: int) -> str | None:
+    """The transactional id of the Produce request at data[at], of which `acks_at` has found the acks."""
+    if version < FIRST_WITH_TRANSACTIONAL_ID:
+        return None
+    here = _skip_string(data, at + CLIENT_ID_AT)
+    if version >= FIRST_FLEXIBLE:
+        here = skip_tags(data, here) if data[here] else here + 1
+        length, here = read_uvarint(data, here)
+        length -= 1
+    else:
+        length, here = _INT16.unpack_from(data, here)[0], here + 2
+    return data[here : here + length].decode(errors="surrogateescape") if length >= 0 else None
+
+
 def _skip_string(data: bytes, at: int) -> int:
     if at + 2 > len(data):
         raise IndexError

@@ -6,7 +6,7 @@ All of it is plain values. An exchange is a pair of generators: each `yield` nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
@@ -212,43 +212,20 @@ class Exchange(Protocol):
         return None
 
 
-class OuterExchange(Exchange):
-    """An exchange around another one, or around none: all that it does not do itself is done by the inner one."""
-
-    __slots__ = ("inner", "inner_wants_response")
-
-    def __init__(self, inner: Exchange | None) -> None:
-        self.inner = inner
-        self.inner_wants_response = False
-
-    def ask_inner(self, frame: bytes) -> Steps[Outcome]:
-        """What becomes of a request after the inner exchange."""
-        if self.inner is None:
-            return Forward(frame)
-        outcome = yield from self.inner.request(frame)
-        self.inner_wants_response = isinstance(outcome, Forward) and outcome.wants_response
-        return outcome
-
-    def inner_response(self, frame: bytes) -> Steps[bytes | Pieces]:
-        """What becomes of the broker's response in the inner exchange."""
-        if self.inner is None or not self.inner_wants_response:
-            return frame
-        return (yield from self.inner.response(frame))
-
-    def unhidden(self, frame: bytes) -> bytes | Pieces:
-        return self.inner.unhidden(frame) if self.inner is not None and self.inner_wants_response else frame
-
-    def lost(self, why: str) -> Work | None:
-        return self.inner.lost(why) if self.inner is not None else None
-
-    def large_messages(self) -> LargeByPartition:
-        return self.inner.large_messages() if self.inner is not None else NO_LARGE
-
-
 class FindsLarge(Protocol):
     """A stage at work on one request and its response."""
 
     large: LargeByPartition = NO_LARGE  # the messages that it has split, stored or assembled
+
+
+def all_large(runs: Iterable[FindsLarge]) -> LargeByPartition:
+    """Those of several stages."""
+    found: dict[tuple[str | bytes, int], Sequence[tuple[int, int]]] = {}
+    for run in runs:
+        for key, messages in run.large.items():
+            if messages:
+                found[key] = (*found.get(key, ()), *messages)
+    return found
 
 
 R = TypeVar("R", bound=FindsLarge)
@@ -262,12 +239,19 @@ class StagedExchange(Exchange, Generic[R]):
     _runs: Sequence[R]
 
     def large_messages(self) -> LargeByPartition:
-        found: dict[tuple[str | bytes, int], Sequence[tuple[int, int]]] = {}
-        for run in self._runs:
-            for key, messages in run.large.items():
-                if messages:
-                    found[key] = (*found.get(key, ()), *messages)
-        return found
+        return all_large(self._runs)
+
+
+class Gate(Protocol):
+    """What requests have to wait for, whatever looks into them: a login that is due on this connection."""
+
+    def holds(self, key: int, is_local: bool) -> bool:
+        """Whether requests of this API have to pass. ``is_local``: the sidecar answers them itself."""
+        ...
+
+    def enter(self, frame: bytes) -> Steps[Outcome | None]:
+        """Let a request pass, or answer it. Raises CodecError; RouteError ends the connection."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

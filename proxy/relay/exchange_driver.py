@@ -9,23 +9,26 @@ needed stands in `need`, and `Session.resume` brings the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.pieces import Pieces, whole
-from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Last, Need, Outcome, Respond, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Gate, Last, Need, Outcome, Respond, Steps, Work
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S, LoopBudget
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route
+from kafka_sidecar.proxy.relay.watch import Watch
 
 
 class Decides(Protocol):
     """What a session does once it is decided what becomes of a request, or something is needed for that."""
 
-    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int) -> None:
-        """It goes to the broker, which answers it unless the id is None; the exchange wants the response.
+    def expect(
+        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+    ) -> None:
+        """It goes to the broker, which answers it unless the id is None; exchange and watch want the response.
 
         It had ``size`` bytes.
         """
@@ -44,7 +47,8 @@ class Driver:
     """What both directions have in common."""
 
     __slots__ = (
-        "_budget", "_clock", "_exchange", "_frames", "_left", "_route", "_session", "_since", "_size", "_steps", "need",
+        "_budget", "_clock", "_exchange", "_frame", "_frames", "_is_busy", "_left", "_route", "_session", "_since",
+        "_size", "_steps", "_watch", "need",
     )  # fmt: skip
 
     def __init__(self, frames: Frames, session: Decides, clock: Callable[[], float], budget: LoopBudget) -> None:
@@ -54,6 +58,9 @@ class Driver:
         self._budget = budget
         self._steps: Steps[Any] | None = None
         self._exchange: Exchange | None = None
+        self._watch: Watch | None = None
+        self._is_busy = False
+        self._frame = b""  # that came, while a watch may have to compare it
         self._route: Route | None = None
         self._size = 0  # bytes of the frame that came
         self._since = 0.0
@@ -63,7 +70,7 @@ class Driver:
     @property
     def is_busy(self) -> bool:
         """Whether a frame has begun about which nothing is decided yet."""
-        return self._exchange is not None
+        return self._is_busy
 
     def resume(self, result: Any, error: BaseException | None = None) -> bytes:
         """What goes on now that the need is met, or could not be. Raises CodecError."""
@@ -97,7 +104,10 @@ class Driver:
 
     def lost(self, why: str) -> Work | None:
         """The connection has ended."""
-        exchange, self._exchange = self._exchange, None
+        exchange, watch = self._exchange, self._watch
+        self._done()
+        if watch is not None:
+            watch.lost(why)
         work = exchange.lost(why) if exchange is not None else None
         self._steps, self.need, self._left = None, None, ()  # they hold the frame, and are in circles with the session
         return work
@@ -125,31 +135,62 @@ class Driver:
     def _decided(self, decision: Any) -> bytes | Pieces:
         raise NotImplementedError
 
+    def _done(self) -> None:
+        self._exchange = self._watch = None
+        self._frame = b""
+        self._is_busy = False
+
 
 class RequestDriver(Driver):
     """The client's direction."""
 
-    __slots__ = ("_correlation_id",)
+    __slots__ = ("_correlation_id", "_gates")
 
-    def take(self, route: Route, exchange: Exchange, correlation_id: int | None) -> None:
-        """Give the request that begins now to the exchange once it is whole. None: it gets no response (acks=0)."""
+    def take(
+        self,
+        route: Route,
+        exchange: Exchange | None,
+        correlation_id: int | None,
+        watch: Watch | None = None,
+        gates: Sequence[Gate] = (),
+    ) -> None:
+        """Give the request that begins now to gates and exchange once it is whole.
+
+        Args:
+            correlation_id: None: it gets no response (acks=0).
+            watch: is shown the request as the client has sent it, and what becomes of it.
+        """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
+        self._watch, self._gates, self._is_busy = watch, gates, True
         self._frames.collect(self._begin)
 
     def _begin(self, frame: bytes) -> bytes:
-        assert self._exchange is not None
         self._size = len(frame)
-        self._steps = self._exchange.request(frame)
+        if (watch := self._watch) is not None:
+            self._frame = frame
+            watch.request(frame, 0, len(frame), True)
+        exchange = self._exchange
+        self._steps = exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
         return whole(self._run())
 
+    def _enter(self, frame: bytes) -> Steps[Outcome]:
+        """What becomes of a request that has to wait at gates before an exchange looks into it."""
+        for gate in self._gates:
+            if (outcome := (yield from gate.enter(frame))) is not None:
+                return outcome
+        exchange = self._exchange
+        return (yield from exchange.request(frame)) if exchange is not None else Forward(frame)
+
     def _decided(self, decision: Outcome) -> bytes:
-        route, exchange = self._route, self._exchange
+        route, exchange, watch = self._route, self._exchange, self._watch
         assert route is not None
-        self._exchange = None
+        if watch is not None:
+            self._show(watch, decision)
+        self._done()
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
             wants_response = exchange if decision.wants_response else None
-            self._session.expect(route, self._correlation_id, wants_response, self._size)
+            self._session.expect(route, self._correlation_id, wants_response, self._size, watch)
             return decision.frame
         if isinstance(decision, Respond):
             self._session.respond(route, decision.frame, self._size)
@@ -160,33 +201,66 @@ class RequestDriver(Driver):
             return decision.frame
         raise CodecError(f"an exchange decided {decision!r} about a request")
 
+    def _show(self, watch: Watch, decision: Outcome) -> None:
+        if decision.frame is not self._frame:
+            watch.forwarded(b"" if isinstance(decision, Respond) else decision.frame)
+        if self._exchange is not None and (large := self._exchange.large_messages()):
+            watch.large_messages(large)
+        if isinstance(decision, Respond):
+            watch.response(decision.frame, 0, len(decision.frame), True, self._clock())
+        elif isinstance(decision, Last) or self._correlation_id is None:
+            watch.unanswered()
+
 
 class ResponseDriver(Driver):
     """The broker's direction."""
 
     __slots__ = ()
 
-    def take(self, route: Route, exchange: Exchange) -> None:
-        """Give the response that begins now to the exchange once it is whole."""
+    def take(self, route: Route, exchange: Exchange, watch: Watch | None) -> None:
+        """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it."""
         self._route, self._exchange, self._since = route, exchange, self._clock()
+        self._watch, self._is_busy = watch, True
         self._frames.collect(self._begin, gathers=True)
 
     def _begin(self, frame: bytes) -> bytes:
         assert self._exchange is not None
         self._size = len(frame)
+        self._frame = frame if self._watch is not None else b""
         self._steps = self._exchange.response(frame)
         return whole(self._run())  # between others that leave as one object
 
     def _decided(self, decision: bytes | Pieces) -> bytes | Pieces:
         route = self._route
         assert route is not None
-        self._exchange = None
         if not isinstance(decision, bytes | Pieces):
             raise CodecError("a response cannot be answered or ended")
+        if self._watch is not None:
+            self._show(self._watch, decision)
+        self._done()
         if isinstance(decision, bytes):
             decision = _rewritten(decision, route.rewrite)
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision
+
+    def _show(self, watch: Watch, decision: bytes | Pieces) -> None:
+        """What the client gets; before it what producers have sent, where that is something else."""
+        exchange = self._exchange
+        assert exchange is not None
+        unhidden = exchange.unhidden(self._frame) if decision is not self._frame else decision
+        if decision is not unhidden:
+            watch.received(whole(unhidden))
+        if large := exchange.large_messages():
+            watch.large_messages(large)
+        left, now = len(decision), self._clock()
+        # Without copying what the watch need not see.
+        for part in decision.parts if isinstance(decision, Pieces) else (decision,):
+            size = len(part)
+            left -= size
+            if watch.skip >= size and left:
+                watch.skip -= size
+            else:
+                watch.response(part if isinstance(part, bytes) else bytes(part), 0, size, not left, now)
 
 
 def _rewritten(frame: bytes, rewrite: Rewrite | None) -> bytes:

@@ -8,18 +8,19 @@ from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS
+from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, PrefixMemo
 
 HEADER_AT = 4  # after the length of a frame
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
 
 
 class Identity:
-    """Who a client is, as far as it has said so. `tap_state` is None again after a change."""
+    """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
 
-    __slots__ = ("_client_id", "_principal", "tap_state")
+    __slots__ = ("_client_id", "_principal", "memo", "tap_state")
 
     def __init__(self) -> None:
+        self.memo = PrefixMemo()
         self._client_id: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
@@ -41,6 +42,7 @@ class Identity:
     def principal(self, principal: str | None) -> None:
         if principal != self._principal:
             self._principal, self.tap_state = principal, None
+            self.memo.clear()  # what a principal may do is remembered there
 
 
 def introduce(client: Client, frame: bytes) -> None:

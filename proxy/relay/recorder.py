@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kafka_sidecar.codec.response_status import UNKNOWN, Status, read_status
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
-from kafka_sidecar.proxy.relay.responses import Waiting
+from kafka_sidecar.proxy.relay.responses import OwnRequests, Waiting
 from kafka_sidecar.proxy.relay.routes import ApiVersion
 
 DEFAULT_RECORDED = 16  # requests of a connection

@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.exchange import Exchange
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Route
 from kafka_sidecar.proxy.relay.watch import Watch
-from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
+
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.relay.exchange_driver import Driver
 
 # length int32 | correlation id int32 | ...
 RESPONSE = Struct(">ii")
 MIN_RESPONSE_BYTES = 4
 
+
+class OwnRequests:
+    """What one `Send` has asked, and the responses so far, in order."""
+
+    __slots__ = ("answers", "awaited", "driver", "expected", "take")
+
+    def __init__(self, driver: Driver, expected: int, take: Callable[[bytes], None] | None = None) -> None:
+        self.driver = driver
+        self.expected = expected
+        self.take = take
+        self.answers: list[bytes] = []
+        self.awaited = 0  # bytes that must come before the next response can be whole
+
+    def add(self, frame: bytes) -> bool:
+        """A response has come. Whether the exchange that waits for all of them goes on."""
+        if self.take is not None:
+            self.take(frame)
+            return False
+        self.answers.append(frame)
+        return self.are_answered
+
+    def may_be_answered(self, size: int) -> bool:
+        """Whether the next response may be whole after ``size`` more bytes."""
+        self.awaited -= size
+        return self.awaited <= 0
+
+    @property
+    def are_answered(self) -> bool:
+        return len(self.answers) == self.expected
+
+
 # What waits for a response: its route; its correlation id, or our own response; when it came (seconds); its bytes; and
-# who wants the response, if not the client alone; who watches what is relayed. A plain tuple: a named one takes three
-# times as long.
+# who wants the response, if not the client alone; who watches it. A plain tuple: a named one takes three times as long.
 Waiting = tuple[Route, int | bytes, float, int, Exchange | OwnRequests | None, Watch | None]
 
 
@@ -34,10 +66,8 @@ def mismatch(length: int, correlation_id: int, expected: int | bytes | None) -> 
 
 def abandon(waiting: Iterable[Waiting]) -> None:
     """The client has closed: it gets no response to these."""
-    for *_, owner, watch in waiting:
-        if isinstance(owner, WatchedExchange):
-            owner.abandoned()
-        elif watch is not None:
+    for *_, watch in waiting:
+        if watch is not None:
             watch.abandoned()
 
 

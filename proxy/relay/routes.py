@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from struct import Struct
+from typing import NamedTuple
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.response_status import status_fields
-from kafka_sidecar.proxy.relay.exchange import Begin, RouteError
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
+from kafka_sidecar.proxy.relay.exchange import Begin, Look, Pass, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
@@ -19,6 +21,8 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 # KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
 # that is another one answers REBOOTSTRAP_REQUIRED. Relayed through a port of ours, that error would be ours.
 NEWEST_API_VERSIONS = 4
+
+EPOCH = Struct(">i")
 
 # Versions that stay hidden although their headers could be relayed.
 CAPS: dict[int, tuple[int, int]] = {
@@ -103,19 +107,6 @@ def versions(key: int) -> tuple[int, int] | None:
     return CAPS.get(key, (0, APIS[key].max_version))
 
 
-class Table(Protocol):
-    """The rows that a session uses: (api key << 16 | version) -> `Route`."""
-
-    @property
-    def get(self) -> Callable[[int], Route | None]:
-        """The row, where it was made before."""
-        ...
-
-    def add(self, key_version: int) -> Route:
-        """The row of a pair that has been asked for the first time. Raises RouteError where it is not relayed."""
-        ...
-
-
 class Routes:
     """The rows of one process, each made once."""
 
@@ -165,3 +156,41 @@ class Routes:
         )
         self._table[key_version] = route
         return route
+
+
+class PrefixMemo:
+    """The last prefix of each (api, version) of one connection, valid as long as its `Route` is the same object."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Route, bytes, Look | Pass]] = {}
+
+    def find(self, route: Route, key_version: int, data: bytes, at: int) -> Look | Pass | None:
+        """What is known of requests that begin like the one at data[at]; None: nothing."""
+        known = self._known.get(key_version)
+        if known is None or known[0] is not route or not data.startswith(known[1], at + CLIENT_ID_AT):
+            return None
+        found = known[2]
+        if found.__class__ is Pass and found.epoch and not _continues(found, data, at + CLIENT_ID_AT):
+            return None
+        return found
+
+    def note(self, route: Route, key_version: int, new: Look | Pass) -> None:
+        """What holds for requests that begin like this one."""
+        self._known[key_version] = route, new.head, new
+
+    def clear(self) -> None:
+        """Nothing is known any more."""
+        self._known.clear()
+
+    def forget(self, key_version: int) -> None:
+        self._known.pop(key_version, None)
+
+
+def _continues(known: Pass, data: bytes, at: int) -> bool:
+    """Whether a fetch session's epoch that is neither its beginning nor its end follows the head, then the tail."""
+    at += len(known.head)
+    if len(data) < at + EPOCH.size or EPOCH.unpack_from(data, at)[0] <= 0:
+        return False
+    return data.startswith(known.tail, at + EPOCH.size)

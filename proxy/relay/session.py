@@ -7,7 +7,7 @@ and why. Responses keep request order (design D6): `_waiting` holds what waits f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
 
@@ -15,19 +15,24 @@ from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.diagnosis import MIN_REQUEST_BYTES, check_length, diagnose
-from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Look, Pass, RouteError, Send, Work
+from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send, Work
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import Identity, introduce
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
-from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
-from kafka_sidecar.proxy.relay.responses import MIN_RESPONSE_BYTES, RESPONSE, Waiting, abandon, mismatch, take_answers
-from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Table
-from kafka_sidecar.proxy.relay.watch import WatchedResponse
-from kafka_sidecar.proxy.relay.watched_exchange import WatchedExchange
+from kafka_sidecar.proxy.relay.responses import (
+    MIN_RESPONSE_BYTES,
+    RESPONSE,
+    OwnRequests,
+    Waiting,
+    abandon,
+    mismatch,
+    take_answers,
+)
+from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
+from kafka_sidecar.proxy.relay.watch import Watch, WatchedResponse
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
@@ -47,10 +52,11 @@ class Session(Identity):
     """
 
     __slots__ = (
-        "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_memo", "_now", "_own_waiting",
+        "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
         "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
         "account", "agenda", "broker_frames", "client_software", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests", "routes",
+        "finishing", "gates", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests",
+        "routes",
     )  # fmt: skip
 
     client_software: str | None
@@ -59,7 +65,7 @@ class Session(Identity):
     finishing: Closing | None  # becomes `closing` once all that waits for a response has it
 
     def __init__(
-        self, routes: Table, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
+        self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
         recorded: int = DEFAULT_RECORDED,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -77,7 +83,6 @@ class Session(Identity):
         self._own_waiting = 0  # requests of our own among them
         self._now = 0.0
         self._acks_at = AcksMemo().find
-        self._memo = PrefixMemo()
         self.recorder = Recorder(recorded, self._waiting)
         self.record: Callable[[Recorded], None] = self.recorder.add
         self.due = 0  # bytes of responses of our own in _waiting
@@ -87,6 +92,7 @@ class Session(Identity):
         self.fetch_state: object | None = None
         self.fetch_session: FetchSession | None = None
         self.reports_running = self.requests = 0
+        self.gates: Sequence[Gate] = ()  # that requests have to pass now
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
         self._response_driver = ResponseDriver(self.broker_frames, self, clock, budget)
         # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
@@ -196,10 +202,14 @@ class Session(Identity):
         self._client_frames.drop()
         if isinstance(edit := self.broker_frames.drop(), WatchedResponse):
             edit.lost(why)
-        waiting = (owner or watch for *_, owner, watch in self._waiting if not isinstance(owner, OwnRequests))
-        # In the order in which the requests came.
-        lost = (self._response_driver, *waiting, self._request_driver)
-        return [work for one in lost if one is not None and (work := one.lost(why)) is not None]
+        works = [self._response_driver.lost(why)]  # in the order in which the requests came
+        for *_, owner, watch in self._waiting:
+            if watch is not None:
+                watch.lost(why)
+            if owner is not None and not isinstance(owner, OwnRequests):
+                works.append(owner.lost(why))
+        works.append(self._request_driver.lost(why))
+        return [work for work in works if work is not None]
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
@@ -233,6 +243,7 @@ class Session(Identity):
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
         waits: int | bytes | None = correlation_id  # or our own response; None: there is none
+        gates = self.gates and [gate for gate in self.gates if gate.holds(route.key, route.answer is not None)]
         if route.is_produce:
             acks_at = self._acks_at(route.version, data, at, size)
             if acks_at is None:
@@ -240,7 +251,7 @@ class Session(Identity):
             if not data[acks_at] | data[acks_at + 1]:  # acks=0
                 waits = None
                 self.record((route.api, correlation_id, self._now, size, None, 0, NO_RESPONSE))
-        elif route.answer is not None:
+        elif route.answer is not None and not gates:
             self._client_frames.swallow()
             waits = self._own(route, route.answer(correlation_id), size)
         if not self.requests or route.introduces:
@@ -249,11 +260,10 @@ class Session(Identity):
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        if route.exchange is not None:
-            known = self._memo.find(route, key_version, data, at)
-            found = known if known is not None else self._look(route, key_version, data, at, size)
-            if found is not None and not isinstance(found, Pass):
-                self._take(route, found, correlation_id if waits is not None else None)
+        if gates or route.exchange is not None:
+            found = self._look(route, key_version, data, at, size)
+            if gates or found is not None:
+                self._take(route, found, correlation_id if waits is not None else None, gates)
                 return size
         watch = (
             None
@@ -266,30 +276,34 @@ class Session(Identity):
             self._unanswered += 1
         return size
 
-    def _take(self, route: Route, found: Exchange | Look, correlation_id: int | None) -> None:
-        exchange = found.start() if isinstance(found, Look) else found
-        if (tap := route.tap) is not None:
-            watch = tap.begin(self, self.tap_state, self._now)
-            exchange = WatchedExchange(exchange, watch, correlation_id is not None, self._clock)
-        self._request_driver.take(route, exchange, correlation_id)
+    def _take(self, route: Route, exchange: Exchange | None, correlation_id: int | None, gates: Sequence[Gate]) -> None:
+        watch = tap.begin(self, self.tap_state, self._now) if (tap := route.tap) is not None else None
+        self._request_driver.take(route, exchange, correlation_id, watch, gates)
 
-    def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | Look | Pass | None:
-        """Whether an exchange is needed for the request, where nothing is known of its prefix."""
-        assert route.exchange is not None
-        found = route.exchange(data, at, size, self)
-        if isinstance(found, Look | Pass):
-            self._memo.note(route, key_version, found)
-        elif found is not None:
-            self._memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
-        return found
+    def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | None:
+        """The exchange that the request needs, if it needs one."""
+        if route.exchange is None:
+            return None
+        found: Exchange | Look | Pass | None = self.memo.find(route, key_version, data, at)
+        if found is None:
+            found = route.exchange(data, at, size, self)
+            if isinstance(found, Look | Pass):
+                self.memo.note(route, key_version, found)
+            elif found is not None:
+                self.memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
+        if isinstance(found, Look):
+            return found.start()
+        return None if isinstance(found, Pass) else found
 
     # What the drivers call
 
-    def expect(self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int) -> None:
+    def expect(
+        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+    ) -> None:
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now, size, exchange, None))
+            self._waiting.append((route, correlation_id, self._now, size, exchange, watch))
 
     def respond(self, route: Route, frame: bytes, size: int) -> None:
         self._waiting.append((route, self._own(route, frame, size), self._now, size, None, None))
@@ -332,12 +346,10 @@ class Session(Identity):
                 self._own_waiting -= 1
                 self.broker_frames.collect(partial(self._own_answer, owner), gathers=True)
                 return size
-            self._response_driver.take(route, owner)
+            self._response_driver.take(route, owner, watch)
         else:
             if (rewrite := route.rewrite) is not None:
-                whole = len(data) >= at + size
-                if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                    self._edit_response(route, rewrite, size, whole)
+                self._edit_if_wanted(route, rewrite, data, at, size, watch)
             if watch is not None:
                 watch.show_response(self.broker_frames, data, at, size, self._now)
         counts = route.counts
@@ -371,6 +383,18 @@ class Session(Identity):
     def _check_collected(self, route: Route, size: int) -> None:
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
+
+    def _edit_if_wanted(
+        self, route: Route, rewrite: Rewrite, data: bytes, at: int, size: int, watch: Watch | None
+    ) -> None:
+        whole = len(data) >= at + size
+        try:
+            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
+                self._edit_response(route, rewrite, size, whole)
+        except CodecError:
+            if watch is not None:
+                watch.lost("the response cannot be read")  # it is no longer among those that wait
+            raise
 
     def _edit_response(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> None:
         if rewrite.stream is not None and not whole and size > MAX_COLLECTED_BYTES:

@@ -12,7 +12,7 @@ from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.security.sasl.gate import Gate
-from kafka_sidecar.proxy.security.sasl.reauthentication import ReauthenticationRoutes
+from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
@@ -66,7 +66,7 @@ class ClientLogin:
             self._counts[SUCCESS] += 1
             if gate.lifetime_s is not None:
                 session = self._connection.session
-                session.routes = ReauthenticationRoutes(session.routes, gate, self._reauthenticated)
+                session.gates = (Reauthentication(gate, self._reauthenticated), *session.gates)
                 self._limit = self._begin_lifetime(gate.lifetime_s)
             if gate.rest:
                 self._connection.client.data_received(gate.rest)

@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_sidecar.proxy.relay.exchange import Closing, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
+from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin

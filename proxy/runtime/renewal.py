@@ -8,7 +8,7 @@ import random
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.sasl.logins import Logins
-from kafka_sidecar.proxy.security.sasl.relogin import Relogin, ReloginRoutes
+from kafka_sidecar.proxy.security.sasl.relogin import Relogin
 
 # Of a lifetime, as Kafka's clients: not all of them at once, and in time whatever clocks and networks do.
 EARLIEST, LATEST = 0.85, 0.95
@@ -20,7 +20,7 @@ class Renewal:
     def __init__(self, session: Session, logins: Logins, lifetime_s: float) -> None:
         self._session = session
         self._logins = logins
-        self._routes = session.routes
+        self._due: Relogin | None = None
         self._timer = self._start(lifetime_s)
 
     def stop(self) -> None:
@@ -33,12 +33,11 @@ class Renewal:
 
     def _is_due(self) -> None:
         """Hold the client's next request until the login is renewed."""
-        self._routes = self._session.routes
-        relogin = Relogin(self._logins.credentials, self._renewed, self._failed)
-        self._session.routes = ReloginRoutes(self._routes, relogin)
+        self._due = Relogin(self._logins.credentials, self._renewed, self._failed)
+        self._session.gates = (*self._session.gates, self._due)  # after that of the client's login
 
     def _renewed(self, lifetime_s: float) -> None:
-        self._session.routes = self._routes
+        self._session.gates = tuple(gate for gate in self._session.gates if gate is not self._due)
         self._logins.succeeded("renewed")
         if lifetime_s:
             self._timer = self._start(lifetime_s)

@@ -8,10 +8,11 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.config.authorization import AclRule
+from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import Acls
 from kafka_sidecar.proxy.features.authorization.authorization import Authorization, rules_of
-from support.client import FakeClient, exchange_of
-from support.driven import Driven
+from support.client import FakeClient
+from support.driven import Driven, driven
 
 TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED = 29, 30, 31, 53
 IDS = {"open": b"o" * 16, "closed": b"c" * 16}
@@ -42,11 +43,16 @@ class Site:
         self.client.principal = principal
 
     def exchange(self, key: int, version: int) -> Driven:
-        begin = self.rules.guard(key, version, None)
-        assert begin is not None
-        found = exchange_of(begin(b"", 0, 0, self.client))
+        found = driven(*self.stages(key), version=version, client=self.client)
         assert found is not None
-        return Driven(found)
+        return found
+
+    def stages(self, key: int) -> list[MessageStage]:
+        """Those of an API."""
+        if key == ApiKey.FETCH:
+            assert self.rules.fetch is not None
+            return [self.rules.fetch]
+        return [self.rules.stages()[key]]
 
 
 def codes_in(value: Any) -> set[int]:

@@ -14,12 +14,11 @@ from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
-from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
+from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
 from support import oracle
-from support.driven import Driven, Step
+from support.driven import Driven, Step, driven
 from support.interception import Commits, Given, Intercepting
 from support.produce_requests import topic_id
 
@@ -131,10 +130,10 @@ def _name_of(key: int, version: int, topic: Any) -> str:
 def begin_commit(intercepting: Intercepting, key: int, version: int, limits: Limits = DEFAULT_LIMITS) -> Driven:
     services = intercepting.services
     stages = [CommitStage(intercepting.catalog.committers, intercepting.stats.commits)]
-    exchanges = CommitExchanges(stages, services.name_of, services.context, limits)
-    api = commit_api(key, version)
-    assert api is not None
-    return Driven(exchanges.begin(api, version, b"", 0, 0, intercepting.client))
+    commits = CommitsStage(key, stages, services.name_of, services.context)
+    found = driven(commits, version=version, client=intercepting.client, limits=limits)
+    assert found is not None
+    return found
 
 
 def place(topic: str, partition: int) -> TopicPartition:

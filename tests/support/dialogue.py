@@ -13,7 +13,7 @@ from kafka_sidecar.proxy.relay.exchange import Begin, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
+from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.relay.watch import Tap

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafka_sidecar.codec.pieces import Pieces, whole
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Last, Need, Respond, Steps, Turn
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageStage
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Need, Respond, Steps, Turn
 
 # Bytes: the frame that goes on, to the broker or to the client.
 Step = bytes | Respond | Last | Need
@@ -65,3 +67,9 @@ class Driven:
                 return done.value.frame
             return whole(done.value) if isinstance(done.value, Pieces) else done.value
         return need
+
+
+def driven(*stages: MessageStage, version: int, client: Client, limits: Limits = DEFAULT_LIMITS) -> Driven | None:
+    """An exchange of these stages, if one of them looks into the client's request."""
+    exchange = MessageExchanges(stages, limits).begin(version, b"", 0, 0, client)
+    return Driven(exchange) if exchange is not None else None

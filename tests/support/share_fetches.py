@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
 from support import oracle
-from support.driven import Driven, Step
+from support.driven import Driven, Step, driven
 from support.interception import Intercepting
 from support.produce_requests import topic_id
 
@@ -77,8 +77,9 @@ def share_request(version: int, max_bytes: int = 1 << 20) -> bytes:
 
 def begin(intercepting: Intercepting, version: int = 1) -> Driven:
     stage = ShareStage(intercepting.catalog.consumers, intercepting.services)
-    exchanges = ShareFetchExchanges([stage], intercepting.services.name_of)
-    exchange = Driven(exchanges.begin(version, b"", 0, 0, intercepting.client))
+    records = AcquiredRecords([stage], intercepting.services.name_of)
+    exchange = driven(records, version=version, client=intercepting.client)
+    assert exchange is not None
     frame = share_request(version)
     assert exchange.request(frame) is frame
     assert exchange.wants_response

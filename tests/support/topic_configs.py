@@ -16,8 +16,8 @@ from kafka_sidecar.proxy.features.topic_configs.keeper import ForgetConfigs, Sto
 from kafka_sidecar.proxy.features.topic_configs.store import Reader, StoreError
 from kafka_sidecar.proxy.relay.exchange import Need, Respond
 from support import oracle
-from support.client import FAKE_CLIENT, exchange_of
-from support.driven import Driven
+from support.client import FAKE_CLIENT
+from support.driven import Driven, driven
 
 CORRELATION_ID = 77
 POLICY = "record.validation.policy"
@@ -136,11 +136,9 @@ class Exchanged:
 
 
 def begin(configs: TopicConfigs, key: int, version: int) -> Driven:
-    begin = configs.exchange(key, version)
-    assert begin is not None
-    exchange = exchange_of(begin(b"", 0, 0, FAKE_CLIENT))
+    exchange = driven(configs.stages()[key], version=version, client=FAKE_CLIENT)
     assert exchange is not None
-    return Driven(exchange)
+    return exchange
 
 
 async def send(

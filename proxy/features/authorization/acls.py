@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.exchanges.rejections import ANONYMOUS
 
+MAX_CACHED_NAME = 255  # longer ones are legal, of groups, and would make the cache as large as a client likes
 CLUSTER_NAME = "kafka-cluster"  # the one resource of its type, as in Kafka
 
 
@@ -82,7 +83,8 @@ class Acls:
 
     def allows(self, principal: str | None, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         """Whether a principal may do this in a request of an API (its key)."""
-        return self._decide(principal or ANONYMOUS, operation, resource, name, api)
+        decide = self._decide if len(name) <= MAX_CACHED_NAME else self._decided
+        return decide(principal or ANONYMOUS, operation, resource, name, api)
 
     def _decided(self, principal: str, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         if principal in self._super_users:
@@ -106,4 +108,4 @@ class Acls:
 
 
 def _matches(patterns: Collection[str], text: str) -> bool:
-    return any(fnmatchcase(text, pattern) for pattern in patterns)
+    return any(matches(pattern, text) for pattern in patterns)

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.exchanges.rejections import ANONYMOUS
-from kafka_sidecar.proxy.features.authorization import described_offsets, described_topics
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
-from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need, on_topic
+from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
+from kafka_sidecar.proxy.features.authorization.checks import Check, CheckFetch, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
-from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS
 from kafka_sidecar.proxy.features.authorization.group_descriptions import GROUP_DESCRIPTIONS
 from kafka_sidecar.proxy.features.authorization.share_group_apis import SHARE_GROUP_APIS
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
-from kafka_sidecar.proxy.relay.exchange import Begin
 
 CHECKED_APIS: Mapping[int, CheckedApi] = {
     **TOPIC_APIS, **GROUP_APIS, **GROUP_DESCRIPTIONS, **SHARE_GROUP_APIS, **TRANSACTION_APIS, **CLUSTER_APIS,
@@ -30,6 +30,7 @@ OPEN_APIS = frozenset(
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY,
     }
 )  # fmt: skip
+MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -75,7 +76,7 @@ def _resources(of: RuleSettings) -> Iterable[tuple[Resource, list[str]]]:
 
 
 class Authorization:
-    """What every request has to pass. ``protected`` is a topic that no client may change, whoever it is."""
+    """The stages that come first. ``protected`` is a topic that no client may change, whoever it is."""
 
     def __init__(
         self,
@@ -86,19 +87,20 @@ class Authorization:
     ) -> None:
         self._acls = acls
         self._protected = protected
-        checked = {key: api for key, api in CHECKED_APIS.items() if acls is not None or key in CHANGING}
-        self.denials = Denials(checked, self._explain, name_of, counts, self._concerns)
+        self.rules = Rules(self._explain, name_of, counts)
+        self.produce = CheckProduce(self.rules)
+        self.fetch = CheckFetch(self.rules, ApiKey.FETCH, CHECKED_APIS[ApiKey.FETCH]) if acls is not None else None
 
-    def guard(self, key: int, version: int, begin: Begin | None) -> Begin | None:
-        """What looks into requests of this API and version, where ``begin`` looks into what is allowed."""
-        begin = self.denials.guard(key, version, begin)
-        if self._acls is None:
-            return begin
-        begin = described_offsets.guard(self.denials, key, version, begin)
-        return described_topics.guard(self._allows_description, key, version, begin)
-
-    def _concerns(self, key: int, name: str) -> bool:
-        return self._acls is not None or (name == self._protected and key in CHANGING)
+    def stages(self) -> dict[int, MessageStage]:
+        """By API, of all but Produce and Fetch."""
+        stages: dict[int, MessageStage] = {
+            key: Check(self.rules, key, api)
+            for key, api in CHECKED_APIS.items()
+            if key != ApiKey.FETCH and (self._acls is not None or key in CHANGING)
+        }
+        if self._acls is not None:
+            stages |= {ApiKey.METADATA: DescribedTopics(self.rules), ApiKey.OFFSET_FETCH: DescribedOffsets(self.rules)}
+        return stages
 
     def _explain(self, key: int, need: Need, principal: str | None) -> str | None:
         operation, resource, name = need
@@ -107,7 +109,5 @@ class Authorization:
             return f"{name} stores topic configs and cannot be changed through kafka-sidecar"
         if self._acls is None or self._acls.allows(principal, operation, resource, name, key):
             return None
-        return f"{principal or ANONYMOUS} is not authorized to {operation} {name} ({APIS[ApiKey(key)].name})"
-
-    def _allows_description(self, principal: str | None, topic: str) -> bool:
-        return self.denials.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, topic), principal)
+        who, what = principal or ANONYMOUS, name[:MAX_NAME]
+        return f"{who} is not authorized to {operation} {what} ({APIS[ApiKey(key)].name})"

@@ -18,7 +18,7 @@ from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topi
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.object_store import ObjectStore
-from kafka_sidecar.proxy.features.large_messages.offset_fetch import OffsetFetchExchanges
+from kafka_sidecar.proxy.features.large_messages.offset_fetch import StoredOffsets
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
 from kafka_sidecar.proxy.features.large_messages.safe_offset_stage import SafeOffsetStage
 from kafka_sidecar.proxy.features.large_messages.services import Services
@@ -108,12 +108,12 @@ class LargeMessages:
             self._max_commit_metadata,
         )
 
-    def offset_fetch(self) -> OffsetFetchExchanges | None:
+    def offset_fetch(self) -> StoredOffsets | None:
         """What looks into OffsetFetch, if offsets of a topic may be stored as li does."""
         if not self.topics.store_offsets:
             return None
         note = self.assembling.resume_points.note
-        return OffsetFetchExchanges(self.topics.find, self._name_of, note, self._services.li_clients)
+        return StoredOffsets(self.topics.find, self._name_of, note, self._services.li_clients)
 
     async def _put(self, need: PutObjects) -> None:
         if self._objects is None:

@@ -1,6 +1,6 @@
 """OffsetFetch: what the group's clients have committed, in place of what is stored for consumers of li.
 
-The request is forwarded as it is. A response without a comma has no stored form of li's, and is not decoded.
+A response without a comma has no stored form of li's, and is not decoded.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.envelope import Opened, decode_response, response_body_at
-from kafka_sidecar.codec.message import counter, first_version, replace_fields
+from kafka_sidecar.codec.message import first_version, replace_fields
 from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -20,8 +18,9 @@ from kafka_sidecar.codec.messages.offset_fetch import (
 from kafka_sidecar.large_messages.offsets import Committed, restore
 from kafka_sidecar.large_messages.settings import Offsets, TopicSettings
 from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
 from kafka_sidecar.proxy.features.large_messages.offset_stage import is_li_client
-from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, Steps, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Client, Steps
 
 NoteResumed = Callable[[str, int, int, int], None]  # topic, partition, S, C
 
@@ -29,8 +28,10 @@ FIRST_WITH_GROUPS = first_version(OffsetFetchResponse, "groups")
 FIRST_WITH_IDS = first_version(OffsetFetchResponseTopics, "topic_id")
 
 
-class OffsetFetchExchanges:
-    """Looks into every response, but those to clients of li."""
+class StoredOffsets:
+    """The stage of OffsetFetch that reads every response, but those to clients of li."""
+
+    name = "large messages"
 
     def __init__(
         self,
@@ -51,14 +52,11 @@ class OffsetFetchExchanges:
         self.note_resumed = note_resumed
         self._li_clients = li_clients
 
-    def exchange(self, version: int) -> Begin | None:
-        """What looks into requests of this version, if it can be read."""
+    def start(self, client: Client, version: int) -> StoredOffsetsRun | None:
         versions = OffsetFetchResponse.declaration_.versions
-        return partial(self.begin, version) if versions is not None and version in versions else None
-
-    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
-        """As `exchange.Begin`, for one version."""
-        return None if is_li_client(client.client_id, self._li_clients) else OffsetFetchExchange(self, version)
+        if versions is None or version not in versions or is_li_client(client.client_id, self._li_clients):
+            return None
+        return StoredOffsetsRun(self, version)
 
     def mode(self, topic: str | None) -> Offsets:
         """How offsets of a topic are stored."""
@@ -66,48 +64,37 @@ class OffsetFetchExchanges:
         return settings.offsets if settings is not None else "plain"
 
 
-class OffsetFetchExchange(Exchange):
+class StoredOffsetsRun(MessageRun):
     """One OffsetFetch and its response."""
 
     __slots__ = ("_resumed", "_shared", "_version")
 
-    def __init__(self, shared: OffsetFetchExchanges, version: int) -> None:
+    def __init__(self, shared: StoredOffsets, version: int) -> None:
         self._shared = shared
         self._version = version
         self._resumed: list[tuple[str, int, int, int]] = []  # topic, partition, S, C
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        return Forward(frame, wants_response=True)
-        yield  # a generator, as every exchange
+    @property
+    def wants_response(self) -> bool:
+        return True
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        if b"," not in frame:
-            return frame
-        at = response_body_at(ApiKey.OFFSET_FETCH, self._version, frame)
-        count = counter(OffsetFetchResponse, "partitions", self._version)(frame, at, len(frame))
-        body = yield from offload(partial(decode_response, OffsetFetchResponse, frame, self._version), count)
-        if unknown := self._unknown_ids(body.message):
-            yield TopicNames(unknown)
-        restored = yield from offload(partial(self._restored, body), count)
+    def response(self, response: OpenMessage) -> Steps[None]:
+        if b"," not in (yield from response.frame()):
+            return
+        message = yield from response.read(OffsetFetchResponse)
+        if self._version >= FIRST_WITH_IDS:
+            topics = (topic for group in message.groups for topic in group.topics)
+            ids = [topic.topic_id for topic in topics if any(map(_is_changed, topic.partitions))]
+            yield from resolve(sorted(ids), self._shared.name_of)
+        response.replace((yield from offload(partial(self._restored, message), response.elements)))
         for resumed in self._resumed:
             self._shared.note_resumed(*resumed)
-        return restored
 
-    def _unknown_ids(self, message: OffsetFetchResponse) -> tuple[bytes, ...]:
-        """The ids of topics whose names are needed and not known here."""
-        if self._version < FIRST_WITH_IDS:
-            return ()
-        topics = (topic for group in message.groups for topic in group.topics)
-        ids = {topic.topic_id for topic in topics if any(map(_is_changed, topic.partitions))}
-        return tuple(sorted(topic_id for topic_id in ids if self._shared.name_of(topic_id) is None))
-
-    def _restored(self, body: Opened[OffsetFetchResponse]) -> bytes:
-        """The frame with the offsets that clients have committed; the same one if all are stored as they are."""
-        message = body.message
+    def _restored(self, message: OffsetFetchResponse) -> OffsetFetchResponse:
+        """The message with the offsets that clients have committed."""
         if self._version < FIRST_WITH_GROUPS:
-            topics = tuple(map(self._topic, message.topics))
-            return body.with_message(replace_fields(message, topics=topics))
-        return body.with_message(replace_fields(message, groups=tuple(map(self._group, message.groups))))
+            return replace_fields(message, topics=tuple(map(self._topic, message.topics)))
+        return replace_fields(message, groups=tuple(map(self._group, message.groups)))
 
     def _group(self, group: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         return replace_fields(group, topics=tuple(map(self._topic, group.topics)))

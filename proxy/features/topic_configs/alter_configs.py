@@ -12,55 +12,73 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_response
-from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage
 from kafka_sidecar.proxy.exchanges.rejections import TOPIC_RESOURCE, Rejection
 from kafka_sidecar.proxy.features.topic_configs.apis import ConfigsApi, Identity
 from kafka_sidecar.proxy.features.topic_configs.describe_configs import DYNAMIC_TOPIC_CONFIG
 from kafka_sidecar.proxy.features.topic_configs.keeper import Change, Keeper, StoreConfigs
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Steps
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
 
 
-class AlterConfigsExchange(Exchange):
+class AlterConfigs(MessageStage):
+    """The stage of an API that sets topic configs."""
+
+    name = "topic configs"
+
+    def __init__(self, api: ConfigsApi, keeper: Keeper) -> None:
+        self._api = api
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> AlterConfigsRun | None:
+        known = version >= APIS[self._api.key].min_version  # older ones are the broker's alone
+        return AlterConfigsRun(self._api, client, self._keeper) if known else None
+
+
+class AlterConfigsRun(MessageRun):
     """One request that sets topic configs, and its response."""
 
-    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
+    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only")
 
-    def __init__(self, api: ConfigsApi, version: int, client: Client, keeper: Keeper) -> None:
+    def __init__(self, api: ConfigsApi, client: Client, keeper: Keeper) -> None:
         self._api = api
         self._client = client
-        self._version = version
         self._keeper = keeper
         self._resources: list[Any] = []  # of the request
         self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
         self._rejections: dict[Identity, Rejection] = {}  # of resources that the broker does not get
         self._validate_only = False
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._changes or self._rejections)
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
         api = self._api
-        opened, body = decode_request(api.request, frame)
-        self._resources = list(getattr(body.message, api.resources))
-        self._validate_only = getattr(body.message, "validate_only")  # noqa: B009 - all three have it
+        message = yield from request.read(api.request)
+        self._resources = list(getattr(message, api.resources))
+        self._validate_only = getattr(message, "validate_only")  # noqa: B009 - all three have it
         # The broker rejects a resource that is named twice: which of the two would be ours to check?
         times = Counter(map(api.identify, self._resources))
-        rest = [self._take_own(resource, times[api.identify(resource)] == 1) for resource in self._resources]
+        rest = []
+        for resource in self._resources:
+            rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
+            yield TURN
         kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
         if self._rejections and not kept:
             results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
-            response = replace_fields(api.response(), **{api.results: results})
-            return Respond(encode_response(response, self._version, opened.correlation_id))
-        new = body.with_message(replace_fields(body.message, **{api.resources: kept}))
-        return Forward(new, wants_response=bool(self._changes or self._rejections))
+            return replace_fields(api.response(), **{api.results: results})
+        request.replace(replace_fields(message, **{api.resources: kept}))
+        return None
 
-    def response(self, frame: bytes) -> Steps[bytes]:
+    def response(self, response: OpenMessage) -> Steps[None]:
         api = self._api
-        body = decode_response(api.response, frame, self._version)
+        message = yield from response.read(api.response)
         results: dict[Identity, list[Any]] = {}
-        for result in getattr(body.message, api.results):
+        for result in getattr(message, api.results):
             results.setdefault(api.identify(result), []).append(result)
         agreed = {
             identity: _with_topic_id(change, results[identity][0])
@@ -76,7 +94,7 @@ class AlterConfigsExchange(Exchange):
                 self._keeper.changed(self._client, change.topic, known, change.apply(known))
         for identity, change in agreed.items():
             results[identity] = [self._complete(result, change, failures) for result in results[identity]]
-        return body.with_message(replace_fields(body.message, **{api.results: tuple(self._in_order(results))}))
+        response.replace(replace_fields(message, **{api.results: tuple(self._in_order(results))}))
 
     def _take_own(self, resource: Any, is_named_once: bool) -> Any:
         """What the broker gets of one resource; own configs of it become a change or a rejection."""

@@ -4,7 +4,7 @@ configs = TopicConfigs(store, cluster.topic_ids, check)
 configs.register(performer)
 await configs.start()
 configs.policy_of("orders", None)
-Routes(..., exchange=configs.exchange)
+MessageExchanges([configs.stages()[ApiKey.CREATE_TOPICS]])
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 
-from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.features.topic_configs.alter_configs import AlterConfigsExchange
+from kafka_sidecar.proxy.exchanges.messages import MessageStage
+from kafka_sidecar.proxy.features.topic_configs.alter_configs import AlterConfigs
 from kafka_sidecar.proxy.features.topic_configs.apis import CONFIGS_APIS
 from kafka_sidecar.proxy.features.topic_configs.definitions import RECORD_VALIDATION_POLICY, Check, own_configs
-from kafka_sidecar.proxy.features.topic_configs.delete_topics import DeleteTopicsExchange
-from kafka_sidecar.proxy.features.topic_configs.describe_configs import DescribeConfigsExchange
+from kafka_sidecar.proxy.features.topic_configs.delete_topics import DeleteTopics
+from kafka_sidecar.proxy.features.topic_configs.describe_configs import DescribeConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
 from kafka_sidecar.proxy.features.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
 from kafka_sidecar.proxy.features.topic_configs.store import Store, StoreError, TopicIds
 from kafka_sidecar.proxy.features.topic_configs.trail import note_changes
-from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
@@ -58,11 +58,6 @@ class TopicConfigs:
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._exchanges: dict[int, Callable[[int, Client], Exchange]] = {
-            ApiKey.DESCRIBE_CONFIGS: lambda version, client: DescribeConfigsExchange(version, keeper=self),
-            ApiKey.DELETE_TOPICS: lambda version, client: DeleteTopicsExchange(version, keeper=self),
-            **{key: partial(AlterConfigsExchange, api, keeper=self) for key, api in CONFIGS_APIS.items()},
-        }
 
     def register(self, performer: Performer) -> None:
         """Perform what the exchanges need."""
@@ -121,12 +116,13 @@ class TopicConfigs:
         """
         return self.entries.configs(topic, topic_id or NO_ID).get(RECORD_VALIDATION_POLICY)
 
-    def exchange(self, key: int, version: int) -> Begin | None:
-        """What looks into requests of this kind, if anything."""
-        make = self._exchanges.get(key)
-        if make is None or version < APIS[key].min_version:
-            return None
-        return lambda data, at, size, client: make(version, client)
+    def stages(self) -> dict[int, MessageStage]:
+        """By API."""
+        return {
+            ApiKey.DESCRIBE_CONFIGS: DescribeConfigs(self),
+            ApiKey.DELETE_TOPICS: DeleteTopics(self),
+            **{key: AlterConfigs(api, self) for key, api in CONFIGS_APIS.items()},
+        }
 
     def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         self.changes.update(note_changes(client, topic, before, after))

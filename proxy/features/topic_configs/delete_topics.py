@@ -5,45 +5,53 @@ Nothing depends on that: a topic that is created again has another id, for which
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response
-from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage
 from kafka_sidecar.proxy.features.topic_configs.entries import Entry
 from kafka_sidecar.proxy.features.topic_configs.keeper import ForgetConfigs, Keeper
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
 
 
-class DeleteTopicsExchange(Exchange):
+class DeleteTopics(MessageStage):
+    """The stage of DeleteTopics."""
+
+    name = "topic configs"
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> DeleteTopicsRun | None:
+        return DeleteTopicsRun(self._keeper) if version >= APIS[ApiKey.DELETE_TOPICS].min_version else None
+
+
+class DeleteTopicsRun(MessageRun):
     """One DeleteTopics request and its response."""
 
-    __slots__ = ("_entries", "_keeper", "_version")
+    __slots__ = ("_entries", "_keeper")
 
-    def __init__(self, version: int, keeper: Keeper) -> None:
-        self._version = version
+    def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         # Looked up before the broker is asked: what is set later may be for a topic that is created again.
         self._entries: list[Entry] = []
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
-        _, body = decode_request(DeleteTopicsRequest, frame)
-        names = [(name, NO_ID) for name in body.message.topic_names]
-        topics = [(topic.name, topic.topic_id) for topic in body.message.topics]
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._entries)
+
+    def request(self, request: OpenMessage) -> Steps[None]:
+        message = yield from request.read(DeleteTopicsRequest)
+        names = [(name, NO_ID) for name in message.topic_names]
+        topics = [(topic.name, topic.topic_id) for topic in message.topics]
         entries = self._keeper.entries
-        self._entries = [entry for name, topic_id in names + topics for entry in entries.of(name, topic_id)]
-        return Forward(frame, wants_response=bool(self._entries))
+        for name, topic_id in names + topics:
+            self._entries += entries.of(name, topic_id)
+            yield TURN
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        body = decode_response(DeleteTopicsResponse, frame, self._version)
-        results = body.message.responses
-        if deleted := tuple(entry for entry in self._entries if _is_deleted(entry, results)):
-            yield ForgetConfigs(deleted)
-        return frame
-
-
-def _is_deleted(entry: Entry, results: Iterable[DeletableTopicResult]) -> bool:
-    deleted = (result for result in results if result.error_code == ErrorCode.NONE)
-    return any(result.name == entry.topic or result.topic_id == entry.topic_id for result in deleted)
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(DeleteTopicsResponse)
+        deleted = [result for result in message.responses if result.error_code == ErrorCode.NONE]
+        names, ids = {result.name for result in deleted}, {result.topic_id for result in deleted}
+        if gone := tuple(entry for entry in self._entries if entry.topic in names or entry.topic_id in ids):
+            yield ForgetConfigs(gone)

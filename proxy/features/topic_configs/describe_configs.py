@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_request, decode_response
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -14,47 +13,62 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage
 from kafka_sidecar.proxy.exchanges.rejections import TOPIC_RESOURCE
 from kafka_sidecar.proxy.features.topic_configs.definitions import OwnConfig
 from kafka_sidecar.proxy.features.topic_configs.keeper import Keeper
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
 
 # Kafka's DescribeConfigsResponse.ConfigSource and ConfigType
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 STRING = 2
 
 
-class DescribeConfigsExchange(Exchange):
+class DescribeConfigs(MessageStage):
+    """The stage of DescribeConfigs."""
+
+    name = "topic configs"
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> DescribeConfigsRun | None:
+        return DescribeConfigsRun(self._keeper) if version >= APIS[ApiKey.DESCRIBE_CONFIGS].min_version else None
+
+
+class DescribeConfigsRun(MessageRun):
     """One DescribeConfigs request and its response.
 
     The request goes to the broker as it came: a name that the broker does not know adds nothing to its response.
     """
 
-    __slots__ = ("_documented", "_keeper", "_synonyms", "_version", "_wanted")
+    __slots__ = ("_documented", "_keeper", "_synonyms", "_wanted")
 
-    def __init__(self, version: int, keeper: Keeper) -> None:
-        self._version = version
+    def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._wanted: dict[str, list[OwnConfig]] = {}  # by topic
         self._synonyms = self._documented = False
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()  # nothing is needed
-        if self._keeper.trouble is None:
-            request = decode_request(DescribeConfigsRequest, frame)[1].message
-            self._synonyms, self._documented = request.include_synonyms, request.include_documentation
-            self._wanted = {
-                resource.resource_name: self._own_among(resource.configuration_keys)
-                for resource in request.resources
-                if resource.resource_type == TOPIC_RESOURCE
-            }
-        return Forward(frame, wants_response=any(self._wanted.values()))
+    @property
+    def wants_response(self) -> bool:
+        return any(self._wanted.values())
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        body = decode_response(DescribeConfigsResponse, frame, self._version)
-        results = tuple(map(self._add_own, body.message.results))
-        return body.with_message(replace_fields(body.message, results=results))
+    def request(self, request: OpenMessage) -> Steps[None]:
+        if self._keeper.trouble is None:
+            message = yield from request.read(DescribeConfigsRequest)
+            self._synonyms, self._documented = message.include_synonyms, message.include_documentation
+            for resource in message.resources:
+                if resource.resource_type == TOPIC_RESOURCE:
+                    self._wanted[resource.resource_name] = self._own_among(resource.configuration_keys)
+                yield TURN
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(DescribeConfigsResponse)
+        results = []
+        for result in message.results:
+            results.append(self._add_own(result))
+            yield TURN
+        response.replace(replace_fields(message, results=tuple(results)))
 
     def _own_among(self, keys: Iterable[str] | None) -> list[OwnConfig]:
         # Null asks for all; so does an empty list, of a broker.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Need, Outcome, Respond, Steps
-from kafka_sidecar.proxy.relay.routes import Route, Table
+from kafka_sidecar.proxy.relay.exchange import Need, Outcome, Respond, Steps
 from kafka_sidecar.proxy.security.sasl.gate import Gate
 
 SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -20,47 +19,22 @@ class FreshKeys(Need):
     gate: Gate
 
 
-class ReauthenticationRoutes:
-    """The rows of one session. ``answered`` is called after each response."""
+@dataclass(frozen=True, slots=True)
+class Reauthentication:
+    """A `Gate` of the session of a client whose login ends. ``answered`` is called after each response."""
 
-    def __init__(self, routes: Table, gate: Gate, answered: Callable[[], None]) -> None:
-        self._routes = routes
-        self._gate = gate
-        self._answered = answered
-        self._own: dict[int, Route] = {}
+    login: Gate
+    answered: Callable[[], None]
 
-    def get(self, key_version: int) -> Route | None:
-        """The row of a pair, where it was made before."""
-        return self._own.get(key_version) or self._routes.get(key_version)
+    def holds(self, key: int, is_local: bool) -> bool:
+        return key in SASL_APIS
 
-    def add(self, key_version: int) -> Route:
-        """The row of a pair that has been asked for the first time. Raises RouteError where it is not relayed."""
-        route = self._routes.add(key_version)
-        if key_version >> 16 in SASL_APIS:
-            route = self._own[key_version] = replace(route, answer=None, exchange=self._begin)
-        return route
-
-    def _begin(self, data: bytes, at: int, size: int, client: Client) -> Exchange:
-        return ReauthenticationExchange(self._gate, self._answered)
-
-
-class ReauthenticationExchange(Exchange):
-    """One SaslHandshake or SaslAuthenticate."""
-
-    __slots__ = ("_answered", "_gate")
-
-    def __init__(self, gate: Gate, answered: Callable[[], None]) -> None:
-        self._gate = gate
-        self._answered = answered
-
-    def request(self, frame: bytes) -> Steps[Outcome]:
+    def enter(self, frame: bytes) -> Steps[Outcome]:
+        login = self.login
         if int.from_bytes(frame[4:6], "big") == ApiKey.SASL_AUTHENTICATE:
-            self._gate.token = self._gate.read_token(frame)
-            if self._gate.needs_keys:
-                yield FreshKeys(self._gate)
-        out = self._gate.answer_again(frame)
-        self._answered()
+            login.token = login.read_token(frame)
+            if login.needs_keys:
+                yield FreshKeys(login)
+        out = login.answer_again(frame)
+        self.answered()
         return Respond(out)
-
-    def response(self, frame: bytes) -> Steps[bytes]:
-        raise NotImplementedError  # nothing is forwarded

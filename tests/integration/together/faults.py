@@ -30,9 +30,9 @@ def _order_of_stages() -> None:
 
 
 def _stage_omitted() -> None:
-    from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+    from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 
-    _change_stages(ShareFetchExchanges, lambda stages: stages[:1])
+    _change_stages(AcquiredRecords, lambda stages: stages[:1])
 
 
 def _result_overwritten() -> None:

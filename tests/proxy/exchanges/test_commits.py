@@ -30,7 +30,7 @@ from support.commit_requests import (
     place,
     without,
 )
-from support.driven import Driven
+from support.driven import driven
 from support.interception import Given, Intercepting
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -39,8 +39,9 @@ from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.offset_commit import OffsetCommitRequest
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets
-from kafka_sidecar.proxy.exchanges.commit_apis import COMMIT_APIS, commit_api
-from kafka_sidecar.proxy.exchanges.commits import CommitExchanges, Stage
+from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
+from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
+from kafka_sidecar.proxy.exchanges.commits import Stage
 from kafka_sidecar.proxy.relay.exchange import Need, Respond
 
 FIRST_WITH_MEMBERS_IN_TRANSACTIONS = 3  # TxnOffsetCommit
@@ -226,8 +227,9 @@ def test_stages_run_in_their_order_and_each_gets_what_it_has_given_back() -> Non
     intercepting, stages = Intercepting(), [Adding(1), Adding(100)]
     services = intercepting.services
     stages[1].counts = Counter()
-    exchanges = CommitExchanges(stages, services.name_of, services.context)
-    exchange = Driven(exchanges.begin(COMMIT_APIS[PLAIN], 8, b"", 0, 0, intercepting.client))
+    commits = CommitsStage(PLAIN, stages, services.name_of, services.context)
+    exchange = driven(commits, version=8, client=intercepting.client)
+    assert exchange is not None
     request = exchange.request(commit_request(PLAIN, 8, {"orders": {0: (10, ""), 1: (20, "")}}))
     assert offsets_in(PLAIN, 8, request) == {"orders": {0: (111, ""), 1: (121, "")}}
     exchange.response(commit_response(PLAIN, 8, {"orders": {0: 0, 1: 12}}))

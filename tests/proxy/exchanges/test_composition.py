@@ -23,19 +23,16 @@ from support.share_fetches import partitions_in, share_response
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest, open_request
-from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan, scan_produce
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.messages import MessageExchange
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, ProduceExchange, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
-from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, ShareFetchExchange
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, AcquiredRecordsRun
 from kafka_sidecar.proxy.relay.exchange import (
-    Exchange,
     LargeByPartition,
-    Outcome,
-    OuterExchange,
     Respond,
     Steps,
     TimeLeft,
@@ -157,7 +154,8 @@ def test_what_a_stage_changes_in_a_fetch_stays_whatever_stages_follow(given_chan
 def test_what_a_stage_changes_in_a_share_fetch_stays_whatever_stages_follow(given_changes: Changes) -> None:
     seen: list[list[str]] = []
     runs = [AddsToShareFetch(one, seen) for one in given_changes]
-    exchange = Driven(ShareFetchExchange(runs, lambda topic_id: "orders", 1, 1 << 30))
+    records = AcquiredRecordsRun(runs, lambda topic_id: "orders", 1, 1 << 30)
+    exchange = Driven(MessageExchange([records], 1))
     frame = share_response(1, {"orders": [share_partition(batch("sent"), (0, 0))]})
     step = exchange.response(frame)
     assert (seen, values_of(partitions_in(1, step)["orders", 0].records)) == expected(given_changes)
@@ -235,62 +233,24 @@ def test_a_batch_that_is_rejected_all_the_same_is_rejected(code: int, times: int
     assert len(seen) == times
 
 
-def test_an_exchange_around_another_one_forwards_all_that_it_does_not_do_itself() -> None:
-    """Each that has another exchange is an `OuterExchange`; but for the audit's, which is the outermost."""
-    found = [
-        node
+def test_no_exchange_is_created_with_another_one() -> None:
+    """What has to happen before and after is a stage of the same exchange, or a gate of the session (D15)."""
+    nested = [
+        node.name
         for path in (ROOT / "proxy").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and _takes_exchange(node)
     ]
-    assert {"DenyExchange", "ReloginExchange"} < {node.name for node in found}
-    for node in found:
-        if node.name not in {"OuterExchange", "WatchedExchange"}:
-            assert [ast.unparse(base) for base in node.bases] == ["OuterExchange"], node.name
-            methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
-            assert not {"unhidden", "large_messages", "lost"} & methods
+    assert nested == []
 
 
 def _takes_exchange(node: ast.ClassDef) -> bool:
-    """Whether it is created with an exchange."""
     return any(
         argument.annotation is not None and ast.unparse(argument.annotation) in {"Exchange", "Exchange | None"}
         for function in node.body
         if isinstance(function, ast.FunctionDef) and function.name == "__init__"
         for argument in function.args.args
     )
-
-
-class Inner(Exchange):
-    """An exchange that wants its response and knows another one that hides nothing."""
-
-    def request(self, frame: bytes) -> Steps[Any]:
-        raise AssertionError("not called")
-        yield
-
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        return b"hidden"
-
-    def unhidden(self, frame: bytes) -> bytes:
-        return frame + b" whole"
-
-
-class Outer(OuterExchange):
-    """One that does nothing itself."""
-
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        return (yield from self.ask_inner(frame))
-
-    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
-        return (yield from self.inner_response(frame))
-
-
-def test_what_is_counted_as_sent_by_producers_comes_from_the_inner_exchange() -> None:
-    outer = Outer(Inner())
-    assert outer.unhidden(b"broker's") == b"broker's"  # it has not seen the request
-    outer.inner_wants_response = True
-    assert outer.unhidden(b"broker's") == b"broker's whole"
 
 
 ALL = {

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from support import oracle
 from support.client import FakeClient
 from support.dialogue import Dialogue
-from support.driven import Driven
+from support.driven import Driven, driven
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.exchanges import sasl
-from kafka_sidecar.proxy.exchanges.sasl import SaslExchange, find_name
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
+from kafka_sidecar.proxy.exchanges.sasl import Principals, find_name
 
 FAILED = 58  # SASL_AUTHENTICATION_FAILED
 PLAIN = b"\0alice\0secret"
@@ -69,7 +69,9 @@ def authenticate_response(version: int, error_code: int = 0, correlation_id: int
 
 
 def begin(version: int, client: FakeClient) -> Driven:
-    return Driven(SaslExchange(version, client))
+    exchange = driven(Principals(), version=version, client=client)
+    assert exchange is not None
+    return exchange
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -113,7 +115,10 @@ def test_a_request_that_cannot_be_read_raises() -> None:
 
 
 def test_a_session_knows_its_client_for_all_later_requests() -> None:
-    talk = Dialogue(exchange=lambda key, version: sasl.exchange(version) if key == ApiKey.SASL_AUTHENTICATE else None)
+    exchanges = MessageExchanges([Principals()])
+    talk = Dialogue(
+        exchange=lambda key, version: exchanges.exchange(version) if key == ApiKey.SASL_AUTHENTICATE else None
+    )
     talk.client(authenticate_request(2, FIRST, 1) + authenticate_request(2, FINAL, 2))
     assert talk.to_broker == authenticate_request(2, FIRST, 1) + authenticate_request(2, FINAL, 2)
     talk.broker(authenticate_response(2, 0, 1) + authenticate_response(2, 0, 2))

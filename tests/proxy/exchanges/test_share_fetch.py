@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from support.client import FakeClient
 from support.dialogue import Dialogue
-from support.driven import Driven
+from support.driven import driven
 from support.features import started
 from support.interception import Intercepting, values_in
 from support.produce_requests import batch, topic_id
 from support.share_fetches import acquired_in, begin, partition, partitions_in, share_request, share_response
 
 from kafka_sidecar.proxy.exchanges.limits import Limits
-from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.relay.exchange import TopicNames
 
 UNKNOWN_TOPIC_ID = 100
@@ -59,8 +59,9 @@ def test_a_topic_whose_name_the_cluster_knows_is_intercepted() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_request_asks_for_no_more_than_may_be_buffered(version: int) -> None:
-    exchanges = ShareFetchExchanges([], lambda topic_id: None, Limits(max_response=1000))
-    exchange = Driven(exchanges.begin(version, b"", 0, 0, FakeClient()))
+    records = AcquiredRecords([], lambda topic_id: None, Limits(max_response=1000))
+    exchange = driven(records, version=version, client=FakeClient())
+    assert exchange is not None
     assert exchange.request(share_request(version)) == share_request(version, max_bytes=1000)
     small = share_request(version, max_bytes=999)
     assert exchange.request(small) is small

@@ -13,8 +13,7 @@ from support.driven import Driven
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay import session
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Send, Steps, Work
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
-from kafka_sidecar.proxy.relay.responses import Waiting, take_answers
+from kafka_sidecar.proxy.relay.responses import OwnRequests, Waiting, take_answers
 
 PRODUCE_LIKE, RELAYED = ApiKey.DELETE_TOPICS, ApiKey.HEARTBEAT  # APIs whose responses are not rewritten
 OWN = 0x7FFF_0000  # correlation ids of our own

@@ -9,8 +9,7 @@ from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond, Steps
-from kafka_sidecar.proxy.relay.prefix_memo import PrefixMemo
-from kafka_sidecar.proxy.relay.routes import Routes
+from kafka_sidecar.proxy.relay.routes import PrefixMemo, Routes
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten

@@ -10,8 +10,7 @@ from support.dialogue import response
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
-from kafka_sidecar.proxy.relay.own_requests import OwnRequests
-from kafka_sidecar.proxy.relay.responses import Waiting, mismatch, take_answers
+from kafka_sidecar.proxy.relay.responses import OwnRequests, Waiting, mismatch, take_answers
 from kafka_sidecar.proxy.relay.routes import Route
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 

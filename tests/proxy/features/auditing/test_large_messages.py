@@ -27,10 +27,11 @@ from kafka_sidecar.large_messages import lm_header
 from kafka_sidecar.large_messages.lm_header import LmHeader
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
-from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need as Needed
-from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.authorization.checks import CheckFetch, Rules
 from kafka_sidecar.proxy.features.authorization.topic_apis import TOPIC_APIS
 from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
@@ -167,14 +168,11 @@ def test_a_large_message_has_the_time_that_the_broker_has_set() -> None:
     assert [one.timestamp for one in site.found.calls.large_] == [int(at.timestamp() * 1000)]
 
 
-def denying(begin: Begin | None, key: int, version: int) -> Begin | None:
-    """With rules that deny the topic "kept"."""
+def deny(key: int, need: Needed, principal: str | None) -> str | None:
+    return "not for clients" if need.name == "kept" else None
 
-    def explain(key: int, need: Needed, principal: str | None) -> str | None:
-        return "not for clients" if need.name == "kept" else None
 
-    denials = Denials(TOPIC_APIS, explain, NAMES.get, Counter(), lambda key, topic: topic == "kept")
-    return denials.guard(key, version, begin)
+DENYING = CheckFetch(Rules(deny, NAMES.get, Counter()), ApiKey.FETCH, TOPIC_APIS[ApiKey.FETCH])
 
 
 def reads(log: Log, is_intercepted: bool, is_authorized: bool) -> tuple[Audited, Intercepting]:
@@ -187,8 +185,7 @@ def reads(log: Log, is_intercepted: bool, is_authorized: bool) -> tuple[Audited,
     def exchange(key: int, version: int) -> Begin | None:
         if key != ApiKey.FETCH:
             return None
-        begin = FetchExchanges(stages, NAMES.get).exchange(version)
-        return denying(begin, key, version) if is_authorized else begin
+        return FetchExchanges(stages, NAMES.get, guard=DENYING if is_authorized else None).exchange(version)
 
     found = Audited(exchange=exchange, bucket_ms=1000)
     found.dialogue.topics.remember(NAMES.items())
@@ -252,7 +249,11 @@ def test_what_a_member_of_a_share_group_acquires_is_large() -> None:
     stage = ShareAssembleStage(lambda topic: cluster.settings, cluster.services)
 
     def exchange(key: int, version: int) -> Begin | None:
-        return ShareFetchExchanges([stage], NAMES.get).exchange(version) if key == ApiKey.SHARE_FETCH else None
+        return (
+            MessageExchanges([AcquiredRecords([stage], NAMES.get)]).exchange(version)
+            if key == ApiKey.SHARE_FETCH
+            else None
+        )
 
     found = Audited(exchange=exchange)
     found.dialogue.topics.remember(NAMES.items())

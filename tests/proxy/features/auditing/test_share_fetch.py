@@ -17,7 +17,8 @@ from support.share_fetches import acknowledging, partition, share_response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
 from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
 from kafka_sidecar.proxy.relay.exchange import Begin
@@ -134,7 +135,7 @@ def test_records_that_an_interceptor_hides_of_what_was_acquired_are_counted_apar
 
     def exchange(key: int, version: int) -> Begin | None:
         stage = ShareStage(intercepting.catalog.consumers, intercepting.services)
-        exchanges = ShareFetchExchanges([stage], intercepting.services.name_of)
+        exchanges = MessageExchanges([AcquiredRecords([stage], intercepting.services.name_of)])
         return exchanges.exchange(version) if key == FETCH else None
 
     found = audited(exchange=exchange)
@@ -155,7 +156,11 @@ def test_a_large_message_is_acquired_once_and_its_slices_are_not_counted() -> No
     stage = ShareAssembleStage(lambda topic: cluster.settings, cluster.services)
 
     def exchange(key: int, version: int) -> Begin | None:
-        return ShareFetchExchanges([stage], lambda id_: "orders").exchange(version) if key == FETCH else None
+        return (
+            MessageExchanges([AcquiredRecords([stage], lambda id_: "orders")]).exchange(version)
+            if key == FETCH
+            else None
+        )
 
     found = audited(exchange=exchange)
     dialogue = found.dialogue.client(fetch())

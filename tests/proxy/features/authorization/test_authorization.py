@@ -26,6 +26,7 @@ from kafka_sidecar.proxy.config.authorization import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_topic
+from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING
 from kafka_sidecar.proxy.relay.exchange import Respond
 from kafka_sidecar.proxy.relay.routes import versions as relayed_versions
 
@@ -300,7 +301,7 @@ def test_configs_of_brokers_are_the_clusters_and_those_of_groups_the_groups() ->
 def test_a_rule_for_some_apis_leaves_the_others_alone() -> None:
     deny = AclRule(permission="deny", topics=["*"], apis=["DeleteTopics"])
     acls = Acls(rules_of([deny, AclRule(topics=["*"])]), allowed_by_default=False)
-    rules = Authorization(acls, None, dict[bytes, str]().get, Counter()).denials
+    rules = Authorization(acls, None, dict[bytes, str]().get, Counter()).rules
     need = on_topic(Operation.DELETE, "orders")
     assert rules.check(ApiKey.DELETE_TOPICS, need, "User:alice") is not None
     assert rules.check(ApiKey.DELETE_RECORDS, need, "User:alice") is None
@@ -313,7 +314,7 @@ def test_a_client_that_has_not_logged_in_has_no_rights_of_another() -> None:
 
 def test_without_rules_only_the_protected_topic_is_denied() -> None:
     rules = Authorization(None, "kept", dict[bytes, str]().get, Counter())
-    assert rules.guard(ApiKey.FETCH, 12, None) is None
-    assert rules.guard(ApiKey.METADATA, 12, None) is None
-    assert rules.denials.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "kept"), "User:alice") is not None
-    assert rules.denials.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "other"), None) is None
+    assert rules.fetch is None
+    assert rules.stages().keys() == CHANGING - {ApiKey.PRODUCE}
+    assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "kept"), "User:alice") is not None
+    assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "other"), None) is None

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support import oracle
-from support.client import FakeClient, exchange_of
-from support.driven import Driven, Step
+from support.client import FakeClient
+from support.driven import Driven, Step, driven
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -19,7 +19,7 @@ from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.proxy.features.large_messages.offset_fetch import NoteResumed, OffsetFetchExchanges
+from kafka_sidecar.proxy.features.large_messages.offset_fetch import NoteResumed, StoredOffsets
 from kafka_sidecar.proxy.relay.exchange import TopicNames, Work
 
 KEY, CORRELATION_ID = ApiKey.OFFSET_FETCH, 7
@@ -102,12 +102,9 @@ def begin(
 ) -> Driven:
     known = {topic_id(name): name for name in STORED} if names is None else names
     settings = TopicSettings(offsets=mode)
-    exchanges = OffsetFetchExchanges(lambda topic: settings if topic == "orders" else None, known.get, note)
-    found = exchanges.exchange(version)
-    assert found is not None
-    begun = exchange_of(exchanges.begin(version, b"", 0, 0, FakeClient()))
-    assert begun is not None
-    exchange = Driven(begun)
+    stage = StoredOffsets(lambda topic: settings if topic == "orders" else None, known.get, note)
+    exchange = driven(stage, version=version, client=FakeClient())
+    assert exchange is not None
     assert exchange.request(REQUEST) is REQUEST
     assert exchange.wants_response
     return exchange
@@ -170,14 +167,14 @@ def test_in_the_mode_strict_li_it_is_noted_where_a_consumer_of_li_would_begin() 
 
 
 def test_a_client_of_li_gets_offsets_as_they_are_stored() -> None:
-    exchanges = OffsetFetchExchanges(lambda topic: TopicSettings(), nothing, note_nothing, ["app*"])
-    assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id="app-1")) is None
-    assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id="other")) is not None
-    assert exchanges.begin(9, b"", 0, 0, FakeClient(client_id=None)) is not None
+    stage = StoredOffsets(lambda topic: TopicSettings(), nothing, note_nothing, ["app*"])
+    assert stage.start(FakeClient(client_id="app-1"), 9) is None
+    assert stage.start(FakeClient(client_id="other"), 9) is not None
+    assert stage.start(FakeClient(client_id=None), 9) is not None
 
 
 def test_a_version_that_cannot_be_read_is_relayed() -> None:
-    assert OffsetFetchExchanges(lambda topic: None, nothing, note_nothing).exchange(11) is None
+    assert StoredOffsets(lambda topic: None, nothing, note_nothing).start(FakeClient(), 11) is None
 
 
 def test_a_long_response_is_decoded_in_a_thread() -> None:

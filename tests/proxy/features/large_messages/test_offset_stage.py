@@ -22,15 +22,14 @@ from support.commit_requests import (
     offsets_in,
     place,
 )
-from support.driven import Driven
+from support.driven import Driven, driven
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.values import OffsetAndMetadata
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
-from kafka_sidecar.proxy.exchanges.commits import CommitExchanges, Stage
+from kafka_sidecar.proxy.exchanges.commits import Commits, Stage
 from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
 
@@ -64,10 +63,10 @@ class Committing:
     def begin(self, key: int, version: int) -> Driven:
         intercepting, _ = intercept()
         services = intercepting.services
-        exchanges = CommitExchanges([*self._before, self.stage], services.name_of, services.context)
-        api = commit_api(key, version)
-        assert api is not None
-        return Driven(exchanges.begin(api, version, b"", 0, 0, self.client))
+        commits = Commits(key, [*self._before, self.stage], services.name_of, services.context)
+        found = driven(commits, version=version, client=self.client)
+        assert found is not None
+        return found
 
 
 @each_version

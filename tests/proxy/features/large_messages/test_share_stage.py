@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from support.client import FakeClient
-from support.driven import Driven, Step
+from support.driven import Step, driven
 from support.large_fetches import ORDERS, Cluster
 from support.large_logs import Log, message_id, sliced
 from support.produce_requests import batch
 from support.share_fetches import acquired_in, partition, partitions_in, share_request, share_response
 
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
 
 VALUE = bytes(range(256)) * 40
@@ -29,7 +29,8 @@ def large_log() -> Log:
 
 def respond(cluster: Cluster, data: bytes, *acquired: tuple[int, int]) -> Step:
     stage = ShareAssembleStage(lambda topic: cluster.settings if topic == "orders" else None, cluster.services)
-    exchange = Driven(ShareFetchExchanges([stage], cluster.services.name_of).begin(1, b"", 0, 0, FakeClient()))
+    exchange = driven(AcquiredRecords([stage], cluster.services.name_of), version=1, client=FakeClient())
+    assert exchange is not None
     exchange.request(share_request(1))
     step = exchange.response(share_response(1, {"orders": [partition(data, *acquired)]}))
     return cluster.settle(13, exchange, step)
@@ -84,7 +85,8 @@ def test_segments_that_others_have_acquired_complete_a_message_too() -> None:
 
 def test_topics_without_large_messages_stay_as_they_came() -> None:
     stage = ShareAssembleStage(lambda topic: None, Cluster({}).services)
-    exchange = Driven(ShareFetchExchanges([stage], Cluster({}).services.name_of).begin(1, b"", 0, 0, FakeClient()))
+    exchange = driven(AcquiredRecords([stage], Cluster({}).services.name_of), version=1, client=FakeClient())
+    assert exchange is not None
     exchange.request(share_request(1))
     data = sliced(VALUE, 3, message_id(1))[0] + batch("x", base_offset=1)
     frame = share_response(1, {"orders": [partition(data, (0, 1))]})

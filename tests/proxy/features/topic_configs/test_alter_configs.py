@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
+from support.client import FAKE_CLIENT
 from support.topic_configs import POLICY, Cluster, begin, send
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
@@ -374,6 +375,6 @@ def test_any_bytes_are_a_request_or_a_codec_error(key: int, data: st.DataObject)
 @pytest.mark.parametrize(("key", "oldest"), [(CREATE, 2), (ApiKey.DESCRIBE_CONFIGS, 1), (ApiKey.DELETE_TOPICS, 1)])
 async def test_versions_that_kafka_has_dropped_are_left_to_the_broker(cluster: Cluster, key: int, oldest: int) -> None:
     async with cluster.sidecar() as configs:
-        assert configs.exchange(key, oldest - 1) is None
-        assert configs.exchange(key, oldest) is not None
-        assert configs.exchange(ApiKey.PRODUCE, 9) is None
+        stage = configs.stages()[key]
+        assert stage.start(FAKE_CLIENT, oldest - 1) is None
+        assert stage.start(FAKE_CLIENT, oldest) is not None

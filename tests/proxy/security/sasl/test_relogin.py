@@ -8,9 +8,8 @@ from support import oracle
 from support.dialogue import Dialogue, produce, produced, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Exchange, LargeByPartition, Outcome, Steps
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
-from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens, Relogin, ReloginExchange, ReloginRoutes
+from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens, Relogin
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 OFFERED = oracle.response_frame(oracle.response(ApiKey.SASL_HANDSHAKE, 1, mechanisms=["PLAIN"]), 0)
@@ -35,9 +34,7 @@ class Due:
 
     def begin(self) -> Dialogue:
         self.talk.to_broker = self.talk.to_client = b""
-        self.talk.session.routes = ReloginRoutes(
-            self.talk.routes, Relogin(self.user, self._succeeded, self.errors.append)
-        )
+        self.talk.session.gates = (Relogin(self.user, self._succeeded, self.errors.append),)
         return self.talk
 
     def log_in(self, answer: bytes) -> None:
@@ -47,7 +44,7 @@ class Due:
 
     def _succeeded(self, lifetime_s: float) -> None:
         self.lifetimes.append(lifetime_s)
-        self.talk.session.routes = self.talk.routes
+        self.talk.session.gates = ()
 
 
 def authenticated(error_code: int = 0, lifetime_s: float = 0) -> bytes:
@@ -117,29 +114,3 @@ def test_what_the_sidecar_answers_itself_needs_no_login() -> None:
     talk = due.begin().client(request(ApiKey.API_VERSIONS, 9, 5))
     assert talk.needs == []
     assert talk.to_client[4:8] == b"\0\0\0\5"
-
-
-class Assembles(Exchange):
-    """An exchange that has assembled a message and hidden another one."""
-
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        raise AssertionError("it is not called here")
-
-    def response(self, frame: bytes) -> Steps[bytes]:
-        raise AssertionError("nor is this")
-
-    def unhidden(self, frame: bytes) -> bytes:
-        return b"unhidden " + frame
-
-    def large_messages(self) -> LargeByPartition:
-        return {("orders", 0): [(7, 3)]}
-
-
-def test_who_watches_a_request_that_has_waited_sees_what_is_hidden_and_what_is_large() -> None:
-    relogin = Relogin(User(), lambda lifetime_s: None, lambda error: None)
-    waited = ReloginExchange(relogin, Assembles())
-    waited.inner_wants_response = True
-    assert waited.unhidden(b"frame") == b"unhidden frame"
-    assert waited.large_messages() == {("orders", 0): [(7, 3)]}
-    relayed = ReloginExchange(relogin, None)
-    assert (relayed.unhidden(b"frame"), relayed.large_messages()) == (b"frame", {})

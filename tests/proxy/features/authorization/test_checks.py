@@ -11,28 +11,20 @@ from typing import Any
 
 import pytest
 from support import oracle
-from support.client import FAKE_CLIENT, exchange_of
-from support.driven import Driven
+from support.client import FAKE_CLIENT
+from support.driven import Driven, driven
 from support.topic_configs import CORRELATION_ID, read_request, read_response
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage
+from kafka_sidecar.proxy.features.authorization import checks
 from kafka_sidecar.proxy.features.authorization.acls import Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.authorization.checks import Check
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
-from kafka_sidecar.proxy.relay.exchange import (
-    Begin,
-    Exchange,
-    Forward,
-    Last,
-    Look,
-    Outcome,
-    Pass,
-    Respond,
-    Steps,
-    TopicNames,
-    Work,
-)
+from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, Steps, TopicNames, Work
 
 DENIED, WHY = "kept", "kept is not for clients"
 DENIED_ID, ORDERS_ID, LATER_ID, UNKNOWN_ID = (letter * 16 for letter in (b"k", b"o", b"l", b"n"))
@@ -87,24 +79,14 @@ class Rules:
     names: dict[bytes, str] = field(default_factory=lambda: {DENIED_ID: DENIED, ORDERS_ID: "orders"})
     counts: Counter[str] = field(default_factory=Counter)
 
-    def denied(self) -> Denials:
+    def exchange(self, key: int, version: int, *others: MessageStage) -> Driven:
         def explain(key: int, need: Need, principal: str | None) -> str | None:
             return WHY if need.name == DENIED and need.resource is Resource.TOPIC else None
 
-        return Denials(
-            {key: TOPIC_APIS[key] for key in CHANGED},
-            explain,
-            self.names.get,
-            self.counts,
-            lambda key, topic: topic == DENIED,
-        )
-
-    def exchange(self, key: int, version: int, inner: Begin | None = None) -> Driven:
-        begin = self.denied().guard(key, version, inner)
-        assert begin is not None
-        exchange = exchange_of(begin(b"", 0, 0, FAKE_CLIENT))
-        assert exchange is not None
-        return Driven(exchange)
+        check = Check(checks.Rules(explain, self.names.get, self.counts), key, TOPIC_APIS[key])
+        found = driven(check, *others, version=version, client=FAKE_CLIENT)
+        assert found is not None
+        return found
 
 
 def request(key: int, version: int, *topics: str) -> bytes:
@@ -206,82 +188,82 @@ def test_a_request_that_gives_neither_name_nor_id_is_the_brokers_to_reject() -> 
 
 
 @dataclass
-class Inner(Exchange):
-    """Another exchange for the same request, which does as the test wants."""
+class Next(MessageRun):
+    """A stage that follows, which does as the test wants."""
 
-    outcome: Outcome | None = None  # None: forwards the frame
-    wants_response: bool = True
-    requests: list[bytes] = field(default_factory=list)
-    responses: list[bytes] = field(default_factory=list)
+    answer: Message | None = None  # None: the request goes on
+    wants: bool = True
+    requests: list[Any] = field(default_factory=list)
+    responses: list[Any] = field(default_factory=list)
+    name: str = "next"
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()
-        self.requests.append(frame)
-        return Forward(frame, self.wants_response) if self.outcome is None else self.outcome
+    def start(self, client: Client, version: int) -> Next:
+        return self
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        self.responses.append(frame)
-        return frame
+    @property
+    def wants_response(self) -> bool:
+        return self.wants
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        self.requests.append((yield from request.read(DeleteTopicsRequest)))
+        return self.answer
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        self.responses.append((yield from response.read(DeleteTopicsResponse)))
 
     def lost(self, why: str) -> Work | None:
-        return Work(lambda: self.requests.append(why.encode()))
+        return Work(lambda: self.requests.append(why))
 
 
 DELETE = (ApiKey.DELETE_TOPICS, 5)
 
 
-def test_what_else_looks_into_a_request_sees_nothing_of_denied_topics() -> None:
-    inner = Inner()
-    exchange = Rules().exchange(*DELETE, lambda *_: inner)
+def test_the_stages_that_follow_see_nothing_of_denied_topics() -> None:
+    follows = Next()
+    exchange = Rules().exchange(*DELETE, follows)
     step = exchange.request(request(*DELETE, "orders", DENIED))
-    assert inner.requests == [step]
-    assert read_request(*DELETE, inner.requests[0]).topic_names == ("orders",)
-    answer = response(*DELETE, "orders")
-    to_client = exchange.response(answer)
-    assert inner.responses == [answer]
+    assert isinstance(step, bytes)
+    assert read_request(*DELETE, step).topic_names == ("orders",)
+    assert [one.topic_names for one in follows.requests] == [("orders",)]
+    to_client = exchange.response(response(*DELETE, "orders"))
+    assert [[one.name for one in seen.responses] for seen in follows.responses] == [["orders"]]
     assert isinstance(to_client, bytes)
     assert codes(*DELETE, to_client) == {"orders": 0, DENIED: AUTHORIZATION_FAILED}
 
 
 @pytest.mark.parametrize("wants_response", [False, True])
-def test_the_response_is_read_for_an_exchange_that_wants_it(wants_response: bool) -> None:
-    inner = Inner(wants_response=wants_response)
-    exchange = Rules().exchange(*DELETE, lambda *_: inner)
+def test_the_response_is_read_for_a_stage_that_wants_it(wants_response: bool) -> None:
+    follows = Next(wants=wants_response)
+    exchange = Rules().exchange(*DELETE, follows)
     exchange.request(request(*DELETE, "orders"))
     assert exchange.wants_response is wants_response
-    exchange = Rules().exchange(*DELETE, lambda *_: inner)
+    exchange = Rules().exchange(*DELETE, follows)
     exchange.request(request(*DELETE, "orders", DENIED))
     exchange.response(response(*DELETE, "orders"))
-    assert len(inner.responses) == wants_response
+    assert len(follows.responses) == wants_response
 
 
-def test_denied_topics_are_added_to_a_response_of_the_sidecars_own() -> None:
-    inner = Inner(outcome=Respond(response(*DELETE, "orders")))
-    step = Rules().exchange(*DELETE, lambda *_: inner).request(request(*DELETE, "orders", DENIED))
+def test_denied_topics_are_added_to_a_response_of_a_stage_that_follows() -> None:
+    follows = Next(answer=DeleteTopicsResponse(responses=(DeletableTopicResult(name="orders"),)))
+    step = Rules().exchange(*DELETE, follows).request(request(*DELETE, "orders", DENIED))
     assert isinstance(step, Respond)
     assert codes(*DELETE, step.frame) == {"orders": 0, DENIED: AUTHORIZATION_FAILED}
 
 
-def test_an_exchange_that_ends_the_connection_does() -> None:
-    last = Last(b"", "rejected_without_acks", "why")
-    exchange = Rules().exchange(*DELETE, lambda *_: Inner(outcome=last))
-    assert exchange.request(request(*DELETE, "orders", DENIED)) is last
+def test_a_stage_that_ends_the_connection_does() -> None:
+    class Ends(Next):
+        def request(self, request: OpenMessage) -> Steps[Message | None]:
+            raise RouteError("unsupported_version", "why")
+
+    with pytest.raises(RouteError, match="why"):
+        Rules().exchange(*DELETE, Ends()).request(request(*DELETE, "orders", DENIED))
 
 
-def test_an_exchange_is_notified_of_a_lost_response() -> None:
-    inner = Inner()
-    Rules().exchange(*DELETE, lambda *_: inner).lost("gone")
+def test_a_stage_is_notified_of_a_lost_response() -> None:
+    follows = Next()
+    Rules().exchange(*DELETE, follows).lost("gone")
     Rules().exchange(*DELETE).lost("gone")
-    assert inner.requests == [b"gone"]
-
-
-def test_an_exchange_that_is_known_by_the_requests_prefix_is_started() -> None:
-    inner = Inner()
-    Rules().exchange(*DELETE, lambda *_: Look(b"", lambda: inner)).request(request(*DELETE, "orders"))
-    assert len(inner.requests) == 1
-    frame = request(*DELETE, "orders")
-    assert Rules().exchange(*DELETE, lambda *_: Pass(b"")).request(frame) is frame
+    assert follows.requests == ["gone"]
 
 
 def test_the_oldest_version_of_delete_topics_is_denied_like_the_others() -> None:
@@ -303,14 +285,3 @@ def test_the_oldest_version_of_delete_topics_is_denied_like_the_others() -> None
     assert Rules().exchange(ApiKey.DELETE_TOPICS, 0).request(frame(DENIED.encode())) == Respond(answer(denied))
     other = frame(b"orders")
     assert Rules().exchange(ApiKey.DELETE_TOPICS, 0).request(other) is other
-
-
-@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.ADD_PARTITIONS_TO_TXN])
-def test_other_apis_are_relayed(key: int) -> None:
-    inner = Inner()
-
-    def begin(*_: object) -> Exchange:
-        return inner
-
-    assert Rules().denied().guard(key, 3, None) is None
-    assert Rules().denied().guard(key, 3, begin) is begin

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from support import oracle
 from support.authorization import GROUP_DENIED, IDS, TOPIC_DENIED, Site, pairs
-from support.client import exchange_of
-from support.driven import Driven
+from support.driven import driven
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Respond, Steps, TopicNames, Work
+from kafka_sidecar.codec.envelope import decode_response
+from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage
+from kafka_sidecar.proxy.relay.exchange import Client, Respond, Steps, TopicNames, Work
 
 OFFSETS = pairs(ApiKey.OFFSET_FETCH)
 
@@ -71,20 +75,24 @@ def test_of_several_groups_whose_offsets_are_asked_for_the_denied_one_gets_an_er
 THROTTLED = datetime.timedelta(seconds=1.5)
 
 
-class Inner(Exchange):
-    """What else looks into a request: answers itself, or sees the broker's response."""
+@dataclass
+class Next(MessageRun):
+    """A stage that follows: answers itself, or sees the broker's response."""
 
-    def __init__(self, outcome: Respond | None) -> None:
-        self.outcome = outcome
-        self.lost_with: list[str] = []
+    answer: Message | None
+    lost_with: list[str] = field(default_factory=list)
+    name: str = "next"
 
-    def request(self, frame: bytes) -> Steps[Outcome]:
-        yield from ()
-        return self.outcome or Forward(frame, wants_response=True)
+    def start(self, client: Client, version: int) -> Next:
+        return self
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        return frame
+    @property
+    def wants_response(self) -> bool:
+        return True
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        yield from request.read(OffsetFetchRequest)
+        return self.answer
 
     def lost(self, why: str) -> Work | None:
         self.lost_with.append(why)
@@ -105,13 +113,11 @@ def names_in(frame: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_what_else_looks_into_the_request_sees_what_is_left_and_its_answer_is_cut_too(answers: bool) -> None:
-    inner, site = Inner(Respond(both()) if answers else None), Site()
-    begin = site.rules.guard(ApiKey.OFFSET_FETCH, 9, lambda data, at, size, client: inner)
-    assert begin is not None
-    found = exchange_of(begin(b"", 0, 0, site.client))
-    assert found is not None
-    exchange = Driven(found)
+def test_the_answer_of_a_stage_that_follows_is_cut_too(answers: bool) -> None:
+    answer = decode_response(OffsetFetchResponse, both(), 9).message if answers else None
+    follows, site = Next(answer), Site()
+    exchange = driven(*site.stages(ApiKey.OFFSET_FETCH), follows, version=9, client=site.client)
+    assert exchange is not None
     asked = oracle.request(ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "open", "topics": None}])
     step = exchange.request(oracle.request_frame(asked, 5))
     if answers:
@@ -124,7 +130,7 @@ def test_what_else_looks_into_the_request_sees_what_is_left_and_its_answer_is_cu
         _, response = oracle.read_response(ApiKey.OFFSET_FETCH, 9, answered)
         assert response.throttle_time == THROTTLED  # the broker's
         exchange.lost("the broker has gone")
-        assert inner.lost_with == ["the broker has gone"]
+        assert follows.lost_with == ["the broker has gone"]
 
 
 def test_the_name_of_an_id_is_looked_up_before_it_is_decided() -> None:

@@ -23,8 +23,7 @@ from support.produce_requests import (
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.authorization.denials import Denials
-from kafka_sidecar.proxy.features.authorization.denied_produce import DeniedProduce
+from kafka_sidecar.proxy.features.authorization.checks import CheckProduce, Rules
 from kafka_sidecar.proxy.relay.exchange import Last, Pass, Respond, TopicNames
 
 DENIED, WHY = "kept", "kept is not for clients"
@@ -46,8 +45,7 @@ def exchanges(names: dict[bytes, str]) -> ProduceExchanges:
         assert key == ApiKey.PRODUCE
         return WHY if need.name == DENIED else None
 
-    rules = Denials({}, explain, names.get, COUNTS, lambda key, topic: topic == DENIED)
-    return ProduceExchanges([DeniedProduce(rules)], names.get)
+    return ProduceExchanges([], names.get, guard=CheckProduce(Rules(explain, names.get, COUNTS)))
 
 
 def begin(exchanges: ProduceExchanges, version: int, frame: bytes) -> Driven | None:

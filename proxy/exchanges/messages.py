@@ -1,0 +1,233 @@
+"""A request and its response as messages: decoded within limits, taken through stages, encoded again if one changed it.
+
+    request --> counted --> decoded once --> each stage, in order --> encoded once --> broker
+    client <-- encoded once <-- each stage, in reverse <-- decoded once <-- broker's response
+
+All APIs but Produce and Fetch, of whose frames only parts are decoded, are looked into like this. A stage cannot read a
+message in any other way, so none is without limits: elements are counted from the bytes before one is decoded, many are
+decoded and encoded in a thread, and a frame that no stage changes is the same object (D1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from kafka_sidecar.codec.envelope import (
+    Opened,
+    decode_request,
+    decode_response,
+    encode_response,
+    open_request,
+    response_body_at,
+)
+from kafka_sidecar.codec.message import Message, counter
+from kafka_sidecar.codec.pieces import Pieces, whole
+from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits, offload
+from kafka_sidecar.proxy.relay.exchange import (
+    Begin,
+    Client,
+    Exchange,
+    FindsLarge,
+    Forward,
+    Outcome,
+    Respond,
+    StagedExchange,
+    Steps,
+    TopicNames,
+    Work,
+)
+
+M = TypeVar("M", bound=Message)
+
+
+def resolve(ids: Iterable[bytes], name_of: Callable[[bytes], str | None]) -> Steps[None]:
+    """Ask the cluster for the names of those topic ids (16 bytes each) that are not known here."""
+    if unknown := tuple(dict.fromkeys(one for one in ids if one != NO_ID and name_of(one) is None)):
+        yield TopicNames(unknown)
+
+
+class OpenMessage:
+    """A request or a response as the stages before have left it."""
+
+    __slots__ = ("_changed", "_frame", "_limit", "_opened", "_version", "correlation_id", "elements")
+
+    def __init__(self, frame: bytes, version: int, limit: int | None, correlation_id: int) -> None:
+        """``limit``: how many elements arrays of one name may have in a request; None: it is a response."""
+        self._frame = frame
+        self._version = version
+        self._limit = limit
+        self._opened: Opened[Any] | None = None
+        self._changed: Message | None = None
+        self.correlation_id = correlation_id
+        self.elements = 0  # of its arrays, once it is read
+
+    def read(self, of: type[M]) -> Steps[M]:
+        """The message, decoded at the first call.
+
+        Raises:
+            TooManyError: it has too many elements. Nothing of it is decoded.
+            CodecError: it is no such message.
+        """
+        if self._changed is not None:
+            return cast("M", self._changed)
+        if self._opened is None:
+            key = of.declaration_.api_key or 0
+            is_request, frame, version = self._limit is not None, self._frame, self._version
+            at = open_request(frame).body_at if is_request else response_body_at(key, version, frame)
+            self.elements = counter(of, version)(frame, at, UNLIMITED if self._limit is None else self._limit)
+            decode = partial(_decode_request, of, frame) if is_request else partial(decode_response, of, frame, version)
+            self._opened = yield from offload(decode, self.elements)
+        return cast("M", self._opened.message)
+
+    def replace(self, message: Message) -> None:
+        """Send this message instead. The stages that follow see it."""
+        self._changed = message
+
+    def frame(self) -> Steps[bytes]:
+        """The frame with what the stages up to now have changed."""
+        if (message := self._changed) is not None:
+            if self._opened is not None:
+                self._frame = yield from offload(partial(self._opened.with_message, message), self.elements)
+            else:
+                encode = partial(encode_response, message, self._version, self.correlation_id)
+                self._frame = yield from offload(encode, self.elements)
+            self._changed = self._opened = None
+        return self._frame
+
+    def replace_frame(self, frame: bytes) -> None:
+        """Send this frame instead, which was made of `frame`'s."""
+        if frame is not self._frame:
+            self._frame, self._opened = frame, None
+
+
+def _decode_request(of: type[M], frame: bytes) -> Opened[M]:
+    return decode_request(of, frame)[1]
+
+
+class MessageRun(FindsLarge):
+    """One stage at work on one request and its response. A stage defines what it does; all else passes."""
+
+    __slots__ = ()
+
+    @property
+    def wants_response(self) -> bool:
+        """Whether `response` is to be called."""
+        return False
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        """Do the stage's part: look, change, remember. A message: the response, instead of the broker's.
+
+        Raises RouteError where the connection has to end; CodecError.
+        """
+        return None
+        yield
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        """Do the stage's part in the broker's response, or in one of a stage that comes later. Raises CodecError."""
+        return
+        yield
+
+    def unhidden(self, frame: bytes) -> bytes:
+        """As `Exchange.unhidden`, of one stage."""
+        return frame
+
+    def lost(self, why: str) -> Work | None:
+        """The connection has ended before the response came."""
+        return None
+
+
+class MessageStage(Protocol):
+    """What a feature does with the requests of one or several APIs."""
+
+    @property
+    def name(self) -> str:
+        """The feature's, as in the documentation."""
+        ...
+
+    def start(self, client: Client, version: int) -> MessageRun | None:
+        """Begin with a request of this client; None: it and its response are of no interest."""
+        ...
+
+
+class MessageRuns:
+    """The stages at work on one request and its response."""
+
+    __slots__ = ("_limits", "_version", "runs")
+
+    def __init__(self, runs: Sequence[MessageRun], version: int, limits: Limits) -> None:
+        self.runs = runs
+        self._version = version
+        self._limits = limits
+
+    def request(self, frame: bytes) -> Steps[Forward | Respond]:
+        """What becomes of the client's frame."""
+        correlation_id = open_request(frame).correlation_id
+        request = OpenMessage(frame, self._version, self._limits.max_partitions, correlation_id)
+        for at, run in enumerate(self.runs):
+            if (answer := (yield from run.request(request))) is not None:
+                self.runs = self.runs[:at]  # the others have not seen the request
+                response = OpenMessage(b"", self._version, None, correlation_id)
+                response.elements = request.elements
+                response.replace(answer)
+                return Respond((yield from self._answered(response)))
+        frame = yield from request.frame()
+        return Forward(frame, self.wants_response)
+
+    @property
+    def wants_response(self) -> bool:
+        return any(run.wants_response for run in self.runs)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        """What becomes of the broker's frame."""
+        return (yield from self._answered(OpenMessage(frame, self._version, None, 0)))
+
+    def _answered(self, response: OpenMessage) -> Steps[bytes]:
+        for run in reversed(self.runs):
+            if run.wants_response:
+                yield from run.response(response)
+        return (yield from response.frame())
+
+
+class MessageExchanges:
+    """The exchanges of one API. The stages are those of D8, in their order."""
+
+    def __init__(self, stages: Sequence[MessageStage], limits: Limits = DEFAULT_LIMITS) -> None:
+        self.stages = stages
+        self._limits = limits
+
+    def exchange(self, version: int) -> Begin:
+        """The beginning of an exchange of this version."""
+        return partial(self.begin, version)
+
+    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
+        """As `exchange.Begin`, for one version."""
+        runs = [run for stage in self.stages if (run := stage.start(client, version)) is not None]
+        return MessageExchange(runs, version, self._limits) if runs else None
+
+
+class MessageExchange(StagedExchange[MessageRun]):
+    """One request and its response."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, runs: Sequence[MessageRun], version: int, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._runs = runs
+        self._messages = MessageRuns(runs, version, limits)
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        return (yield from self._messages.request(frame))
+
+    def response(self, frame: bytes) -> Steps[bytes | Pieces]:
+        return (yield from self._messages.response(frame))
+
+    def unhidden(self, frame: bytes) -> bytes | Pieces:
+        for run in self._messages.runs:
+            frame = run.unhidden(whole(frame))
+        return frame
+
+    def lost(self, why: str) -> Work | None:
+        works = [work for run in self._messages.runs if (work := run.lost(why)) is not None]
+        return Work(lambda: [work.run() for work in works], must_run=True) if works else None

@@ -1,0 +1,249 @@
+"""Requests that need what a client is not allowed: each is answered as by an authorizer that denies it.
+
+    request --> denied as a whole: answered here
+            --> denied elements (topics, groups, transactions) cut out --> the stages that follow --> broker
+    client <-- the errors of denied elements added <-- the stages that follow <-- broker's response
+
+Produce is checked by a stage among those of its records, so that its frame is opened once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.produce import StageRun
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
+from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.features.authorization.acls import Operation
+from kafka_sidecar.proxy.features.authorization.checked_apis import (
+    ERRORS,
+    CheckedApi,
+    Elements,
+    Need,
+    Shown,
+    on_topic,
+    on_transaction,
+)
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+
+UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
+CHECKS_PER_TURN = 16  # a rule that is not decided yet is compared with all others
+NAME = "authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Answers whether a client may do something."""
+
+    # Why a principal is denied something in requests of an API; None: it is not. The need's name is a name, no id.
+    explain: Callable[[int, Need, str | None], str | None]
+    name_of: Callable[[bytes], str | None]  # a topic's name by its id
+    counts: Counter[str]  # of denied resources, by API
+
+    def check(self, key: int, need: Need | None, principal: str | None) -> Rejection | None:
+        """Why a client is denied this, if so. Where a topic's name is not known the request cannot go on either."""
+        if need is None:
+            return None
+        if isinstance(need.name, bytes):
+            name = self.name_of(need.name)
+            if name is None:
+                return UNKNOWN_ID if need.name != NO_ID else None
+            need = need._replace(name=name)
+        if (why := self.explain(key, need, principal)) is None:
+            return None
+        self.counts[APIS[key].name] += 1
+        return Rejection(ERRORS[need.resource], why)
+
+    def allows(self, key: int, need: Need, principal: str | None) -> bool:
+        """Whether a client is allowed this, which it has not asked for: nothing is counted."""
+        name = self.name_of(need.name) if isinstance(need.name, bytes) else need.name
+        return name is not None and self.explain(key, need._replace(name=name), principal) is None
+
+
+class Check(MessageStage):
+    """The stage of one API that every request has to pass."""
+
+    name = NAME
+
+    def __init__(self, rules: Rules, key: int, api: CheckedApi) -> None:
+        self._rules = rules
+        self._key = key
+        self._api = api
+
+    def start(self, client: Client, version: int) -> CheckRun:
+        return CheckRun(self._rules, self._key, self._api, client)
+
+
+class CheckRun(MessageRun):
+    """One request and its response."""
+
+    __slots__ = ("_api", "_client", "_key", "_request", "_results", "_rules", "_shown")
+
+    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client) -> None:
+        self._rules = rules
+        self._key = key
+        self._api = api
+        self._client = client
+        self._results: list[Struct] = []  # of denied elements
+        self._shown: Shown | None = None  # what of the broker's results, to the request
+        self._request: Any = None
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._results) or self._shown is not None
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        api = self._api
+        if api.unless is not None and self._rules.allows(self._key, api.unless, self._client.principal):
+            return None
+        self._shown = api.shown
+        if api.request is None:
+            return (yield from self._refused(None, 0))
+        message = self._request = yield from request.read(api.request)
+        if (refusal := (yield from self._refused(message, request.elements))) is not None:
+            return refusal
+        if api.elements is not None:
+            kept = yield from self._kept(api.elements, message, request.elements)
+            if self._results and not any(kept.values()):
+                results, self._results = self._results, []
+                return api.with_results(results)
+            if self._results:
+                request.replace(replace_fields(message, **kept))
+        return None
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        """Leave out what the client may not see. Denied elements come last: clients look them up by name."""
+        results, message = self._api.results, (yield from response.read(self._api.response))
+        visible = yield from self._visible(getattr(message, results))
+        response.replace(replace_fields(message, **{results: (*visible, *self._results)}))
+
+    def _refused(self, message: Any, elements: int) -> Steps[Message | None]:
+        """The response where the request is denied as a whole."""
+        for at, need in enumerate(self._api.needs(message), 1):
+            if (why := self._rules.check(self._key, need, self._client.principal)) is not None:
+                self._shown = None
+                return (yield from offload(partial(self._api.refusal, message, why), elements))
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        return None
+
+    def _kept(self, elements: Elements, message: Any, count: int) -> Steps[dict[str, tuple[Any, ...]]]:
+        """By array: the elements that are not denied. The results of the others are noted."""
+        rules, principal, key = self._rules, self._client.principal, self._key
+        needs = {
+            name: [(one, elements.need_of(one, message)) for one in getattr(message, name)] for name in elements.arrays
+        }
+        named = (need.name for some in needs.values() for _, need in some if need is not None)
+        yield from resolve((name for name in named if isinstance(name, bytes)), rules.name_of)
+        kept: dict[str, tuple[Any, ...]] = {}
+        denied: list[tuple[Any, Rejection]] = []
+        for name, some in needs.items():
+            allowed = []
+            for at, (one, need) in enumerate(some, 1):
+                if (why := rules.check(key, need, principal)) is None:
+                    allowed.append(one)
+                else:
+                    denied.append((one, why))
+                if not at % CHECKS_PER_TURN:
+                    yield TURN
+            kept[name] = tuple(allowed)
+        if denied and elements.error_of_others is not None:
+            why = Rejection(elements.error_of_others, "another topic of the request is denied")
+            denied += [(one, why) for some in kept.values() for one in some]
+            kept = dict.fromkeys(kept, ())
+        if denied:
+            self._results = yield from offload(lambda: [elements.reject(one, why) for one, why in denied], count)
+        return kept
+
+    def _visible(self, results: Iterable[Struct]) -> Steps[list[Struct]]:
+        if (shown := self._shown) is None:
+            return list(results)
+        visible = []
+        for at, one in enumerate(results, 1):
+            if (changed := shown(one, self._request, self._allows)) is not None:
+                visible.append(changed)
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        return visible
+
+    def _allows(self, need: Need) -> bool:
+        return self._rules.allows(self._key, need, self._client.principal)
+
+
+class CheckFetch(Check):
+    """That of Fetch, whose requests are mostly for topics that their client may read."""
+
+    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
+        """As `exchanges.limits.Guard`."""
+        rules, principal = self._rules, client.principal
+        return all(rules.allows(self._key, on_topic(Operation.READ, topic), principal) for topic in topics)
+
+
+class CheckProduce:
+    """The stage of a Produce that lets no records into denied topics, or of denied transactions. It comes first."""
+
+    name = NAME
+    is_stable = True
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
+        """As `exchanges.limits.Guard`."""
+        rules, principal = self._rules, client.principal
+        needs = [on_topic(Operation.WRITE, topic) for topic in topics]
+        if transactional_id is not None:
+            needs.append(on_transaction(Operation.WRITE, transactional_id))
+        return all(rules.allows(ApiKey.PRODUCE, need, principal) for need in needs)
+
+    def start(self, client: Client, version: int) -> CheckProduceRun:
+        return CheckProduceRun(self._rules, client)
+
+
+class CheckProduceRun(StageRun):
+    """One request."""
+
+    __slots__ = ("_client", "_rules", "_transaction")
+
+    wants_response = False
+
+    def __init__(self, rules: Rules, client: Client) -> None:
+        self._rules = rules
+        self._client = client
+        self._transaction: Rejection | None = None
+
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
+        if spans.transactional_id is not None:
+            need = on_transaction(Operation.WRITE, spans.transactional_id)
+            self._transaction = self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
+
+    def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
+        need = on_topic(Operation.WRITE, topic_id if topic is None else topic)
+        denial = self._transaction or self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
+        return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
+
+    def sent(self) -> None:
+        return
+
+    def answered(self, results: Results) -> None:
+        return
+
+    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
+        return
+
+    def lost(self, why: str) -> None:
+        return
+
+
+Checks = Mapping[int, MessageStage]  # by API

@@ -1,0 +1,254 @@
+"""Metadata and OffsetFetch: topics and groups that a client may not describe.
+
+What it names gets Kafka's error; from lists of all it is left out. Topics of Metadata that are denied do not reach the
+broker, which might create them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import array_count, response_body_at, splice
+from kafka_sidecar.codec.message import (
+    Message,
+    Struct,
+    element_spans,
+    encode,
+    field_reader,
+    first_version,
+    replace_fields,
+    skipper,
+)
+from kafka_sidecar.codec.messages import offset_fetch
+from kafka_sidecar.codec.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.features.authorization.acls import Operation
+from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
+from kafka_sidecar.proxy.features.authorization.checks import CHECKS_PER_TURN, NAME, Rules
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+
+NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
+NO_OFFSET = -1
+_CODE_FROM = first_version(offset_fetch.OffsetFetchResponse, "error_code")
+_GROUPS_FROM = first_version(offset_fetch.OffsetFetchResponse, "groups")
+
+
+class DescribedTopics(MessageStage):
+    """The stage of Metadata."""
+
+    name = NAME
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def start(self, client: Client, version: int) -> DescribedTopicsRun:
+        return DescribedTopicsRun(self._rules, version, client)
+
+
+class DescribedTopicsRun(MessageRun):
+    """One Metadata request and its response, of whose topics none becomes an object: there may be 10,000."""
+
+    __slots__ = ("_client", "_denied", "_rules", "_version")
+
+    def __init__(self, rules: Rules, version: int, client: Client) -> None:
+        self._rules = rules
+        self._version = version
+        self._client = client
+        self._denied: list[str] = []  # that the client has named
+
+    @property
+    def wants_response(self) -> bool:
+        return True
+
+    def request(self, request: OpenMessage) -> Steps[None]:
+        message = yield from request.read(MetadataRequest)
+        kept = []
+        for at, topic in enumerate(message.topics or (), 1):
+            if topic.name and not self._is_allowed(topic.name):
+                self._denied.append(topic.name)
+            else:
+                kept.append(topic)
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        if self._denied:
+            if not kept and not self._version:  # where no topics stand for all
+                kept.append(MetadataRequestTopic(name=NO_TOPIC))
+            request.replace(replace_fields(message, topics=tuple(kept)))
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        frame, version = (yield from response.frame()), self._version
+        body_at = response_body_at(ApiKey.METADATA, version, frame)
+        (count_at, first), spans = element_spans(MetadataResponse, "topics", version)(frame, body_at)
+        to_name = skipper(MetadataResponseTopic, version, before="name")
+        name_of = field_reader(MetadataResponseTopic, "name", version)
+        removed, count, end = list[tuple[int, int, bytes]](), 0, first
+        for at, (start, end) in enumerate(spans, 1):
+            name = name_of(frame, to_name(frame, start))[0]
+            if name and (name == NO_TOPIC or not self._is_allowed(name)):
+                removed.append((start, end, b""))
+            count = at
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        if not removed and not self._denied:
+            return
+        denied = (
+            MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
+        )
+        new_count = array_count(
+            count - len(removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
+        )
+        added = b"".join(encode(one, version) for one in denied)
+        response.replace_frame(splice(frame, [(count_at, first, new_count), *removed, (end, end, added)]))
+
+    def _is_allowed(self, name: str) -> bool:
+        return self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
+
+
+class DescribedOffsets(MessageStage):
+    """The stage of OffsetFetch."""
+
+    name = NAME
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def start(self, client: Client, version: int) -> DescribedOffsetsRun:
+        return DescribedOffsetsRun(self._rules, version, client)
+
+
+@dataclass(slots=True)
+class _Denied:
+    """Groups and topics to be added to a response."""
+
+    groups: list[offset_fetch.OffsetFetchResponseGroup] = field(default_factory=list)
+    topics: dict[str, list[Struct]] = field(default_factory=dict)  # by group
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or any(self.topics.values()))
+
+
+class DescribedOffsetsRun(MessageRun):
+    """One OffsetFetch request and its response. Before version 8 its one group and its topics stand at the top level:
+    they are read as a group, too."""
+
+    __slots__ = ("_changes", "_client", "_denied", "_rules", "_version")
+
+    def __init__(self, rules: Rules, version: int, client: Client) -> None:
+        self._rules = rules
+        self._version = version
+        self._client = client
+        self._denied = _Denied()
+        self._changes = False
+
+    @property
+    def wants_response(self) -> bool:
+        return self._changes
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        asked = yield from request.read(offset_fetch.OffsetFetchRequest)
+        groups: tuple[Any, ...] = asked.groups if self._version >= _GROUPS_FROM else (asked,)
+        keys = (_key(topic) for group in groups for topic in group.topics or ())
+        yield from resolve((one for one in keys if isinstance(one, bytes)), self._rules.name_of)
+        kept = []
+        for group in groups:
+            if self._may_see(group.group_id):
+                kept.append((yield from self._without_denied(group)))
+            yield TURN
+        if not kept:
+            return self._rejection(groups)
+        if self._denied:
+            request.replace(replace_fields(asked, groups=tuple(kept)) if self._version >= _GROUPS_FROM else kept[0])
+        self._changes = bool(self._denied) or any(group.topics is None for group in kept)
+        return None
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        answered = yield from response.read(offset_fetch.OffsetFetchResponse)
+        if self._version < _GROUPS_FROM:
+            (rejected,) = self._denied.topics.values() or ([],)
+            seen = yield from self._seen(answered.topics)
+            response.replace(replace_fields(answered, topics=(*seen, *rejected)))
+            return
+        groups = []
+        for group in answered.groups:
+            seen = yield from self._seen(group.topics)
+            groups.append(replace_fields(group, topics=(*seen, *self._denied.topics.get(group.group_id, ()))))
+        response.replace(replace_fields(answered, groups=(*groups, *self._denied.groups)))
+
+    def _check(self, need: Any) -> Rejection | None:
+        return self._rules.check(ApiKey.OFFSET_FETCH, need, self._client.principal)
+
+    def _may_see(self, group: str) -> bool:
+        why = self._check(on_group(Operation.DESCRIBE, group))
+        if why is not None:
+            self._denied.groups.append(offset_fetch.OffsetFetchResponseGroup(group_id=group, error_code=why.error_code))
+        return why is None
+
+    def _without_denied(self, group: Any) -> Steps[Any]:
+        if group.topics is None:
+            return group
+        kept, rejected = [], []
+        for at, topic in enumerate(group.topics, 1):
+            if (why := self._check(on_topic(Operation.DESCRIBE, _key(topic)))) is None:
+                kept.append(topic)
+            else:
+                rejected.append(_reject(topic, why, self._version))
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        if not rejected:
+            return group
+        self._denied.topics[group.group_id] = rejected
+        return replace_fields(group, topics=tuple(kept))
+
+    def _seen(self, topics: Iterable[Any]) -> Steps[list[Any]]:
+        allows, principal = self._rules.allows, self._client.principal
+        seen = []
+        for at, one in enumerate(topics, 1):
+            if allows(ApiKey.OFFSET_FETCH, on_topic(Operation.DESCRIBE, _key(one)), principal):
+                seen.append(one)
+            if not at % CHECKS_PER_TURN:
+                yield TURN
+        return seen
+
+    def _rejection(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
+        """The response where no group may be described."""
+        denied = tuple(self._denied.groups)
+        if self._version >= _GROUPS_FROM or not denied:
+            return offset_fetch.OffsetFetchResponse(groups=denied)
+        code = denied[0].error_code
+        if self._version >= _CODE_FROM:
+            return offset_fetch.OffsetFetchResponse(error_code=code)
+        why, topics = Rejection(code, ""), groups[0].topics or ()
+        return replace_fields(
+            offset_fetch.OffsetFetchResponse(), topics=tuple(_reject(topic, why, self._version) for topic in topics)
+        )
+
+
+def _key(topic: Any) -> str | bytes:
+    """Its name, or its id in versions that have no name."""
+    key: str | bytes = topic.name or getattr(topic, "topic_id", NO_ID)
+    return key
+
+
+def _reject(topic: Any, why: Rejection, version: int) -> Struct:
+    if version < _GROUPS_FROM:
+        of, result = offset_fetch.OffsetFetchResponsePartition, offset_fetch.OffsetFetchResponseTopic
+        old = tuple(_no_offset(of, index, why) for index in topic.partition_indexes)
+        return result(name=topic.name, partitions=old)
+    partitions = tuple(
+        _no_offset(offset_fetch.OffsetFetchResponsePartitions, index, why) for index in topic.partition_indexes
+    )
+    return offset_fetch.OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _no_offset(of: Callable[..., Any], index: int, why: Rejection) -> Any:
+    return of(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=why.error_code)

@@ -1,0 +1,24 @@
+"""Patterns of names have `*` and `?`, and cost what their text is long."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_sidecar.plugins.patterns import matches
+
+NAMES = st.text("ab-.", max_size=8)
+
+
+@given(st.text("ab-.*?", max_size=6), NAMES)
+def test_a_star_stands_for_any_characters_and_a_question_mark_for_one(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == fnmatchcase(name, pattern)
+
+
+@given(NAMES, st.sampled_from("[]!\\^$+{(\n"))
+def test_all_other_characters_stand_for_themselves(name: str, character: str) -> None:
+    text = f"{name}{character}{name}"
+    assert matches(text, text)
+    assert not matches(text, f"{name}x{name}")
