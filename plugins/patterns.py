@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import translate
-from functools import lru_cache
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern covers a whole text, in time that grows with its length alone.
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Whether one of these patterns covers a whole text, in time that grows with its length alone.
 
-    >>> matches("orders-*", "orders-eu"), matches("order?", "orders"), matches("[o]rders", "orders")
-    (True, True, False)
+    >>> covers = matcher(["orders-*", "order?", "[o]ther"])
+    >>> covers("orders-eu"), covers("orders"), covers("other"), covers("[o]ther")
+    (True, True, False, True)
     """
-    return _compiled(pattern)(text) is not None
-
-
-@lru_cache(4096)  # fnmatch's own is smaller than some lists of rules
-def _compiled(pattern: str) -> Callable[[str], object]:
-    return re.compile(translate(pattern.replace("[", "[[]"))).match
+    parts = [translate(pattern.replace("[", "[[]")) for pattern in patterns]
+    match = re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)").match
+    return lambda text: match(text) is not None

@@ -128,7 +128,7 @@ class Message(Struct):
     """A root: ``class X(Message, api_key=3, versions="0-13", flexible="9+")``. Headers have no api key."""
 
 
-def replace_fields(value: S, **fields: Any) -> S:
+def replace_fields(value: S, /, **fields: Any) -> S:
     """A copy of ``value`` with some fields changed.
 
     Raises:

@@ -131,7 +131,7 @@ class CommitRun(MessageRun):
 
     def response(self, response: OpenMessage) -> Steps[None]:
         message = yield from response.read(self._api.response)
-        answer = yield from offload(partial(self._answer, message), self._partitions)
+        answer = yield from offload(partial(self._answer, message), max(self._partitions, response.elements))
         if answer is not message:
             response.replace(answer)
 

@@ -10,7 +10,8 @@ from kafka_sidecar.proxy.relay.exchange import TURN, Client, RouteError, Steps, 
 
 T = TypeVar("T")
 PARTITIONS_PER_TURN = 64
-MAX_INLINE_PARTITIONS = 1000  # of a message, to be decoded and encoded while others wait
+MAX_INLINE_ELEMENTS = 1000  # of a message, to be decoded and encoded while others wait
+MAX_INLINE_BYTES = 64 << 10  # of a frame of which a part is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Guard(Protocol):
 
 def offload(work: Callable[[], T], partitions: int) -> Steps[T]:
     """The result of work on so many partitions, which is done in a thread if it takes long."""
-    if partitions > MAX_INLINE_PARTITIONS:
-        result: T = yield Work(work)
+    if partitions > MAX_INLINE_ELEMENTS:
+        result: T = yield Work(work, is_light=True)
         return result
     if partitions > PARTITIONS_PER_TURN:
         yield TURN

@@ -22,10 +22,11 @@ from kafka_sidecar.codec.envelope import (
     open_request,
     response_body_at,
 )
+from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.message import Message, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits, offload
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -41,6 +42,7 @@ from kafka_sidecar.proxy.relay.exchange import (
 )
 
 M = TypeVar("M", bound=Message)
+SMALL_BYTES = 4 << 10  # of a frame that cannot have many elements, whatever it says
 
 
 def resolve(ids: Iterable[bytes], name_of: Callable[[bytes], str | None]) -> Steps[None]:
@@ -74,13 +76,31 @@ class OpenMessage:
         if self._changed is not None:
             return cast("M", self._changed)
         if self._opened is None:
-            key = of.declaration_.api_key or 0
-            is_request, frame, version = self._limit is not None, self._frame, self._version
-            at = open_request(frame).body_at if is_request else response_body_at(key, version, frame)
-            self.elements = counter(of, version)(frame, at, UNLIMITED if self._limit is None else self._limit)
-            decode = partial(_decode_request, of, frame) if is_request else partial(decode_response, of, frame, version)
-            self._opened = yield from offload(decode, self.elements)
+            limit = UNLIMITED if self._limit is None else self._limit
+            inline = min(limit, MAX_INLINE_ELEMENTS) if len(self._frame) > SMALL_BYTES else limit
+            try:
+                self.elements = self._count(of, inline)
+            except TooManyError:
+                if inline == limit:
+                    raise  # otherwise they are many, and counted in a thread
+                count_and_decode = Work(lambda: (self._count(of, limit), self._decode(of)), is_light=True)
+                self.elements, self._opened = yield count_and_decode
+            else:
+                self._opened = yield from offload(partial(self._decode, of), self.elements)
         return cast("M", self._opened.message)
+
+    def _count(self, of: type[Message], limit: int) -> int:
+        frame, version = self._frame, self._version
+        if self._limit is not None:
+            at = open_request(frame).body_at
+        else:
+            at = response_body_at(of.declaration_.api_key or 0, version, frame)
+        return counter(of, version)(frame, at, limit)
+
+    def _decode(self, of: type[M]) -> Opened[M]:
+        if self._limit is not None:
+            return decode_request(of, self._frame)[1]
+        return decode_response(of, self._frame, self._version)
 
     def replace(self, message: Message) -> None:
         """Send this message instead. The stages that follow see it."""
@@ -101,10 +121,6 @@ class OpenMessage:
         """Send this frame instead, which was made of `frame`'s."""
         if frame is not self._frame:
             self._frame, self._opened = frame, None
-
-
-def _decode_request(of: type[M], frame: bytes) -> Opened[M]:
-    return decode_request(of, frame)[1]
 
 
 class MessageRun(FindsLarge):

@@ -26,7 +26,7 @@ from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, fin
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.limits import (
     DEFAULT_LIMITS,
-    MAX_INLINE_PARTITIONS,
+    MAX_INLINE_ELEMENTS,
     PARTITIONS_PER_TURN,
     Guard,
     Limits,
@@ -378,7 +378,7 @@ class ProduceExchange(StagedExchange[StageRun]):
     def response(self, frame: bytes) -> Steps[bytes]:
         try:
             merge = partial(merge_response, frame, self._version, self._rejected)
-            frame, results = merge() if self._partitions <= MAX_INLINE_PARTITIONS else (yield Work(merge))
+            frame, results = merge() if self._partitions <= MAX_INLINE_ELEMENTS else (yield Work(merge))
         except CodecError as error:
             if (work := self.lost(f"the response cannot be read: {error}")) is not None:
                 yield work

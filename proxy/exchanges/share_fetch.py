@@ -20,7 +20,7 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
 from kafka_sidecar.proxy.relay.exchange import NO_LARGE, TURN, Client, FindsLarge, Steps, all_large
 
@@ -136,10 +136,11 @@ class AcquiredRecordsRun(MessageRun):
     def response(self, response: OpenMessage) -> Steps[None]:
         message = yield from response.read(ShareFetchResponse)
         topics = message.responses
-        yield from resolve((topic.topic_id for topic in topics if topic.partitions), self._name_of)
+        yield from resolve([topic.topic_id for topic in topics if topic.partitions], self._name_of)
         new: list[ShareFetchableTopicResponse] = []
         for topic in topics:
             new += [(yield from self._topic(topic))]
+            yield TURN
         if not all(map(_is, new, topics)):
             response.replace(replace_fields(message, responses=tuple(new)))
         self.large = all_large(self._runs)
@@ -164,7 +165,9 @@ class AcquiredRecordsRun(MessageRun):
         if name is not None and not runs:
             return topic
         partitions = []
-        for data in topic.partitions:
+        for at, data in enumerate(topic.partitions, 1):
+            if not at % PARTITIONS_PER_TURN:
+                yield TURN
             partition = AcquiredPartition(name or "", topic.topic_id, data)
             if name is None:
                 _reject_unknown(partition)

@@ -7,18 +7,23 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import matcher
 
 NAMES = st.text("ab-.", max_size=8)
 
 
 @given(st.text("ab-.*?", max_size=6), NAMES)
 def test_a_star_stands_for_any_characters_and_a_question_mark_for_one(pattern: str, name: str) -> None:
-    assert matches(pattern, name) == fnmatchcase(name, pattern)
+    assert matcher([pattern])(name) == fnmatchcase(name, pattern)
 
 
 @given(NAMES, st.sampled_from("[]!\\^$+{(\n"))
 def test_all_other_characters_stand_for_themselves(name: str, character: str) -> None:
     text = f"{name}{character}{name}"
-    assert matches(text, text)
-    assert not matches(text, f"{name}x{name}")
+    assert matcher([text])(text)
+    assert not matcher([text])(f"{name}x{name}")
+
+
+@given(st.lists(st.text("ab-.*?", max_size=4), max_size=4), NAMES)
+def test_of_several_patterns_one_is_enough(patterns: list[str], name: str) -> None:
+    assert matcher(patterns)(name) == any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -5,15 +5,16 @@ A deny that applies wins; then an allow that applies; then, for a resource that 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import matcher
 from kafka_sidecar.proxy.exchanges.rejections import ANONYMOUS
 
-MAX_CACHED_NAME = 255  # longer ones are legal, of groups, and would make the cache as large as a client likes
+MAX_CACHED = 10_000
+MAX_CACHED_NAMES = 512  # characters; longer ones are legal, of groups, and would let a client fill the cache
 CLUSTER_NAME = "kafka-cluster"  # the one resource of its type, as in Kafka
 
 
@@ -60,52 +61,66 @@ class Rule:
     names: tuple[str, ...]
     apis: frozenset[int] = frozenset()  # it is only for requests of these; none: for all
 
-    def covers(self, resource: Resource, name: str) -> bool:
-        return resource is self.resource and _matches(self.names, name)
-
-    def applies(self, principal: str, operation: Operation, api: int) -> bool:
-        """Whether it decides about this operation of this principal."""
-        if not _matches(self.principals, principal) or (self.apis and api not in self.apis):
+    def applies(self, operation: Operation, resource: Resource, api: int) -> bool:
+        """Whether it decides about this operation of its principals, on resources that it names."""
+        if resource is not self.resource or (self.apis and api not in self.apis):
             return False
         if Operation.ALL in self.operations or operation in self.operations:
             return True
         return self.is_allowed and bool(self.operations & IMPLIED_BY.get(operation, set()))
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The rules that apply to one operation of one principal."""
+
+    denies: Callable[[str], bool]  # whether a rule denies it on a resource of this name
+    allows: Callable[[str], bool]
+    allowing: tuple[str, ...]  # patterns
+    denying: tuple[str, ...]
+
+
 class Acls:
     """The rules of one configuration."""
 
     def __init__(self, rules: Collection[Rule], allowed_by_default: bool, super_users: Collection[str] = ()) -> None:
-        self._rules = tuple(rules)
+        self._rules = [(rule, matcher(rule.principals)) for rule in rules]
         self._default = allowed_by_default
         self._super_users = frozenset(super_users)
-        self._decide = lru_cache(10_000)(self._decided)
+        self._is_named = {one: matcher(_names(rule for rule in rules if rule.resource is one)) for one in Resource}
+        self._decide = lru_cache(MAX_CACHED)(self._decided)
+        self._of = lru_cache(MAX_CACHED)(self._decision)
 
     def allows(self, principal: str | None, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         """Whether a principal may do this in a request of an API (its key)."""
-        decide = self._decide if len(name) <= MAX_CACHED_NAME else self._decided
-        return decide(principal or ANONYMOUS, operation, resource, name, api)
+        who = principal or ANONYMOUS
+        decide = self._decide if len(who) + len(name) <= MAX_CACHED_NAMES else self._decided
+        return decide(who, operation, resource, name, api)
 
     def _decided(self, principal: str, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         if principal in self._super_users:
             return True
-        covering = [rule for rule in self._rules if rule.covers(resource, name)]
-        applying = [rule.is_allowed for rule in covering if rule.applies(principal, operation, api)]
-        if all(applying) if applying else not covering and self._default:
+        decision = self._of(principal, operation, resource, api)
+        if decision.denies(name):
+            return False
+        if decision.allows(name) or (self._default and not self._is_named[resource](name)):
             return True
         # KIP-679: who may write to some topic may do so with an idempotent producer.
-        return operation is Operation.IDEMPOTENT_WRITE and not applying and self._allows_some_write(principal, api)
+        return operation is Operation.IDEMPOTENT_WRITE and self._allows_some_write(principal, api)
 
     def _allows_some_write(self, principal: str, api: int) -> bool:
         """Whether there can be a topic to which the principal may write, as `Authorizer.authorizeByResourceType`."""
-        about = [rule for rule in self._rules if rule.resource is Resource.TOPIC]
-        applying = [rule for rule in about if rule.applies(principal, Operation.WRITE, api)]
-        denied = [name for rule in applying if not rule.is_allowed for name in rule.names]
-        allowed = [name for rule in applying if rule.is_allowed for name in rule.names]
-        if self._default and "*" not in denied:
+        decision = self._of(principal, Operation.WRITE, Resource.TOPIC, api)
+        if self._default and "*" not in decision.denying:
             return True
-        return any(not _matches(denied, name) for name in allowed)
+        return any(not decision.denies(name) for name in decision.allowing)
+
+    def _decision(self, principal: str, operation: Operation, resource: Resource, api: int) -> Decision:
+        about = [(rule, covers) for rule, covers in self._rules if rule.applies(operation, resource, api)]
+        applying = [rule for rule, covers in about if covers(principal)]
+        denying, allowing = (_names(rule for rule in applying if rule.is_allowed is one) for one in (False, True))
+        return Decision(matcher(denying), matcher(allowing), allowing, denying)
 
 
-def _matches(patterns: Collection[str], text: str) -> bool:
-    return any(matches(pattern, text) for pattern in patterns)
+def _names(rules: Iterable[Rule]) -> tuple[str, ...]:
+    return tuple(name for rule in rules for name in rule.names)

@@ -35,16 +35,15 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+from kafka_sidecar.proxy.relay.exchange import Client, Steps
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
-CHECKS_PER_TURN = 16  # a rule that is not decided yet is compared with all others
 NAME = "authorization"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Answers whether a client may do something."""
+    """Answers whether a client may do something, in any thread."""
 
     # Why a principal is denied something in requests of an API; None: it is not. The need's name is a name, no id.
     explain: Callable[[int, Need, str | None], str | None]
@@ -60,13 +59,16 @@ class Rules:
             if name is None:
                 return UNKNOWN_ID if need.name != NO_ID else None
             need = need._replace(name=name)
-        if (why := self.explain(key, need, principal)) is None:
-            return None
-        self.counts[APIS[key].name] += 1
-        return Rejection(ERRORS[need.resource], why)
+        why = self.explain(key, need, principal)
+        return Rejection(ERRORS[need.resource], why) if why is not None else None
+
+    def count(self, key: int, denied: int) -> None:
+        """So many resources of a request are denied."""
+        if denied:
+            self.counts[APIS[key].name] += denied
 
     def allows(self, key: int, need: Need, principal: str | None) -> bool:
-        """Whether a client is allowed this, which it has not asked for: nothing is counted."""
+        """Whether a client is allowed this."""
         name = self.name_of(need.name) if isinstance(need.name, bytes) else need.name
         return name is not None and self.explain(key, need._replace(name=name), principal) is None
 
@@ -85,6 +87,15 @@ class Check(MessageStage):
         return CheckRun(self._rules, self._key, self._api, client)
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The parts of a request, by what becomes of them."""
+
+    kept: Mapping[str, tuple[Any, ...]]  # by array
+    results: tuple[Struct, ...]  # of those that are denied
+    denied: int
+
+
 class CheckRun(MessageRun):
     """One request and its response."""
 
@@ -95,7 +106,7 @@ class CheckRun(MessageRun):
         self._key = key
         self._api = api
         self._client = client
-        self._results: list[Struct] = []  # of denied elements
+        self._results: tuple[Struct, ...] = ()  # of denied elements
         self._shown: Shown | None = None  # what of the broker's results, to the request
         self._request: Any = None
 
@@ -104,81 +115,71 @@ class CheckRun(MessageRun):
         return bool(self._results) or self._shown is not None
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
-        api = self._api
-        if api.unless is not None and self._rules.allows(self._key, api.unless, self._client.principal):
+        api, rules = self._api, self._rules
+        if api.unless is not None and rules.allows(self._key, api.unless, self._client.principal):
             return None
-        self._shown = api.shown
-        if api.request is None:
-            return (yield from self._refused(None, 0))
-        message = self._request = yield from request.read(api.request)
-        if (refusal := (yield from self._refused(message, request.elements))) is not None:
+        message = self._request = (yield from request.read(api.request)) if api.request is not None else None
+        if (refusal := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
+            rules.count(self._key, 1)
             return refusal
-        if api.elements is not None:
-            kept = yield from self._kept(api.elements, message, request.elements)
-            if self._results and not any(kept.values()):
-                results, self._results = self._results, []
-                return api.with_results(results)
-            if self._results:
-                request.replace(replace_fields(message, **kept))
+        self._shown = api.shown
+        if (elements := api.elements) is None or message is None:
+            return None
+        ids = yield from offload(partial(_topic_ids, elements, message), request.elements)
+        yield from resolve(ids, rules.name_of)
+        decided = yield from offload(partial(self._decide, elements, message), request.elements)
+        rules.count(self._key, decided.denied)
+        if decided.results and not any(decided.kept.values()):
+            return api.with_results(decided.results)
+        if decided.results:
+            self._results = decided.results
+            request.replace(replace_fields(message, **decided.kept))
         return None
 
     def response(self, response: OpenMessage) -> Steps[None]:
         """Leave out what the client may not see. Denied elements come last: clients look them up by name."""
-        results, message = self._api.results, (yield from response.read(self._api.response))
-        visible = yield from self._visible(getattr(message, results))
-        response.replace(replace_fields(message, **{results: (*visible, *self._results)}))
+        name, message = self._api.results, (yield from response.read(self._api.response))
+        results = getattr(message, name)
+        visible = yield from offload(partial(self._visible, results), response.elements)
+        response.replace(replace_fields(message, **{name: (*visible, *self._results)}))
 
-    def _refused(self, message: Any, elements: int) -> Steps[Message | None]:
+    def _refusal(self, message: Any) -> Message | None:
         """The response where the request is denied as a whole."""
-        for at, need in enumerate(self._api.needs(message), 1):
+        for need in self._api.needs(message):
             if (why := self._rules.check(self._key, need, self._client.principal)) is not None:
-                self._shown = None
-                return (yield from offload(partial(self._api.refusal, message, why), elements))
-            if not at % CHECKS_PER_TURN:
-                yield TURN
+                return self._api.refusal(message, why)
         return None
 
-    def _kept(self, elements: Elements, message: Any, count: int) -> Steps[dict[str, tuple[Any, ...]]]:
-        """By array: the elements that are not denied. The results of the others are noted."""
-        rules, principal, key = self._rules, self._client.principal, self._key
-        needs = {
-            name: [(one, elements.need_of(one, message)) for one in getattr(message, name)] for name in elements.arrays
-        }
-        named = (need.name for some in needs.values() for _, need in some if need is not None)
-        yield from resolve((name for name in named if isinstance(name, bytes)), rules.name_of)
+    def _decide(self, elements: Elements, message: Any) -> Decided:
         kept: dict[str, tuple[Any, ...]] = {}
         denied: list[tuple[Any, Rejection]] = []
-        for name, some in needs.items():
-            allowed = []
-            for at, (one, need) in enumerate(some, 1):
-                if (why := rules.check(key, need, principal)) is None:
-                    allowed.append(one)
-                else:
-                    denied.append((one, why))
-                if not at % CHECKS_PER_TURN:
-                    yield TURN
-            kept[name] = tuple(allowed)
+        for name in elements.arrays:
+            checked = [
+                (one, self._rules.check(self._key, elements.need_of(one, message), self._client.principal))
+                for one in getattr(message, name)
+            ]
+            denied += [(one, why) for one, why in checked if why is not None]
+            kept[name] = tuple(one for one, why in checked if why is None)
+        count = sum(why is not UNKNOWN_ID for _, why in denied)
         if denied and elements.error_of_others is not None:
             why = Rejection(elements.error_of_others, "another topic of the request is denied")
             denied += [(one, why) for some in kept.values() for one in some]
             kept = dict.fromkeys(kept, ())
-        if denied:
-            self._results = yield from offload(lambda: [elements.reject(one, why) for one, why in denied], count)
-        return kept
+        return Decided(kept, tuple(elements.reject(one, why) for one, why in denied), count)
 
-    def _visible(self, results: Iterable[Struct]) -> Steps[list[Struct]]:
+    def _visible(self, results: Iterable[Struct]) -> Iterable[Struct]:
         if (shown := self._shown) is None:
-            return list(results)
-        visible = []
-        for at, one in enumerate(results, 1):
-            if (changed := shown(one, self._request, self._allows)) is not None:
-                visible.append(changed)
-            if not at % CHECKS_PER_TURN:
-                yield TURN
-        return visible
+            return results
+        changed = (shown(one, self._request, self._allows) for one in results)
+        return [one for one in changed if one is not None]
 
     def _allows(self, need: Need) -> bool:
         return self._rules.allows(self._key, need, self._client.principal)
+
+
+def _topic_ids(elements: Elements, message: Any) -> list[bytes]:
+    needs = (elements.need_of(one, message) for one in elements.of(message))
+    return [need.name for need in needs if need is not None and isinstance(need.name, bytes)]
 
 
 class CheckFetch(Check):
@@ -226,12 +227,17 @@ class CheckProduceRun(StageRun):
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
         if spans.transactional_id is not None:
             need = on_transaction(Operation.WRITE, spans.transactional_id)
-            self._transaction = self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
+            self._transaction = self._check(need)
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
         need = on_topic(Operation.WRITE, topic_id if topic is None else topic)
-        denial = self._transaction or self._rules.check(ApiKey.PRODUCE, need, self._client.principal)
+        denial = self._transaction or self._check(need)
         return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
+
+    def _check(self, need: Need) -> Rejection | None:
+        if (denial := self._rules.check(ApiKey.PRODUCE, need, self._client.principal)) is not None:
+            self._rules.count(ApiKey.PRODUCE, denial is not UNKNOWN_ID)
+        return denial
 
     def sent(self) -> None:
         return

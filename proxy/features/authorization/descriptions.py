@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
@@ -30,17 +31,19 @@ from kafka_sidecar.codec.messages.metadata import (
     MetadataResponseTopic,
 )
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
 from kafka_sidecar.proxy.exchanges.rejections import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
-from kafka_sidecar.proxy.features.authorization.checks import CHECKS_PER_TURN, NAME, Rules
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+from kafka_sidecar.proxy.features.authorization.checks import NAME, Rules
+from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
 
 NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 NO_OFFSET = -1
 _CODE_FROM = first_version(offset_fetch.OffsetFetchResponse, "error_code")
 _GROUPS_FROM = first_version(offset_fetch.OffsetFetchResponse, "groups")
+_IDS_FROM = first_version(offset_fetch.OffsetFetchRequestTopics, "topic_id")
 
 
 class DescribedTopics(MessageStage):
@@ -72,21 +75,26 @@ class DescribedTopicsRun(MessageRun):
 
     def request(self, request: OpenMessage) -> Steps[None]:
         message = yield from request.read(MetadataRequest)
-        kept = []
-        for at, topic in enumerate(message.topics or (), 1):
-            if topic.name and not self._is_allowed(topic.name):
-                self._denied.append(topic.name)
-            else:
-                kept.append(topic)
-            if not at % CHECKS_PER_TURN:
-                yield TURN
+        topics = message.topics or ()
+        self._denied = yield from offload(partial(self._denied_of, topics), request.elements)
         if self._denied:
+            denied = set(self._denied)
+            kept = tuple(topic for topic in topics if topic.name not in denied)
             if not kept and not self._version:  # where no topics stand for all
-                kept.append(MetadataRequestTopic(name=NO_TOPIC))
-            request.replace(replace_fields(message, topics=tuple(kept)))
+                kept = (MetadataRequestTopic(name=NO_TOPIC),)
+            request.replace(replace_fields(message, topics=kept))
 
     def response(self, response: OpenMessage) -> Steps[None]:
-        frame, version = (yield from response.frame()), self._version
+        frame = yield from response.frame()
+        visible = partial(self._visible, frame)
+        response.replace_frame(visible() if len(frame) <= MAX_INLINE_BYTES else (yield Work(visible, is_light=True)))
+
+    def _denied_of(self, topics: Iterable[MetadataRequestTopic]) -> list[str]:
+        return [topic.name for topic in topics if topic.name and not self._is_allowed(topic.name)]
+
+    def _visible(self, frame: bytes) -> bytes:
+        """The response without the topics that the client may not describe, and with those that it has named."""
+        version = self._version
         body_at = response_body_at(ApiKey.METADATA, version, frame)
         (count_at, first), spans = element_spans(MetadataResponse, "topics", version)(frame, body_at)
         to_name = skipper(MetadataResponseTopic, version, before="name")
@@ -97,10 +105,8 @@ class DescribedTopicsRun(MessageRun):
             if name and (name == NO_TOPIC or not self._is_allowed(name)):
                 removed.append((start, end, b""))
             count = at
-            if not at % CHECKS_PER_TURN:
-                yield TURN
         if not removed and not self._denied:
-            return
+            return frame
         denied = (
             MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
         )
@@ -108,7 +114,7 @@ class DescribedTopicsRun(MessageRun):
             count - len(removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
         )
         added = b"".join(encode(one, version) for one in denied)
-        response.replace_frame(splice(frame, [(count_at, first, new_count), *removed, (end, end, added)]))
+        return splice(frame, [(count_at, first, new_count), *removed, (end, end, added)])
 
     def _is_allowed(self, name: str) -> bool:
         return self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
@@ -157,13 +163,11 @@ class DescribedOffsetsRun(MessageRun):
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         asked = yield from request.read(offset_fetch.OffsetFetchRequest)
         groups: tuple[Any, ...] = asked.groups if self._version >= _GROUPS_FROM else (asked,)
-        keys = (_key(topic) for group in groups for topic in group.topics or ())
-        yield from resolve((one for one in keys if isinstance(one, bytes)), self._rules.name_of)
-        kept = []
-        for group in groups:
-            if self._may_see(group.group_id):
-                kept.append((yield from self._without_denied(group)))
-            yield TURN
+        if self._version >= _IDS_FROM:
+            yield from resolve((yield from offload(partial(_topic_ids, groups), request.elements)), self._rules.name_of)
+        kept = yield from offload(partial(self._kept, groups), request.elements)
+        denied = len(self._denied.groups) + sum(map(len, self._denied.topics.values()))
+        self._rules.count(ApiKey.OFFSET_FETCH, denied)
         if not kept:
             return self._rejection(groups)
         if self._denied:
@@ -173,16 +177,21 @@ class DescribedOffsetsRun(MessageRun):
 
     def response(self, response: OpenMessage) -> Steps[None]:
         answered = yield from response.read(offset_fetch.OffsetFetchResponse)
+        response.replace((yield from offload(partial(self._visible, answered), response.elements)))
+
+    def _visible(self, answered: offset_fetch.OffsetFetchResponse) -> offset_fetch.OffsetFetchResponse:
         if self._version < _GROUPS_FROM:
             (rejected,) = self._denied.topics.values() or ([],)
-            seen = yield from self._seen(answered.topics)
-            response.replace(replace_fields(answered, topics=(*seen, *rejected)))
-            return
-        groups = []
-        for group in answered.groups:
-            seen = yield from self._seen(group.topics)
-            groups.append(replace_fields(group, topics=(*seen, *self._denied.topics.get(group.group_id, ()))))
-        response.replace(replace_fields(answered, groups=(*groups, *self._denied.groups)))
+            return replace_fields(answered, topics=(*self._seen(answered.topics), *rejected))
+        groups = (
+            replace_fields(group, topics=(*self._seen(group.topics), *self._denied.topics.get(group.group_id, ())))
+            for group in answered.groups
+        )
+        return replace_fields(answered, groups=(*groups, *self._denied.groups))
+
+    def _kept(self, groups: Iterable[Any]) -> list[Any]:
+        """What is left of the groups that the client asks for; the others are noted."""
+        return [self._without_denied(group) for group in groups if self._may_see(group.group_id)]
 
     def _check(self, need: Any) -> Rejection | None:
         return self._rules.check(ApiKey.OFFSET_FETCH, need, self._client.principal)
@@ -193,31 +202,20 @@ class DescribedOffsetsRun(MessageRun):
             self._denied.groups.append(offset_fetch.OffsetFetchResponseGroup(group_id=group, error_code=why.error_code))
         return why is None
 
-    def _without_denied(self, group: Any) -> Steps[Any]:
+    def _without_denied(self, group: Any) -> Any:
         if group.topics is None:
             return group
-        kept, rejected = [], []
-        for at, topic in enumerate(group.topics, 1):
-            if (why := self._check(on_topic(Operation.DESCRIBE, _key(topic)))) is None:
-                kept.append(topic)
-            else:
-                rejected.append(_reject(topic, why, self._version))
-            if not at % CHECKS_PER_TURN:
-                yield TURN
+        checked = [(topic, self._check(on_topic(Operation.DESCRIBE, _key(topic)))) for topic in group.topics]
+        rejected = [_reject(topic, why, self._version) for topic, why in checked if why is not None]
         if not rejected:
             return group
         self._denied.topics[group.group_id] = rejected
-        return replace_fields(group, topics=tuple(kept))
+        return replace_fields(group, topics=tuple(topic for topic, why in checked if why is None))
 
-    def _seen(self, topics: Iterable[Any]) -> Steps[list[Any]]:
+    def _seen(self, topics: Iterable[Any]) -> list[Any]:
         allows, principal = self._rules.allows, self._client.principal
-        seen = []
-        for at, one in enumerate(topics, 1):
-            if allows(ApiKey.OFFSET_FETCH, on_topic(Operation.DESCRIBE, _key(one)), principal):
-                seen.append(one)
-            if not at % CHECKS_PER_TURN:
-                yield TURN
-        return seen
+        describe = Operation.DESCRIBE
+        return [one for one in topics if allows(ApiKey.OFFSET_FETCH, on_topic(describe, _key(one)), principal)]
 
     def _rejection(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
         """The response where no group may be described."""
@@ -231,6 +229,10 @@ class DescribedOffsetsRun(MessageRun):
         return replace_fields(
             offset_fetch.OffsetFetchResponse(), topics=tuple(_reject(topic, why, self._version) for topic in topics)
         )
+
+
+def _topic_ids(groups: Iterable[Any]) -> list[bytes]:
+    return [topic.topic_id for group in groups for topic in group.topics or ()]
 
 
 def _key(topic: Any) -> str | bytes:

@@ -25,7 +25,7 @@ from support.produce_requests import GOOD, Validating, produce_request, results
 from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_PARTITIONS, PARTITIONS_PER_TURN, Limits
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_ELEMENTS, PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.produce import MAX_INLINE_TOPICS, ProduceExchange, ProduceExchanges
 from kafka_sidecar.proxy.relay.exchange import TURN, Respond, RouteError, Work
 
@@ -73,11 +73,11 @@ def test_others_have_a_turn_while_the_partitions_of_a_produce_are_rejected() -> 
 
 def test_the_response_for_very_many_partitions_is_built_in_a_thread() -> None:
     exchange = produce(Validating(), Limits())
-    step = exchange.request(produce_request(9, {"orders": dict.fromkeys(range(MAX_INLINE_PARTITIONS + 1))}))
+    step = exchange.request(produce_request(9, {"orders": dict.fromkeys(range(MAX_INLINE_ELEMENTS + 1))}))
     assert isinstance(step, Work)
     step = exchange.answer(step.run())
     assert isinstance(step, Respond)
-    assert len(results(9, step.frame)) == MAX_INLINE_PARTITIONS + 1
+    assert len(results(9, step.frame)) == MAX_INLINE_ELEMENTS + 1
 
 
 class Never(Validating):
@@ -143,7 +143,7 @@ def test_a_commit_of_too_many_partitions_is_not_decoded() -> None:
 
 
 def test_a_commit_of_very_many_partitions_and_its_response_are_intercepted_in_a_thread() -> None:
-    partitions = range(MAX_INLINE_PARTITIONS + 1)
+    partitions = range(MAX_INLINE_ELEMENTS + 1)
     intercepting, _ = intercept(without(("orders", 0)))
     exchange = begin_commit(intercepting, PLAIN, 8)
     step = exchange.request(commit_request(PLAIN, 8, {"orders": dict.fromkeys(partitions, (5, "mine"))}))

@@ -15,7 +15,7 @@ from support.produce_requests import batch, topic_id
 
 from kafka_sidecar.proxy.exchanges.held_clients import NO_TOPIC_ID
 from kafka_sidecar.proxy.exchanges.hidden_offsets import FetchPosition
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_PARTITIONS, PARTITIONS_PER_TURN
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_ELEMENTS, PARTITIONS_PER_TURN
 from kafka_sidecar.proxy.relay.exchange import TURN, Need, TopicIds, Work
 
 OUT_OF_RANGE = 1
@@ -70,7 +70,7 @@ def test_hidden_records_at_the_end_are_removed_and_the_next_request_is_for_the_f
 
 
 def test_hidden_records_of_many_partitions_are_skipped_in_turns_and_in_threads() -> None:
-    partitions = range(MAX_INLINE_PARTITIONS + 1)
+    partitions = range(MAX_INLINE_ELEMENTS + 1)
     exchange = begin_fetch(intercept(hidden_to=8), 10, KAFKA_GO)
     exchange.turns = True
     step, needs = exchange.request(fetch_request(10, {"orders": dict.fromkeys(partitions, 5)})), list[Need]()
