@@ -29,7 +29,7 @@ from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.proxy.features.auditing.counting import Counting
 from kafka_sidecar.proxy.features.auditing.taps import tap
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session

@@ -1,4 +1,4 @@
-"""Patterns of names in a configuration: `*` stands for any characters, `?` for one, all others for themselves."""
+"""Patterns of names in a configuration: `*` matches any characters, `?` one, and all others themselves."""
 
 from __future__ import annotations
 

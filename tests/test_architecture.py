@@ -74,7 +74,7 @@ FRONT_DOORS = {
         "splitting",
         "unfinished",
     },
-    "plugins": {"class_path", "hooks", "pace", "registry", "remedies", "settings", "units", "violations"},
+    "plugins": {"patterns", "class_path", "hooks", "pace", "registry", "remedies", "settings", "units", "violations"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

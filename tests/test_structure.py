@@ -36,10 +36,10 @@ FORBIDDEN = [
     ("proxy.telemetry.metrics", "proxy.features.validation.stats", PROXY),
     ("proxy.server.admin.exposition", "proxy.cli.main", PROXY),
     ("proxy.server.server", "proxy.server.admin.http", SERVER),
-    ("proxy.features.topic_configs.store", "proxy.features.validation.rules", FEATURES),
+    ("proxy.features.topic_configs.kafka_store", "proxy.features.validation.rules", FEATURES),
     ("proxy.features.validation.rules", "proxy.features.interception.interception", FEATURES),
     ("proxy.features.topic_configs.configs", "proxy.features.authorization.acls", FEATURES),
-    ("proxy.features.topic_configs.store", "proxy.features.compose", FEATURES),
+    ("proxy.features.topic_configs.kafka_store", "proxy.features.compose", FEATURES),
     ("proxy.exchanges.produce", "proxy.features.validation.rules", PROXY),
     ("proxy.security.sasl.users", "proxy.security.tls.contexts", SECURITY),
     ("proxy.nodes.rewrites", "proxy.exchanges.sasl", PROXY),
@@ -54,7 +54,7 @@ FORBIDDEN = [
     ("proxy.features.validation.stage", "asyncio", STAGES),
     ("proxy.features.interception.send_stage", "proxy.runtime.threads", STAGES),
     ("proxy.features.large_messages.split_stage", "logging", STAGES),
-    ("proxy.features.topic_configs.alter_configs", "proxy.features.topic_configs.configs", STAGES),
+    ("proxy.features.topic_configs.stages", "proxy.features.topic_configs.configs", STAGES),
 ]
 
 

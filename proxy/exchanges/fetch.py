@@ -23,7 +23,6 @@ from kafka_sidecar.codec.message import Buffer, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
 from kafka_sidecar.codec.pieces import Pieces, in_pieces, whole
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchTopicSpan, aborted_transactions, scan_fetch
-from kafka_sidecar.proxy.exchanges import old_fetch
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_FLEXIBLE,
     FIRST_WITH_IDS,
@@ -31,6 +30,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FetchStart,
     limit_size,
     no_topics,
+    old_exchange,
     read_start,
 )
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Guard, Limits
@@ -221,7 +221,7 @@ class FetchExchanges:
         if version < OLDEST:
             if self.guard is not None:  # it cannot read these, and nothing passes it unread
                 return MessageExchanges([self.guard], self._limits).exchange(version)
-            return old_fetch.exchange(version, self._hides, self._limits.max_partitions)
+            return old_exchange(version, self._hides, self._limits.max_partitions)
         return partial(self.begin, version)
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Pass | None:

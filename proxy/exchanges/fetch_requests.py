@@ -4,21 +4,27 @@
     [session id int32 | session epoch int32] | topics (count; name or id, partitions, [tags]) | ...
 
 A client that keeps a fetch session (KIP-227) names its topics once; what it reads is only seen in the responses.
+Before version 4, which brokers before Kafka 4.0 take, only formats without headers come back (KIP-82): interceptors do
+not look into these. Topics of which something is hidden are refused, all others are relayed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
 from kafka_sidecar.codec.envelope import replace_span
-from kafka_sidecar.codec.errors import TruncatedError
+from kafka_sidecar.codec.errors import CodecError, TruncatedError
 from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from kafka_sidecar.codec.wire import skip_tags
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, RouteError, Steps
 
 OLDEST = FetchRequest.declaration_.versions.low  # type: ignore[union-attr] # older ones have no headers (KIP-82)
 FIRST_FLEXIBLE = FetchRequest.declaration_.first_flexible
@@ -76,3 +82,53 @@ def limit_size(version: int, frame: bytes, start: FetchStart, max_bytes: int) ->
 def no_topics(version: int) -> bytes:
     """The count of a request that names no topic."""
     return b"\1" if version >= FIRST_FLEXIBLE else bytes(4)
+
+
+Hides = Callable[[str], bool]  # whether something of a topic is hidden
+
+
+def old_exchange(version: int, hides: Hides, max_partitions: int) -> Begin:
+    """What looks into requests of this version."""
+    return partial(begin_old, version, hides, max_partitions)
+
+
+def begin_old(
+    version: int, hides: Hides, max_partitions: int, data: bytes, at: int, size: int, client: Client
+) -> Exchange | None:
+    """As `exchange.Begin`, for one version."""
+    seen = glance_fetch(data, at, size, version, max_partitions)
+    if seen is None:
+        return OldFetchExchange(version, hides, max_partitions)
+    _check(version, hides, seen)
+    return None
+
+
+class OldFetchExchange(Exchange):
+    """A request of which not all has arrived, or with too many partitions."""
+
+    __slots__ = ("_hides", "_max_partitions", "_version")
+
+    def __init__(self, version: int, hides: Hides, max_partitions: int) -> None:
+        self._max_partitions = max_partitions
+        self._version = version
+        self._hides = hides
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()  # nothing is needed
+        check_fetch_partitions(frame, self._version, self._max_partitions)
+        seen = glance_fetch(frame, 0, len(frame), self._version)
+        if seen is None:
+            raise CodecError(f"a Fetch request of version {self._version} that cannot be read")
+        _check(self._version, self._hides, seen)
+        return Forward(frame)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield from ()
+        return frame
+
+
+def _check(version: int, hides: Hides, seen: FetchGlance) -> None:
+    for topic in seen.topics:
+        if isinstance(topic, str) and hides(topic):
+            why = f"Fetch version {version} is not relayed for topics of which interceptors hide something"
+            raise RouteError("unsupported_version", why)

@@ -11,6 +11,7 @@ decoded and encoded in a thread, and a frame that no stage changes is the same o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -23,7 +24,7 @@ from kafka_sidecar.codec.envelope import (
     response_body_at,
 )
 from kafka_sidecar.codec.errors import TooManyError
-from kafka_sidecar.codec.message import Message, counter
+from kafka_sidecar.codec.message import Message, Struct, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
@@ -247,3 +248,25 @@ class MessageExchange(StagedExchange[MessageRun]):
     def lost(self, why: str) -> Work | None:
         works = [work for run in self._messages.runs if (work := run.lost(why)) is not None]
         return Work(lambda: [work.run() for work in works], must_run=True) if works else None
+
+
+ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The error that a client gets for a request, or for an element of one."""
+
+    error_code: int
+    message: str
+
+
+def reject_resource(result: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
+    """The result of a resource, in an API that sets configs."""
+    return result(
+        error_code=why.error_code,
+        error_message=why.message,
+        resource_type=of.resource_type,
+        resource_name=of.resource_name,
+    )

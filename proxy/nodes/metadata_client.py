@@ -19,7 +19,7 @@ from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataReque
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, OwnConnections
 from kafka_sidecar.proxy.nodes.own_connections import VERSION as GREETING
-from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.failures import describe_failure
 

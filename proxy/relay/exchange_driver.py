@@ -17,7 +17,6 @@ from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Gate, Last, Need, Outcome, Respond, Steps, Work
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S, LoopBudget
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route
 from kafka_sidecar.proxy.relay.watch import Watch
 
@@ -268,3 +267,23 @@ def _rewritten(frame: bytes, rewrite: Rewrite | None) -> bytes:
     if rewrite is None or (rewrite.wanted is not None and not rewrite.wanted(frame, 0, len(frame))):
         return frame
     return rewrite.apply(frame)
+
+
+MAX_TURN_S = 0.01
+
+
+class LoopBudget:
+    """The time that the exchanges of all connections have taken since others last had a turn."""
+
+    __slots__ = ("spent_s",)
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    @property
+    def is_spent(self) -> bool:
+        return self.spent_s >= MAX_TURN_S
+
+    def renew(self) -> None:
+        """Others have had their turn."""
+        self.spent_s = 0.0

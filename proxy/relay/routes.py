@@ -181,7 +181,7 @@ class PrefixMemo:
         self._known[key_version] = route, new.head, new
 
     def clear(self) -> None:
-        """Nothing is known any more."""
+        """Forget all that is known."""
         self._known.clear()
 
     def forget(self, key_version: int) -> None:

@@ -14,12 +14,10 @@ from struct import Struct
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.proxy.relay.acks import AcksMemo
-from kafka_sidecar.proxy.relay.diagnosis import MIN_REQUEST_BYTES, check_length, diagnose
 from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send, Work
-from kafka_sidecar.proxy.relay.exchange_driver import Driver, RequestDriver, ResponseDriver
+from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.introduction import Identity, introduce
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import (
@@ -391,9 +389,9 @@ class Session(Identity):
         try:
             if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
                 self._edit_response(route, rewrite, size, whole)
-        except CodecError:
+        except CodecError as error:
             if watch is not None:
-                watch.lost("the response cannot be read")  # it is no longer among those that wait
+                watch.lost(f"the response cannot be read: {error}")  # it is no longer among those that wait
             raise
 
     def _edit_response(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> None:

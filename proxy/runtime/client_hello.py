@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.relay.introduction import diagnose
 
 HEADER = 5  # of a record: type, version, length
 HANDSHAKE, MAJOR_VERSION, CLIENT_HELLO = 0x16, 3, 1

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kafka_sidecar.proxy.relay.exchange import Need, TimeLeft, Turn, Work
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.threads import Job, Threads
 
 

@@ -25,7 +25,7 @@ from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, l
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Closing, TopicIds, TopicNames
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes

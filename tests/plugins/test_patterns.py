@@ -13,12 +13,12 @@ NAMES = st.text("ab-.", max_size=8)
 
 
 @given(st.text("ab-.*?", max_size=6), NAMES)
-def test_a_star_stands_for_any_characters_and_a_question_mark_for_one(pattern: str, name: str) -> None:
+def test_a_star_matches_any_characters_and_a_question_mark_one(pattern: str, name: str) -> None:
     assert matcher([pattern])(name) == fnmatchcase(name, pattern)
 
 
 @given(NAMES, st.sampled_from("[]!\\^$+{(\n"))
-def test_all_other_characters_stand_for_themselves(name: str, character: str) -> None:
+def test_all_other_characters_match_themselves(name: str, character: str) -> None:
     text = f"{name}{character}{name}"
     assert matcher([text])(text)
     assert not matcher([text])(f"{name}x{name}")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from kafka_sidecar.plugins.patterns import matcher
-from kafka_sidecar.proxy.exchanges.rejections import ANONYMOUS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
 MAX_CACHED = 10_000
 MAX_CACHED_NAMES = 512  # characters; longer ones are legal, of groups, and would let a client fill the cache

@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.exchanges.messages import MessageStage
-from kafka_sidecar.proxy.exchanges.rejections import ANONYMOUS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckFetch, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
-from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS
-from kafka_sidecar.proxy.features.authorization.group_descriptions import GROUP_DESCRIPTIONS
-from kafka_sidecar.proxy.features.authorization.share_group_apis import SHARE_GROUP_APIS
+from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 

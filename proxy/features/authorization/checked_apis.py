@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
-from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Operation, Resource
 
 ERRORS = {

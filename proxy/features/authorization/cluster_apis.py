@@ -35,7 +35,7 @@ from kafka_sidecar.codec.messages import (
     unregister_controller,
     update_features,
 )
-from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_cluster
 

@@ -1,7 +1,7 @@
 """Metadata and OffsetFetch: topics and groups that a client may not describe.
 
-What it names gets Kafka's error; from lists of all it is left out. Topics of Metadata that are denied do not reach the
-broker, which might create them.
+What it names gets Kafka's error; lists of all omit it. Topics of Metadata that are denied do not reach the broker,
+which might create them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from kafka_sidecar.codec.messages.metadata import (
     MetadataResponseTopic,
 )
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
-from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import NAME, Rules
@@ -87,7 +86,7 @@ class DescribedTopicsRun(MessageRun):
     def response(self, response: OpenMessage) -> Steps[None]:
         frame = yield from response.frame()
         visible = partial(self._visible, frame)
-        response.replace_frame(visible() if len(frame) <= MAX_INLINE_BYTES else (yield Work(visible, is_light=True)))
+        response.replace_frame(visible() if len(frame) <= MAX_INLINE_FRAME else (yield Work(visible, is_light=True)))
 
     def _denied_of(self, topics: Iterable[MetadataRequestTopic]) -> list[str]:
         return [topic.name for topic in topics if topic.name and not self._is_allowed(topic.name)]

@@ -27,7 +27,7 @@ from kafka_sidecar.codec.messages import (
     offset_for_leader_epoch,
 )
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.rejections import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection, reject_resource
+from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection, reject_resource
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,

@@ -20,7 +20,7 @@ from kafka_sidecar.codec.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
-from kafka_sidecar.proxy.exchanges.rejections import Rejection
+from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,

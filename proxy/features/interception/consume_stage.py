@@ -9,10 +9,10 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.visibility import all_visible, committed_only
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work

@@ -21,8 +21,7 @@ from kafka_sidecar.codec.records import (
 from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
 from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_LIGHT_BYTES, are_light
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_LIGHT_BYTES, are_light
 from kafka_sidecar.proxy.features.interception.services import Report
 
 MAX_INLINE_RECORDS = 1000  # of a partition, to be intercepted while others wait

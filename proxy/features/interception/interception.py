@@ -10,7 +10,7 @@ from functools import partial
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
+from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
 from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.interception.from_config import catalog

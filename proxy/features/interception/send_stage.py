@@ -20,7 +20,7 @@ from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, are_light, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, are_light, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.features.interception.acknowledgements import SentBatch, count_records

@@ -14,7 +14,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.visibility import acquired_only
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition, Stage, StageRun
 from kafka_sidecar.proxy.features.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES, consume_in_thread
 from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining

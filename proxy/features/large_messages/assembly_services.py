@@ -16,7 +16,7 @@ from kafka_sidecar.large_messages.resume_points import ResumePoints
 from kafka_sidecar.large_messages.segment_index import SegmentIndex, SegmentIndexes
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.unfinished import Unfinished
-from kafka_sidecar.proxy.exchanges.hidden_offsets import HiddenOffsets
+from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.features.large_messages.reads_ahead import ReadsAhead
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit

@@ -16,7 +16,7 @@ from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.large_messages.claim_check import claim
 from kafka_sidecar.large_messages.object_reference import new_key
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.proxy.exchanges.batch_cost import is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, PutObjects

@@ -21,7 +21,7 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.special_headers import with_timestamps
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split, strip_delivered
-from kafka_sidecar.proxy.exchanges.batch_cost import is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.features.large_messages.client_settings import advice

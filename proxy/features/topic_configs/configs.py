@@ -18,16 +18,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.messages import MessageStage
-from kafka_sidecar.proxy.features.topic_configs.alter_configs import AlterConfigs
-from kafka_sidecar.proxy.features.topic_configs.apis import CONFIGS_APIS
-from kafka_sidecar.proxy.features.topic_configs.definitions import RECORD_VALIDATION_POLICY, Check, own_configs
-from kafka_sidecar.proxy.features.topic_configs.delete_topics import DeleteTopics
-from kafka_sidecar.proxy.features.topic_configs.describe_configs import DescribeConfigs
-from kafka_sidecar.proxy.features.topic_configs.entries import Entries, Entry, entry_of, id_of, record_of
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
-from kafka_sidecar.proxy.features.topic_configs.store import Store, StoreError, TopicIds
-from kafka_sidecar.proxy.features.topic_configs.trail import note_changes
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
+from kafka_sidecar.proxy.features.topic_configs.entries import (
+    RECORD_VALIDATION_POLICY,
+    Change,
+    Check,
+    Entries,
+    Entry,
+    ForgetConfigs,
+    StoreConfigs,
+    entry_of,
+    id_of,
+    own_configs,
+    record_of,
+)
+from kafka_sidecar.proxy.features.topic_configs.kafka_store import Store, StoreError, TopicIds
+from kafka_sidecar.proxy.features.topic_configs.stages import (
+    CONFIGS_APIS,
+    AlterConfigs,
+    DeleteTopics,
+    DescribeConfigs,
+)
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
@@ -237,3 +248,25 @@ class TopicConfigs:
             if self._unrestored and self._store.trouble is None:
                 await self._write_back()
             await asyncio.sleep(REFRESH_S)
+
+
+log = logging.getLogger(__name__)
+
+
+def note_changes(client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Write who has changed what; returns the names of the configs."""
+    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    for name in changed:
+        log.info(
+            "topic config changed",
+            extra={
+                "topic": topic,
+                "config": name,
+                "before": before.get(name),
+                "after": after.get(name),
+                "principal": client.principal or ANONYMOUS,
+                "client_id": client.client_id,
+                "session": client.number,
+            },
+        )
+    return changed

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
-from kafka_sidecar.proxy.features.topic_configs.definitions import MAX_VALUE_BYTES
+from kafka_sidecar.proxy.exchanges.messages import Rejection
+from kafka_sidecar.proxy.relay.exchange import Client, Need
 
 FORMAT_VERSION = 1
 # How long brokers may name the former id of a topic that was created again, while others know the new one.
@@ -132,3 +135,103 @@ class Entries:
                 current, named_at = self._current[name]
                 if topic_id == current or now - named_at >= MAX_LAG_S:
                     self._current[name] = topic_id, now
+
+
+RECORD_VALIDATION_POLICY = "record.validation.policy"
+MAX_VALUE_BYTES = 32767  # as in Kafka: what a string holds in versions that are not flexible
+MAX_MESSAGE_CHARACTERS = 1000  # of an error message to a client
+
+# Validates a value. Raises ValueError where it is invalid; the text says why.
+Check = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnConfig:
+    """One config of the sidecar's. All are strings, and null where they are not set."""
+
+    name: str
+    documentation: str
+    check: Check
+
+    def reject(self, value: str) -> Rejection | None:
+        """Why this value cannot be set; None where it is valid."""
+        try:
+            self.check(value)
+        except ValueError as error:
+            return invalid(f"Invalid value for configuration {self.name}: {error}"[:MAX_MESSAGE_CHARACTERS])
+        except Exception as error:  # noqa: BLE001 - a policy's own bug must cost its author one response only
+            why = f"{self.name} cannot be set: the policy failed to check it: {error!r}"
+            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why[:MAX_MESSAGE_CHARACTERS])
+        return None
+
+
+OwnConfigs = Mapping[str, OwnConfig]  # by name
+
+
+def invalid(message: str) -> Rejection:
+    return Rejection(ErrorCode.INVALID_CONFIG, message)
+
+
+def own_configs(check_policy: Check) -> OwnConfigs:
+    """Every topic config that the sidecar adds to Kafka's."""
+    configs = [
+        OwnConfig(
+            RECORD_VALIDATION_POLICY,
+            "The record policy to use for the topic. This value should be meaningful to the record validation policy "
+            "that the sidecar is configured with. If set to null (the default) then no validation will be performed "
+            "for records sent to the topic.",
+            check_policy,
+        )
+    ]
+    return {config.name: config for config in configs}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one topic's own configs once the broker has agreed."""
+
+    topic: str
+    values: Mapping[str, str | None]  # None: back to the default
+    replaces: bool = False  # configs that are not named go back to their defaults, too
+    topic_id: bytes | None = None  # where the broker's response has it
+
+    def apply(self, before: Mapping[str, str]) -> dict[str, str]:
+        """
+        >>> Change("orders", {"a": None, "b": "2"}).apply({"a": "1", "c": "3"})
+        {'c': '3', 'b': '2'}
+        """
+        after = {**({} if self.replaces else before), **self.values}
+        return {name: value for name, value in after.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfigs(Need):
+    """Store these changes. Answered once all sidecars can read them, with topic -> why for those not stored."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetConfigs(Need):
+    """Remove the entries of topics that no longer exist. Answered once it was tried."""
+
+    entries: tuple[Entry, ...]
+
+
+class Keeper(Protocol):
+    """Knows what is set."""
+
+    @property
+    def own(self) -> OwnConfigs: ...
+
+    @property
+    def entries(self) -> Entries: ...
+
+    def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """A client's change is stored: the topic's own configs before and after it."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not known now what is set; None where it is."""
+        ...

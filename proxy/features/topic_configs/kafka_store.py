@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from kafka_sidecar.proxy.features.topic_configs.log_history import LogHistory, LogLostError
-from kafka_sidecar.proxy.features.topic_configs.store import Reader, StoreError
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -186,3 +186,111 @@ class KafkaStore:
         for back, offset in self._coming_back.items():
             if offset < self._next_offset and not back.done():
                 back.set_result(None)
+
+
+# Names of topics -> the ids of those that exist. Raises OSError, CodecError.
+TopicIds = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
+
+
+class StoreError(Exception):
+    """What was to be written is not known to be there. The text says why, for a person."""
+
+
+class Reader(Protocol):
+    """Gets what the log holds, in its order."""
+
+    def began(self) -> None:
+        """The log is read from its beginning, for the first time or again."""
+        ...
+
+    def read(self, key: bytes, value: bytes | None) -> None:
+        """The next record; without a value the key is no more. Raises nothing."""
+        ...
+
+    def caught_up(self) -> None:
+        """All that was in the log when reading began has been read."""
+        ...
+
+
+class Store(Protocol):
+    async def start(self, reader: Reader) -> None:
+        """Begin to read, and go on until `stop`, whatever happens to the cluster."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    async def write(self, key: bytes, value: bytes | None) -> None:
+        """Returns once it is written and has come back to the reader. Raises StoreError."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the log cannot be read now, None where it can."""
+        ...
+
+    @property
+    def lost(self) -> str | None:
+        """Why the log does not hold what was read of it; it is no longer read then. None: it does."""
+        ...
+
+    def accept(self) -> None:
+        """Read the log as it is now, from its beginning, though it lacks what was read before; create it if need be."""
+        ...
+
+
+class LogLostError(Exception):
+    """The log does not hold what was read of it. The text says why, for a person."""
+
+
+class LogHistory:
+    """One log, from the beginning of its reading on."""
+
+    __slots__ = ("_lost", "_next_offset", "_offsets", "_topic_id")
+
+    def __init__(self) -> None:
+        self._topic_id = NO_ID  # not known yet
+        self._next_offset = 0  # all below is read
+        self._offsets: dict[bytes, int] = {}  # of the last record of each key, if it has a value
+        self._lost: str | None = None
+
+    def read(self, offset: int, key: bytes, value: bytes | None) -> None:
+        """The next record."""
+        self._next_offset = offset + 1
+        if value is None:
+            self._offsets.pop(key, None)
+        else:
+            self._offsets[key] = offset
+
+    def check_id(self, topic_id: bytes | None) -> None:
+        """Compare the id that the topic has now: zeros where it does not exist, None where no broker says.
+
+        Raises LogLostError. A topic that is missing may come back: brokers learn of topics one after another. One that
+        was created again is another topic for ever, whatever a broker says that has not learned of it yet.
+        """
+        if topic_id == NO_ID and self._topic_id != NO_ID:
+            raise LogLostError("it no longer exists")
+        if self._topic_id == NO_ID:
+            self._topic_id = topic_id or NO_ID
+        if topic_id is not None and topic_id != self._topic_id:
+            self._lose(f"it was created again: its id was {_printed(self._topic_id)}, now it is {_printed(topic_id)}")
+        self._raise_if_lost()
+
+    def check_offsets(self, start: int, end: int) -> None:
+        """Compare where the log begins and ends now. Raises LogLostError."""
+        if end < self._next_offset:
+            self._lose(f"it was truncated: it was read up to offset {self._next_offset}, now it ends at {end}")
+        elif any(offset < start for offset in self._offsets.values()):
+            self._lose(f"records were deleted: now it begins at offset {start}")
+        self._raise_if_lost()
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+
+    def _raise_if_lost(self) -> None:
+        if self._lost is not None:
+            raise LogLostError(self._lost)
+
+
+def _printed(topic_id: bytes) -> str:
+    """As kafka-topics.sh --describe prints it."""
+    return urlsafe_b64encode(topic_id).rstrip(b"=").decode()

@@ -23,7 +23,7 @@ from kafka_sidecar.policies.plans import (
     Rule,
     truncate_message,
 )
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
     PartitionKey,

@@ -24,9 +24,8 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_sidecar.codec.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_sidecar.codec.wire import LENGTH
-from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Client, Closing, RouteError
-from kafka_sidecar.proxy.relay.introduction import introduce
+from kafka_sidecar.proxy.relay.introduction import diagnose, introduce
 from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, Verification
 
 OAUTHBEARER = "OAUTHBEARER"

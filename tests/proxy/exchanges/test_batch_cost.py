@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
-from kafka_sidecar.proxy.exchanges import batch_cost
-from kafka_sidecar.proxy.exchanges.batch_cost import LIGHT_TURNS, is_light, takes_long
+from kafka_sidecar.proxy.exchanges import limits as batch_cost
+from kafka_sidecar.proxy.exchanges.limits import LIGHT_TURNS, is_light, takes_long
 
 
 def test_a_batch_of_many_records_takes_long_and_so_do_many_compressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

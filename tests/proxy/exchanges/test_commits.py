@@ -39,9 +39,8 @@ from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.offset_commit import OffsetCommitRequest
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets
-from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
 from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
-from kafka_sidecar.proxy.exchanges.commits import Stage
+from kafka_sidecar.proxy.exchanges.commits import Stage, commit_api
 from kafka_sidecar.proxy.relay.exchange import Need, Respond
 
 FIRST_WITH_MEMBERS_IN_TRANSACTIONS = 3  # TxnOffsetCommit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.proxy.exchanges import hidden_offsets as module
-from kafka_sidecar.proxy.exchanges.hidden_offsets import FetchPosition, HiddenOffsets
+from kafka_sidecar.proxy.exchanges import held_clients as module
+from kafka_sidecar.proxy.exchanges.held_clients import FetchPosition, HiddenOffsets
 
 
 def at(offset: int, client_id: str | None = "app", principal: str | None = None, isolation: int = 0) -> FetchPosition:

@@ -10,7 +10,7 @@ from support.features import started
 from support.old_requests import CORRELATION_ID, fetch_request
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
-from kafka_sidecar.proxy.exchanges.old_fetch import OldFetchExchange, begin
+from kafka_sidecar.proxy.exchanges.fetch_requests import OldFetchExchange, begin_old
 
 HIDES = {"type": "support.interception:Hides", "topics": ["orders"]}
 READS = {"type": "support.interception:Reads", "topics": ["*"]}
@@ -47,7 +47,7 @@ def test_a_request_that_ends_before_its_topics_raises() -> None:
 @each_version
 def test_a_request_with_too_many_partitions_is_not_relayed(version: int) -> None:
     frame = fetch_request(version, {("free", at): 0 for at in range(11)})
-    exchange = begin(version, lambda topic: False, 10, frame, 0, len(frame), FakeClient())
+    exchange = begin_old(version, lambda topic: False, 10, frame, 0, len(frame), FakeClient())
     assert isinstance(exchange, OldFetchExchange)
     with pytest.raises(TooManyError):
         Driven(exchange).request(frame)

@@ -48,7 +48,7 @@ from kafka_sidecar.proxy.exchanges.sasl import PrincipalRun
 from kafka_sidecar.proxy.features.authorization.checks import CheckProduceRun, CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING
 from kafka_sidecar.proxy.features.interception.send_stage import SendRun
-from kafka_sidecar.proxy.features.topic_configs.alter_configs import AlterConfigsRun
+from kafka_sidecar.proxy.features.topic_configs.stages import AlterConfigsRun
 from kafka_sidecar.proxy.features.validation.stage import ValidationRun
 
 

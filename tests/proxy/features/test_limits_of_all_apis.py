@@ -114,7 +114,7 @@ def requests(key: ApiKey, count: int, name_bytes: int = 0) -> Iterator[tuple[str
 
 
 def header_of(key: ApiKey) -> bytes:
-    """A request whose message nobody reads."""
+    """A request whose message no feature reads."""
     version = APIS[key].max_version
     header = RequestHeader(api_key=key, api_version=version, correlation_id=7, client_id="app")
     return join_frame(encode(header, request_header_version(key, version)), b"")

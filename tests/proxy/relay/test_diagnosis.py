@@ -9,7 +9,7 @@ from support import oracle
 from support.dialogue import request
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.proxy.relay.diagnosis import diagnose
+from kafka_sidecar.proxy.relay.introduction import diagnose
 
 OPENINGS = {
     b"\x16\x03\x01\x02\x00\x01": "a TLS handshake",

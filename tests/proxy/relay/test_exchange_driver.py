@@ -30,8 +30,8 @@ from kafka_sidecar.proxy.relay.exchange import (
     TopicIds,
     Work,
 )
+from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 from kafka_sidecar.proxy.relay.frames import FRAMES_A_CHECK
-from kafka_sidecar.proxy.relay.loop_budget import MAX_TURN_S
 
 LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten
 RELAYED = ApiKey.HEARTBEAT

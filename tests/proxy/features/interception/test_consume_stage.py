@@ -21,7 +21,7 @@ from support.interception import Intercepting, fetch_response, values_in
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import Batch, Records, batches
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_CONSUMED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.features.interception import fetched_partition
 from kafka_sidecar.proxy.features.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TopicIds, Work

@@ -13,7 +13,7 @@ from support.produce_requests import GUARDED, Validating, batch, produce_request
 
 from kafka_sidecar.proxy.features.interception import send_stage
 from kafka_sidecar.proxy.relay.exchange import Work
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
 

@@ -33,7 +33,7 @@ from kafka_sidecar.interceptors.contract import SendError
 from kafka_sidecar.proxy.features.interception import send_stage
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
 from kafka_sidecar.proxy.relay.exchange import TURN, Last, Need, Respond, Work
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
 

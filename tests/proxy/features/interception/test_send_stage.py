@@ -30,7 +30,7 @@ from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.records import Batch, NewRecord, build_batch
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
 from kafka_sidecar.proxy.relay.exchange import TURN, Work
 

@@ -17,8 +17,8 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.features.topic_configs import configs as configs_module
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change, StoreConfigs
-from kafka_sidecar.proxy.features.topic_configs.store import Reader
+from kafka_sidecar.proxy.features.topic_configs.entries import Change, StoreConfigs
+from kafka_sidecar.proxy.features.topic_configs.kafka_store import Reader
 from kafka_sidecar.proxy.relay.exchange import Respond
 
 TOPIC, BROKER = 2, 4

@@ -9,9 +9,15 @@ from support.topic_configs import POLICY, Cluster
 
 from kafka_sidecar.proxy.features.topic_configs import configs as module
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.features.topic_configs.entries import MAX_LAG_S, Entry, record_of
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change, ForgetConfigs, StoreConfigs
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.features.topic_configs.entries import (
+    MAX_LAG_S,
+    Change,
+    Entry,
+    ForgetConfigs,
+    StoreConfigs,
+    record_of,
+)
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
 

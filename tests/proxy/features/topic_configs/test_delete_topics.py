@@ -9,8 +9,7 @@ from support import oracle
 from support.topic_configs import CORRELATION_ID, POLICY, Cluster, begin, perform, send
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.features.topic_configs.entries import MAX_LAG_S, Entry
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change, ForgetConfigs
+from kafka_sidecar.proxy.features.topic_configs.entries import MAX_LAG_S, Change, Entry, ForgetConfigs
 
 ORDERS = b"o" * 16
 DELETE = ApiKey.DELETE_TOPICS

@@ -8,7 +8,7 @@ import pytest
 from support.topic_configs import POLICY, Cluster, Exchanged, send
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change
+from kafka_sidecar.proxy.features.topic_configs.entries import Change
 
 TOPIC, BROKER = 2, 4
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG, STRING = 1, 5, 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from support.topic_configs import POLICY, Cluster
 
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.topic_configs.entries import Change
 from kafka_sidecar.proxy.features.topic_configs.exposition import collect
-from kafka_sidecar.proxy.features.topic_configs.keeper import Change
 
 CHANGES = f"kafka_sidecar_topic_config_changes_total {POLICY}"
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.proxy.features.topic_configs import kafka_store
-from kafka_sidecar.proxy.features.topic_configs.kafka_store import KafkaStore
-from kafka_sidecar.proxy.features.topic_configs.store import StoreError
+from kafka_sidecar.proxy.features.topic_configs.kafka_store import KafkaStore, StoreError
 
 ID, OTHER_ID, MISSING = b"1" * 16, b"2" * 16, bytes(16)
 

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from kafka_sidecar.proxy.features.topic_configs.log_history import LogHistory, LogLostError
+from kafka_sidecar.proxy.features.topic_configs.kafka_store import LogHistory, LogLostError
 
 ID, OTHER_ID, MISSING = b"1" * 16, b"2" * 16, bytes(16)
 

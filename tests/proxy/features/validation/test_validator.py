@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.features.validation import validator as validator_modul
 from kafka_sidecar.proxy.features.validation.stage import TopicConfigsKnown
 from kafka_sidecar.proxy.features.validation.validator import Validator
 from kafka_sidecar.proxy.relay.exchange import Respond
-from kafka_sidecar.proxy.relay.loop_budget import LoopBudget
+from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads
 

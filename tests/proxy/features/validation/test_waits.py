@@ -31,7 +31,7 @@ from kafka_sidecar.codec.records import Record, Records
 from kafka_sidecar.plugins.pace import MAX_TURN_S
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
-from kafka_sidecar.proxy.exchanges.batch_cost import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
 from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLeft, TimeLimit, TopicNames, Work

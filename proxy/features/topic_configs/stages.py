@@ -1,0 +1,437 @@
+"""CreateTopics, AlterConfigs and IncrementalAlterConfigs, DescribeConfigs and DeleteTopics: the stages that keep the
+sidecar's own configs.
+
+They are removed from a request, and stored once the broker has accepted the rest. A topic of which only own configs are
+set still goes to the broker, with nothing to change: so the broker decides who may alter it and whether it exists. If
+it answers with an error, nothing is stored. They appear among those that the broker describes of a topic, and are
+forgotten with it: a topic that is created again has another id, for which nothing is set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import partial
+from typing import Any
+
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
+from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
+from kafka_sidecar.codec.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_sidecar.codec.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges.messages import (
+    TOPIC_RESOURCE,
+    MessageRun,
+    MessageStage,
+    OpenMessage,
+    Rejection,
+    reject_resource,
+)
+from kafka_sidecar.proxy.features.topic_configs.entries import (
+    Change,
+    Entry,
+    ForgetConfigs,
+    Keeper,
+    OwnConfig,
+    OwnConfigs,
+    StoreConfigs,
+    invalid,
+)
+from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+
+
+class AlterConfigs(MessageStage):
+    """The stage of an API that sets topic configs."""
+
+    name = "topic configs"
+
+    def __init__(self, api: ConfigsApi, keeper: Keeper) -> None:
+        self._api = api
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> AlterConfigsRun | None:
+        known = version >= APIS[self._api.key].min_version  # older ones are the broker's alone
+        return AlterConfigsRun(self._api, client, self._keeper) if known else None
+
+
+class AlterConfigsRun(MessageRun):
+    """One request that sets topic configs, and its response."""
+
+    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only")
+
+    def __init__(self, api: ConfigsApi, client: Client, keeper: Keeper) -> None:
+        self._api = api
+        self._client = client
+        self._keeper = keeper
+        self._resources: list[Any] = []  # of the request
+        self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
+        self._rejections: dict[Identity, Rejection] = {}  # of resources that the broker does not get
+        self._validate_only = False
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._changes or self._rejections)
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        api = self._api
+        message = yield from request.read(api.request)
+        self._resources = list(getattr(message, api.resources))
+        self._validate_only = getattr(message, "validate_only")  # noqa: B009 - all three have it
+        # The broker rejects a resource that is named twice: which of the two would be ours to check?
+        times = Counter(map(api.identify, self._resources))
+        rest = []
+        for resource in self._resources:
+            rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
+            yield TURN
+        kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
+        if self._rejections and not kept:
+            results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
+            return replace_fields(api.response(), **{api.results: results})
+        request.replace(replace_fields(message, **{api.resources: kept}))
+        return None
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        api = self._api
+        message = yield from response.read(api.response)
+        results: dict[Identity, list[Any]] = {}
+        for result in getattr(message, api.results):
+            results.setdefault(api.identify(result), []).append(result)
+        agreed = {
+            identity: _with_topic_id(change, results[identity][0])
+            for identity, change in self._changes.items()
+            if identity in results and results[identity][0].error_code == ErrorCode.NONE
+        }
+        failures: Mapping[str, str] = {}
+        if agreed and not self._validate_only:
+            before = {change.topic: self._keeper.entries.configs(change.topic) for change in agreed.values()}
+            failures = yield StoreConfigs(tuple(agreed.values()))
+            for change in (change for change in agreed.values() if change.topic not in failures):
+                known = before[change.topic] if self._api.key != ApiKey.CREATE_TOPICS else {}
+                self._keeper.changed(self._client, change.topic, known, change.apply(known))
+        for identity, change in agreed.items():
+            results[identity] = [self._complete(result, change, failures) for result in results[identity]]
+        response.replace(replace_fields(message, **{api.results: tuple(self._in_order(results))}))
+
+    def _take_own(self, resource: Any, is_named_once: bool) -> Any:
+        """What the broker gets of one resource; own configs of it become a change or a rejection."""
+        api, own = self._api, self._keeper.own
+        identity = kind, topic = api.identify(resource)
+        if kind != TOPIC_RESOURCE:
+            return resource
+        mine = [config for config in resource.configs if api.is_own(own, config)]
+        if is_named_once and (mine or (api.replaces and self._is_affected(topic))):
+            values = api.new_values(own, mine)
+            if isinstance(values, Rejection):
+                self._rejections[identity] = values
+            elif (trouble := self._keeper.trouble) is not None:
+                why = f"Nothing was changed: {trouble}"
+                self._rejections[identity] = Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+            else:
+                self._changes[identity] = Change(topic, values, api.replaces)
+        if not mine:
+            return resource
+        return replace_fields(
+            resource, configs=tuple(config for config in resource.configs if not api.is_own(own, config))
+        )
+
+    def _is_affected(self, topic: str) -> bool:
+        """Whether a request without own configs takes something away from this topic."""
+        is_unknown = self._keeper.trouble is not None
+        if is_unknown:
+            return self._api.key != ApiKey.CREATE_TOPICS
+        return bool(self._keeper.entries.of(topic, NO_ID))
+
+    def _complete(self, result: Any, change: Change, failures: Mapping[str, str]) -> Any:
+        """A result of the broker's with what became of own configs."""
+        if (why := failures.get(change.topic)) is not None:
+            return replace_fields(result, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=why)
+        if self._api.key != ApiKey.CREATE_TOPICS or result.configs is None:
+            return result
+        own = tuple(
+            CreatableTopicConfigs(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
+            for name, value in change.values.items()
+        )
+        return replace_fields(result, configs=result.configs + own)
+
+    def _in_order(self, results: Mapping[Identity, list[Any]]) -> Iterable[Any]:
+        """The broker's results with those of rejected resources among them, in the order of the request."""
+        ordered: dict[Identity, list[Any]] = {}
+        if self._rejections:
+            for resource in self._resources:
+                identity = self._api.identify(resource)
+                if identity in self._rejections:
+                    ordered[identity] = [self._api.reject(resource, self._rejections[identity])]
+                elif identity in results:
+                    ordered[identity] = results[identity]
+        for identity, same in results.items():
+            ordered.setdefault(identity, same)
+        return (result for same in ordered.values() for result in same)
+
+
+def _with_topic_id(change: Change, result: Any) -> Change:
+    """The id of a topic that was just created, where the broker's response has it."""
+    topic_id = getattr(result, "topic_id", NO_ID)
+    return change if topic_id == NO_ID else replace(change, topic_id=topic_id)
+
+
+class DeleteTopics(MessageStage):
+    """The stage of DeleteTopics."""
+
+    name = "topic configs"
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> DeleteTopicsRun | None:
+        return DeleteTopicsRun(self._keeper) if version >= APIS[ApiKey.DELETE_TOPICS].min_version else None
+
+
+class DeleteTopicsRun(MessageRun):
+    """One DeleteTopics request and its response."""
+
+    __slots__ = ("_entries", "_keeper")
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        # Looked up before the broker is asked: what is set later may be for a topic that is created again.
+        self._entries: list[Entry] = []
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._entries)
+
+    def request(self, request: OpenMessage) -> Steps[None]:
+        message = yield from request.read(DeleteTopicsRequest)
+        names = [(name, NO_ID) for name in message.topic_names]
+        topics = [(topic.name, topic.topic_id) for topic in message.topics]
+        entries = self._keeper.entries
+        for name, topic_id in names + topics:
+            self._entries += entries.of(name, topic_id)
+            yield TURN
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(DeleteTopicsResponse)
+        deleted = [result for result in message.responses if result.error_code == ErrorCode.NONE]
+        names, ids = {result.name for result in deleted}, {result.topic_id for result in deleted}
+        if gone := tuple(entry for entry in self._entries if entry.topic in names or entry.topic_id in ids):
+            yield ForgetConfigs(gone)
+
+
+# Kafka's DescribeConfigsResponse.ConfigSource and ConfigType
+DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
+STRING = 2
+
+
+class DescribeConfigs(MessageStage):
+    """The stage of DescribeConfigs."""
+
+    name = "topic configs"
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def start(self, client: Client, version: int) -> DescribeConfigsRun | None:
+        return DescribeConfigsRun(self._keeper) if version >= APIS[ApiKey.DESCRIBE_CONFIGS].min_version else None
+
+
+class DescribeConfigsRun(MessageRun):
+    """One DescribeConfigs request and its response.
+
+    The request goes to the broker as it came: a name that the broker does not know adds nothing to its response.
+    """
+
+    __slots__ = ("_documented", "_keeper", "_synonyms", "_wanted")
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._wanted: dict[str, list[OwnConfig]] = {}  # by topic
+        self._synonyms = self._documented = False
+
+    @property
+    def wants_response(self) -> bool:
+        return any(self._wanted.values())
+
+    def request(self, request: OpenMessage) -> Steps[None]:
+        if self._keeper.trouble is None:
+            message = yield from request.read(DescribeConfigsRequest)
+            self._synonyms, self._documented = message.include_synonyms, message.include_documentation
+            for resource in message.resources:
+                if resource.resource_type == TOPIC_RESOURCE:
+                    self._wanted[resource.resource_name] = self._own_among(resource.configuration_keys)
+                yield TURN
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(DescribeConfigsResponse)
+        results = []
+        for result in message.results:
+            results.append(self._add_own(result))
+            yield TURN
+        response.replace(replace_fields(message, results=tuple(results)))
+
+    def _own_among(self, keys: Iterable[str] | None) -> list[OwnConfig]:
+        # Null asks for all; so does an empty list, of a broker.
+        return [config for name, config in self._keeper.own.items() if not keys or name in keys]
+
+    def _add_own(self, result: DescribeConfigsResult) -> DescribeConfigsResult:
+        if result.resource_type != TOPIC_RESOURCE or result.error_code != ErrorCode.NONE:
+            return result
+        values = self._keeper.entries.configs(result.resource_name)
+        own = (self._describe(config, values) for config in self._wanted.get(result.resource_name, ()))
+        return replace_fields(result, configs=(*result.configs, *own))
+
+    def _describe(self, config: OwnConfig, values: Mapping[str, str]) -> DescribeConfigsResourceResult:
+        value = values.get(config.name)
+        synonym = DescribeConfigsSynonym(name=config.name, value=value, source=DYNAMIC_TOPIC_CONFIG)
+        return DescribeConfigsResourceResult(
+            name=config.name,
+            value=value,
+            config_source=DEFAULT_CONFIG if value is None else DYNAMIC_TOPIC_CONFIG,
+            synonyms=(synonym,) if self._synonyms and value is not None else (),
+            config_type=STRING,
+            documentation=config.documentation if self._documented else None,
+        )
+
+
+Identity = tuple[int, str]  # type and name of a resource
+NewValues = Mapping[str, str | None]  # by the name of the config; None: back to its default
+
+
+class Operation(IntEnum):
+    """Of IncrementalAlterConfigs (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+OPERATIONS = frozenset(Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsApi:
+    """One API. ``Any``: a resource of its request, or a result of its response."""
+
+    key: ApiKey
+    request: type[Message]
+    response: type[Message]
+    resources: str  # the array of the request
+    results: str  # the array of the response
+    identify: Callable[[Any], Identity]  # a resource or a result
+    is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
+    new_values: Callable[[OwnConfigs, list[Any]], NewValues | Rejection]  # what such configs of a resource set
+    replaces: bool  # whether configs that are not named go back to their defaults
+    reject: Callable[[Any, Rejection], Struct]  # the result of a resource
+
+
+def _identify_topic(of: Any) -> Identity:
+    return TOPIC_RESOURCE, of.name
+
+
+def _identify_resource(of: Any) -> Identity:
+    return of.resource_type, of.resource_name
+
+
+def _is_named(own: OwnConfigs, config: Any) -> bool:
+    return config.name in own
+
+
+def _has_operation(own: OwnConfigs, config: Any) -> bool:
+    # An unknown operation is the broker's to reject.
+    return config.name in own and config.config_operation in OPERATIONS
+
+
+def _first_rejection(own: OwnConfigs, values: NewValues) -> Rejection | None:
+    checked = (own[name].reject(value) for name, value in values.items() if value is not None)
+    return next((rejection for rejection in checked if rejection is not None), None)
+
+
+def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+    values = {config.name: config.value for config in configs}
+    if nulls := [name for name, value in values.items() if value is None]:
+        return invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
+    return _first_rejection(own, values) or values
+
+
+def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+    values = {config.name: config.value for config in configs}
+    rejection = _reject_duplicates_and_nulls(configs, (name for name, value in values.items() if value is None))
+    return rejection or _first_rejection(own, values) or values
+
+
+def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+    deleted = {config.name for config in configs if config.config_operation == Operation.DELETE}
+    values = {config.name: None if config.name in deleted else config.value for config in configs}
+    nulls = (name for name, value in values.items() if value is None and name not in deleted)
+    if (rejection := _reject_duplicates_and_nulls(configs, nulls)) is not None:
+        return rejection
+    for config in configs:
+        if config.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            operation = Operation(config.config_operation).name
+            return invalid(f"Can't {operation} to key {config.name} because its type is not LIST.")
+    return _first_rejection(own, values) or values
+
+
+def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Rejection | None:
+    if len({config.name for config in configs}) < len(configs):
+        return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if listed := list(nulls):
+        return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
+    return None
+
+
+def _reject_topic(topic: create_topics.CreatableTopic, why: Rejection) -> Struct:
+    return create_topics.CreatableTopicResult(name=topic.name, error_code=why.error_code, error_message=why.message)
+
+
+CONFIGS_APIS: Mapping[int, ConfigsApi] = {
+    api.key: api
+    for api in (
+        ConfigsApi(
+            key=ApiKey.CREATE_TOPICS,
+            request=create_topics.CreateTopicsRequest,
+            response=create_topics.CreateTopicsResponse,
+            resources="topics",
+            results="topics",
+            identify=_identify_topic,
+            is_own=_is_named,
+            new_values=_values_of_created,
+            replaces=True,
+            reject=_reject_topic,
+        ),
+        ConfigsApi(
+            key=ApiKey.ALTER_CONFIGS,
+            request=alter_configs.AlterConfigsRequest,
+            response=alter_configs.AlterConfigsResponse,
+            resources="resources",
+            results="responses",
+            identify=_identify_resource,
+            is_own=_is_named,
+            new_values=_values_of_replaced,
+            replaces=True,
+            reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
+        ),
+        ConfigsApi(
+            key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            request=incremental_alter_configs.IncrementalAlterConfigsRequest,
+            response=incremental_alter_configs.IncrementalAlterConfigsResponse,
+            resources="resources",
+            results="responses",
+            identify=_identify_resource,
+            is_own=_has_operation,
+            new_values=_values_of_incremental,
+            replaces=False,
+            reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+        ),
+    )
+}
