@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import Reload
-from kafka_sidecar.proxy.runtime.allocator import configure_allocator
-from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
+from kafka_sidecar.proxy.runtime.program import Stop, configure_allocator, log_serving, warn_if_slow
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import SWITCH_INTERVAL_S
 from kafka_sidecar.proxy.server.admin.listener import serve_admin

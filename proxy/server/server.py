@@ -30,21 +30,22 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.admission import (
+    BACKLOG,
+    Admission,
+    bind_socket,
+    connections_that_fit,
+    default_max_buffered,
+)
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin, Verifications
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
-from kafka_sidecar.proxy.runtime.finishing import finish_connections
-from kafka_sidecar.proxy.runtime.memory_limit import default_max_buffered
-from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.performer import Performer
-from kafka_sidecar.proxy.runtime.sockets import BACKLOG, bind_socket
-from kafka_sidecar.proxy.runtime.sweep import Sweep
-from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
+from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
-from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.security.sasl.gates import open_gates
 from kafka_sidecar.proxy.security.sasl.logins import open_logins
 from kafka_sidecar.proxy.security.sasl.principal_logins import open_principal_logins

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.large_messages.object_reference import KEY, VERSION, ObjectReference
 from kafka_sidecar.proxy.features.large_messages.clean_up import IncompleteError
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client
+from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 WAIT_MS = 1000

@@ -10,7 +10,7 @@ from pathlib import Path
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.runtime.sockets import bind_socket
+from kafka_sidecar.proxy.runtime.admission import bind_socket
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.server.admin.access import AdminToken, TokenError
 from kafka_sidecar.proxy.server.admin.http import AdminServer
