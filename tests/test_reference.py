@@ -35,7 +35,7 @@ from kafka_sidecar.proxy.security.tls.exposition import collect as of_tls
 from kafka_sidecar.proxy.server.admin.exposition import render
 from kafka_sidecar.proxy.server.workers.exposition import collect as of_workers
 from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 

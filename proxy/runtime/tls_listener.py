@@ -19,10 +19,10 @@ from kafka_sidecar.proxy.relay.diagnosis import diagnose
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
-from kafka_sidecar.proxy.security.tls.alerts import alert_of
 from kafka_sidecar.proxy.security.tls.broker_access import CLOSE_S
+from kafka_sidecar.proxy.security.tls.contexts import alert_of
+from kafka_sidecar.proxy.security.tls.der import subject_of
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
-from kafka_sidecar.proxy.security.tls.subjects import subject_of
 from kafka_sidecar.proxy.telemetry.tls_failures import TIMEOUT, explain_to, reason_of
 
 HEADER = 5  # of a record: type, version, length

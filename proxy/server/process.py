@@ -19,10 +19,10 @@ from kafka_sidecar.proxy.config.reload import Reload
 from kafka_sidecar.proxy.runtime.program import Stop, configure_allocator, log_serving, warn_if_slow
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import SWITCH_INTERVAL_S
-from kafka_sidecar.proxy.server.admin.listener import serve_admin
+from kafka_sidecar.proxy.server.admin.http import serve_admin
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features.compose import Features
-from kafka_sidecar.proxy.nodes import state_file
-from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
+from kafka_sidecar.proxy.nodes.addresses import Addresses, Node, load_brokers, save_brokers
 from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
@@ -46,11 +45,9 @@ from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
-from kafka_sidecar.proxy.security.sasl.gates import open_gates
-from kafka_sidecar.proxy.security.sasl.logins import open_logins
-from kafka_sidecar.proxy.security.sasl.principal_logins import open_principal_logins
+from kafka_sidecar.proxy.security.sasl.gates import open_gates, reject_logins
+from kafka_sidecar.proxy.security.sasl.logins import open_logins, open_principal_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
-from kafka_sidecar.proxy.security.sasl.rejected_logins import reject_logins
 from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
@@ -151,8 +148,8 @@ class Server:
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
         if (path := self.config.own_file(self.config.nodes.state_file)) is not None:
-            self.addresses.update(state_file.load(path))
-            self.addresses.on_change = lambda: state_file.save(path, self.addresses.brokers())
+            self.addresses.update(load_brokers(path))
+            self.addresses.on_change = lambda: save_brokers(path, self.addresses.brokers())
         if not self.features.is_applied:
             self.apply(self.config)
         await self.features.start()

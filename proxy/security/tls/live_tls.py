@@ -8,14 +8,32 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kafka_sidecar.proxy.config.reload import FileState, state_of
 from kafka_sidecar.proxy.security.tls.contexts import Loaded
-from kafka_sidecar.proxy.security.tls.stats import TlsStats
 from kafka_sidecar.proxy.security.tls.stores import StoreError
+from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS
+
+
+@dataclass(slots=True)
+class TlsStats:
+    handshakes: int = 0
+    failures: Counter[str] = field(default_factory=Counter)  # by reason: telemetry/tls_failures.py
+    durations: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
+    duration_s: float = 0.0
+    is_current: bool = True  # whether the files that are there now apply
+
+    def succeeded(self, seconds: float) -> None:
+        """A handshake has ended well."""
+        self.handshakes += 1
+        self.duration_s += seconds
+        self.durations[max(0, int(seconds * 1e6)).bit_length()] += 1
+
 
 log = logging.getLogger(__name__)
 

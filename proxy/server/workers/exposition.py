@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.prometheus import PREFIX
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

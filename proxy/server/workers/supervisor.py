@@ -17,8 +17,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.workers import Place
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.server.admin.page import Page
-from kafka_sidecar.proxy.server.workers.child import Child, Launch
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Applied,
     BrokersChanged,
     Drain,
@@ -33,6 +32,7 @@ from kafka_sidecar.proxy.server.workers.messages import (
     Start,
     ToWorker,
 )
+from kafka_sidecar.proxy.server.workers.child import Child, Launch
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.runtime import tls_listener
 from kafka_sidecar.proxy.runtime.admission import bind_socket
 from kafka_sidecar.proxy.runtime.tasks import Paced
 from kafka_sidecar.proxy.runtime.tls_listener import NotTlsError, TlsListener, bytes_needed
-from kafka_sidecar.proxy.security.tls.subjects import subject_of
+from kafka_sidecar.proxy.security.tls.der import subject_of
 from kafka_sidecar.proxy.server import server as server_module
 from kafka_sidecar.proxy.server.server import Server
 

@@ -12,7 +12,7 @@ from support.workers import FakeChild, Group, turns
 
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.admin.page import Page
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
     Applied,
     BrokersChanged,
