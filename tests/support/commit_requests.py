@@ -17,7 +17,7 @@ from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets, TopicP
 from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
 from kafka_sidecar.proxy.exchanges.commits import CommitExchanges
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
+from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
 from support import oracle
 from support.driven import Driven, Step
 from support.interception import Commits, Given, Intercepting

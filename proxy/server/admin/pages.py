@@ -168,7 +168,7 @@ def describe_topic(server: Server, name: str) -> dict[str, Any]:
 
 def configuration_hash(server: Server) -> str:
     """A hash of the sections that a reload applies: equal in sidecars that do the same."""
-    from kafka_sidecar.proxy.features.validation.effective import hash_of
+    from kafka_sidecar.proxy.features.validation.rules import hash_of
 
     sections = server.features.applied.model_dump(mode="json", include=set(RELOADED), fallback=str)
     return hash_of(hide_secrets(sections))
@@ -178,7 +178,7 @@ def _validation(server: Server, name: str, topic_id: bytes) -> dict[str, Any]:
     validator = server.features.validator
     if validator is None:
         return {"policies": [], "why": "no policies are configured"}
-    from kafka_sidecar.proxy.features.validation.effective import describe_applied
+    from kafka_sidecar.proxy.features.validation.rules import describe_applied
 
     try:
         applied = validator.rules.of(name, topic_id)
@@ -191,7 +191,7 @@ def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
     interception = server.features.interception
     if interception is None:
         return []
-    from kafka_sidecar.proxy.features.interception.effective import describe_interceptors
+    from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
 
     return describe_interceptors(interception.catalog, name)
 

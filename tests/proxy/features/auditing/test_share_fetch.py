@@ -18,8 +18,8 @@ from support.share_fetches import acknowledging, partition, share_response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.exchanges.share_fetch import ShareFetchExchanges
-from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
-from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.interception.consume_stage import ShareStage
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import ShareAssembleStage
 from kafka_sidecar.proxy.relay.exchange import Begin
 
 FETCH = ApiKey.SHARE_FETCH

@@ -31,7 +31,7 @@ from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.commit_apis import commit_api
 from kafka_sidecar.proxy.exchanges.commits import CommitExchanges, Stage
-from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
+from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
 
 each_version = pytest.mark.parametrize(("key", "version"), VERSIONS)
