@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class Process:
 
     def __init__(self, config: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
         """Raises ConfigError."""
-        self.server = Server(config, Metrics(features=[rate.collect]))
+        self.server = Server(config, Metrics(features=[rate.families]))
         self.server.apply(config)
         self.reload = Reload(path, config, read_config, self._apply, self._record_reload) if path is not None else None
         self.on_applied: Callable[[Config], None] = lambda loaded: None  # after a reload
@@ -94,11 +95,11 @@ def _otlp_export(config: Config, server: Server) -> OtlpExport | None:
     if config.otlp.endpoint is None:
         return None
     try:
-        from kafka_sidecar.proxy.server.admin.exposition import registry
+        from kafka_sidecar.proxy.server.admin.exposition import all_families, registry
         from kafka_sidecar.proxy.server.admin.otlp import OtlpExport
     except ImportError as error:
         raise ConfigError(f"otlp.endpoint: {error.name} is not installed; install kafka-sidecar[otel]") from error
-    made = registry(server.metrics)
+    made = registry(partial(all_families, server.metrics))
     export = OtlpExport(config.otlp, made.collect, f"{socket.gethostname()}:{os.getpid()}")
     server.record_requests = export.tracing.recorder if export.tracing is not None else None
     return export

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
@@ -50,12 +49,10 @@ from kafka_sidecar.proxy.security.sasl.logins import open_logins, open_principal
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
 from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.live_tls import families_of_tls
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
-from kafka_sidecar.proxy.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 log = logging.getLogger(__name__)
 
@@ -366,12 +363,8 @@ class Server:
             await self._probe(list(self.own.addresses))
             await asyncio.sleep(pause)
 
-    def _tls_metrics(self) -> Iterable[Metric]:
-        if not self.tls.all:
-            return ()
-        from kafka_sidecar.proxy.security.tls.exposition import collect
-
-        return collect(self.tls.all)
+    def _tls_metrics(self) -> Iterable[Family]:
+        return families_of_tls(self.tls.all, time.time()) if self.tls.all else ()
 
     async def _watch_loop(self) -> None:
         """Measure the delay of timers."""

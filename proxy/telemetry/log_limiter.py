@@ -8,12 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from kafka_sidecar.plugins.violations import ContractError
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 MAX_KINDS = 1000
 # At debug, texts of errors that may quote a record are logged. The level is that of the configuration.
@@ -106,11 +103,6 @@ class LogRate(logging.Filter):
             record.suppressed_in_all, self._suppressed = self._suppressed, 0
         return True
 
-    def collect(self) -> Iterable[Metric]:
+    def families(self) -> Iterable[Family]:
         """The metric of suppressed lines."""
-        from prometheus_client.core import CounterMetricFamily
-
-        from kafka_sidecar.proxy.telemetry.prometheus import PREFIX
-
-        about = "Log lines suppressed because of log.max_rate"
-        return [CounterMetricFamily(PREFIX + "suppressed_log_lines", about, value=self.total)]
+        return [counter("suppressed_log_lines", "Log lines suppressed because of log.max_rate", self.total)]

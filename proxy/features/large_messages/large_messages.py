@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -32,6 +32,7 @@ from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 MAX_UNFINISHED_BYTES = 128 << 20  # of messages that clients with a deadline will ask for again
 
@@ -103,6 +104,14 @@ class LargeMessages:
         self._services = Services(self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of)
         self._max_commit_metadata = MAX_METADATA
         self._objects: ObjectStore | None = None
+
+    def families(self) -> Iterator[Family]:
+        """All metrics of large messages."""
+        cache = self.assembling.cache
+        yield from self.stats.families()
+        yield from self.assembling.stats.families()
+        yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", cache.hits)
+        yield gauge("large_messages_cache_bytes", "Bytes of the segments in the cache", cache.bytes)
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load the plug-ins of a configuration; what is returned applies it.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.report import Report
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 60.0  # for one kind of line and topic
+NAME = "large_messages_"  # of metrics
 
 
 @dataclass(slots=True)
@@ -33,6 +35,16 @@ class LargeMessageStats:
 
     def __post_init__(self) -> None:
         self.lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+
+    def families(self) -> Iterator[Family]:
+        yield counter(NAME + "split", "Large messages that clients have sent", self.split, "result")
+        yield counter(NAME + "slices", "Slices that brokers have stored", self.slices)
+        yield counter(NAME + "slice_bytes", "Bytes of these slices, as sent", self.slice_bytes)
+        about = "Committed offsets of topics with large messages"
+        yield counter(NAME + "offsets", about, self.stored_offsets, "stored")
+        yield counter(NAME + "objects", "Values that were stored as objects", self.objects)
+        yield counter(NAME + "object_bytes", "Bytes of these values", self.object_bytes)
+        yield counter(NAME + "orphans", "Slices of batches that were then not stored", self.orphans)
 
     def was_split(self, messages: int, slices: int, size: int) -> None:
         self.split["split"] += messages
@@ -73,6 +85,17 @@ class AssemblyStats:
 
     def __post_init__(self) -> None:
         self.lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+
+    def families(self) -> Iterator[Family]:
+        yield counter(NAME + "assembled", "Large messages that were delivered whole", self.assembled)
+        yield counter(NAME + "assembled_bytes", "Bytes of their values", self.assembled_bytes)
+        yield counter(NAME + "hidden", "Segments that consumers were not shown", self.hidden)
+        yield counter(NAME + "dropped", "Large messages that cannot be assembled", self.dropped, "reason")
+        about = "Responses that end before records that cannot be looked into"
+        yield counter(NAME + "withheld", about, self.withheld, "reason")
+        yield counter(NAME + "reads", "Requests of our own for segments", self.reads)
+        yield counter(NAME + "read_bytes", "Bytes of the records in their responses", self.read_bytes)
+        yield counter(NAME + "look_backs", "Searches for segments before a message", self.look_backs)
 
     def report(self, name: str, topic: bytes | str, partition: int, settings: TopicSettings) -> PartitionReport:
         """What counts for one partition of the topic with this name, which is stored by its id if that is known."""

@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERV
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
 from kafka_sidecar.proxy.server.workers.totals import Totals
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
+from kafka_sidecar.proxy.telemetry.metrics import Family
 
 LOG_LEVEL = "PUT /log-level"
 
@@ -140,15 +141,19 @@ class WorkerPages:
         return json_page(200 if ready else 503, {"ready": ready, "workers": states})
 
     async def _metrics(self, target: str) -> Page:
-        from kafka_sidecar.proxy.server.workers.exposition import CONTENT_TYPE, render
+        from kafka_sidecar.proxy.server.admin.exposition import CONTENT_TYPE, text_of
 
         for worker, page in (await self._found(target)).items():
             if worker.is_serving:  # it may have ended since
                 self._totals.update(worker.number, page.body.decode())
-        self._totals.update(OWN, render(self._supervisor, self._rate).decode())
+        self._totals.update(OWN, text_of(self._families).decode())
         self._rendered = Page(200, CONTENT_TYPE, self._totals.render().encode())
         self._rendered_at = time.monotonic()
         return self._rendered
+
+    def _families(self) -> Iterator[Family]:
+        yield from self._supervisor.families()
+        yield from self._rate.families()
 
     async def _set_log_level(self, target: str) -> Page:
         page = await self._any(target)

@@ -126,7 +126,5 @@ def test_errors_are_always_written() -> None:
 def test_suppressed_lines_are_counted() -> None:
     log = Log(1)
     log.written(BURST_S + 3)
-    (family,) = log.rate.collect()
-    assert [(sample.name, sample.value) for sample in family.samples] == [
-        ("kafka_sidecar_suppressed_log_lines_total", 3)
-    ]
+    (family,) = log.rate.families()
+    assert (family.name, family.samples) == ("suppressed_log_lines", {(): 3})

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from struct import pack
 from typing import Any
 
@@ -25,7 +26,7 @@ from support.produce_requests import batch, produce_request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.server.admin.exposition import registry, render
+from kafka_sidecar.proxy.server.admin.exposition import all_families, registry, render
 from kafka_sidecar.proxy.server.admin.otlp import OtlpExport, Tracing, translate
 from kafka_sidecar.proxy.server.process import Process
 from kafka_sidecar.proxy.server.server import Server
@@ -127,7 +128,9 @@ async def test_a_collector_that_fails_is_logged_once_until_it_works_again(caplog
     caplog.set_level(logging.INFO)
     metrics = Server(config("a:1"), Metrics()).metrics
     with collecting() as collector:
-        export = OtlpExport(config("a:1", otlp={"endpoint": collector.url}).otlp, registry(metrics).collect, "x")
+        export = OtlpExport(
+            config("a:1", otlp={"endpoint": collector.url}).otlp, registry(partial(all_families, metrics)).collect, "x"
+        )
         for status in (400, 400, 200, 200):
             collector.status = status
             await export._export()
