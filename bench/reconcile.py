@@ -33,7 +33,7 @@ import pyspark
 from kafka_sidecar.pipeline.reconcile.rows import ROWS
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.session import start_session
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.sections import Pipeline
 
 ROOT = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -32,7 +32,7 @@ from kafka_sidecar.codec.records import (
     with_header,
 )
 from kafka_sidecar.codec.records.compression import compress, decompress
-from kafka_sidecar.proxy.runtime.allocator import configure_allocator
+from kafka_sidecar.proxy.runtime.program import configure_allocator
 
 LIMIT = 100 << 20
 ATTRIBUTES_AT, RECORDS_AT = 21, 61  # where the bytes covered by the checksum begin, and the records

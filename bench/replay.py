@@ -40,7 +40,7 @@ from kafka_sidecar.pipeline.replay.source import ARROW_SCHEMA
 from kafka_sidecar.pipeline.replay.validation import Replay, find_applied, open_rules
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.sections import Pipeline
 
 TOPIC, POLICY = "bench", "json"
 PARTITIONS = 4

@@ -1,7 +1,7 @@
 """Makes one object of megabytes that arrive in parts, on large pages.
 
 Memory for a new object of megabytes is mapped page by page as it is written, unless it was used before
-(runtime/allocator.py). With pages of 4 KB that takes longer than the copy itself, so Linux is asked for pages of 2 MB.
+(runtime/program.py). With pages of 4 KB that takes longer than the copy itself, so Linux is asked for pages of 2 MB.
 
 This file runs as it is, with one copy more, and compiled (large_bytes.pxd holds the C types).
 """

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.jars import find_jars
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.sections import Pipeline
 
 # What the jobs rely on, wherever they run.
 SETTINGS = {

@@ -5,39 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-import time
 from collections.abc import Iterator
 from functools import cache
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
+from support.all_metrics import all_metrics
 from support.pages import Page, all_pages, modules, page, settings, tree
 
-from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
-from kafka_sidecar.proxy.features.auditing.exposition import collect as of_audit
-from kafka_sidecar.proxy.features.interception.exposition import collect as interception
-from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.features.large_messages.exposition import collect as large_messages
-from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.features.topic_configs.exposition import collect as topic_configs
-from kafka_sidecar.proxy.features.validation.exposition import collect as validation
-from kafka_sidecar.proxy.features.validation.stats import ValidationStats
-from kafka_sidecar.proxy.runtime.exposition import collect as threads
-from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.security.tls.exposition import collect as of_tls
 from kafka_sidecar.proxy.server.admin.exposition import render
-from kafka_sidecar.proxy.server.workers.exposition import collect as of_workers
 from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
 from kafka_sidecar.proxy.telemetry.logs import KEYS
-from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 
@@ -95,29 +78,7 @@ def test_the_sections_that_a_reload_applies_are_listed(name: str, line: str) -> 
 @cache
 def metric_names() -> frozenset[str]:
     """The names that Prometheus sees."""
-    about_validation, about_interception = ValidationStats(time.time), InterceptionStats(time.time)
-    kept: Any = SimpleNamespace(entries=(), trouble=None, lost=None, unreadable=0, own=(), changes={})
-    auditing = SimpleNamespace(discarded=0, intervals=0, events=0, bytes=0)
-    sending = SimpleNamespace(sent=0, failures=0, in_flight=0, too_large=0)
-    counting = SimpleNamespace(stats=SimpleNamespace(uncounted={}, unnamed=0))
-    audit: Any = SimpleNamespace(outbox=auditing, sender=sending, counting=counting)
-    workers: Any = SimpleNamespace(workers=[], restarts={})
-    large = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
-    large.assembling.stats.dropped["missing"] = 1
-    metrics = Metrics(
-        features=[
-            lambda: validation(about_validation),
-            lambda: interception(about_interception),
-            lambda: large_messages(large),
-            lambda: threads(Threads(1)),
-            LogRate(1, lambda: 0.0).collect,
-            lambda: topic_configs(kept),
-            lambda: of_audit(audit),
-            lambda: of_workers(workers),
-            lambda: of_tls([]),
-        ]
-    )
-    families = text_string_to_metric_families(render(metrics).decode())
+    families = text_string_to_metric_families(render(all_metrics()).decode())
     return frozenset(family.name + ("_total" if family.type == "counter" else "") for family in families)
 
 

@@ -13,7 +13,7 @@ from kafka_sidecar.pipeline.reconcile.job import Job, Limits, Written, wall_cloc
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.pipeline import Reconcile
+from kafka_sidecar.proxy.config.sections import Reconcile
 
 FILES_AT_A_TIME = 100
 

@@ -1,11 +1,17 @@
-"""Requests to the admin port of a running sidecar, for commands. Python's HTTP client is imported by the first one."""
+"""The commands that ask a running sidecar by its admin port: `explain`, `topics`, `log-level`.
+
+Python's HTTP client is imported by the first request.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from urllib.parse import quote, urlencode
 
 import typer
 
@@ -27,6 +33,8 @@ AdminUrl = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON of the admin port.")]
+INDENT = 14
+WIDTH = 120
 
 
 def ask(admin: str | None, path: str, method: str = "GET", body: object = None) -> Any:
@@ -86,3 +94,112 @@ def _base(admin: str | None) -> str:
 def _fail(message: str) -> NoReturn:
     typer.echo(f"kafka-sidecar: {message}", err=True)
     raise typer.Exit(1)
+
+
+def explain(
+    rejection_id: Annotated[str, typer.Argument(metavar="ID", help="From an error message or a log line.")],
+    admin: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print why a batch was rejected, by its id."""
+    found = ask(admin, f"/rejections/{quote(rejection_id, safe='')}")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    place = f"{found['topic']}-{found['partition']}"
+    typer.echo(f"{place}: {found['outcome']} at {found['timestamp']} by {found['policy']} ({found['reason']})")
+    for name, text in _lines(found):
+        typer.echo(fill(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A name and a text for each line."""
+    yield "message", found["message"]
+    if found["records"]:
+        of = f" of {found['batch']['records']}" if found["batch"] else ""
+        yield "records", f"{found['rejected_records']}{of} rejected; index in the batch, policy and violation:"
+    for record in found["records"]:
+        index = "the batch" if record["index"] < 0 else str(record["index"])
+        yield "", f"{index}: {record['policy']} ({record['reason']}): {record['message']}"
+    yield "client", _named(found["client"])
+    if found["batch"]:
+        yield "batch", _named(found["batch"])
+    if found["configuration"]:
+        yield from _configuration(found["configuration"])
+    yield "what to do", found["remedy"]
+
+
+def _configuration(applied: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    share = f", enforced for {applied['percent']} % of the batches" if applied["percent"] < 100 else ""
+    yield "policies", f"{applied['record.validation.policy']} (from {applied['source']}, mode {applied['mode']}{share})"
+    for policy in applied["policies"]:
+        argument = f" with {policy['argument']!r}" if policy["argument"] else ""
+        about = f"{policy['class']}; reads {policy['reads']}; fails {policy['on_error']}"
+        settings = f"; settings {json.dumps(policy['settings'])}" if policy["settings"] else ""
+        yield "", f"{policy['name']}{argument}: {about}{settings}"
+
+
+def _named(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
+
+
+def change_log_level(
+    level: Annotated[str | None, typer.Argument(help="debug, info, warning, error or default; none: show it.")] = None,
+    logger: Annotated[str, typer.Option(help="A logger, as log lines name it.")] = "root",
+    for_: Annotated[str, typer.Option("--for", help="For how long, up to 24h.")] = "10m",
+    admin: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show or change the log level of a running sidecar."""
+    if level is None:
+        found = ask(admin, "/log-level")
+    else:
+        found = ask(admin, "/log-level?" + urlencode({"level": level, "logger": logger, "for": for_}), "PUT")
+    if as_json or "loggers" not in found:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo(f"root: {found['level']}")
+    for name, one in found["loggers"].items():
+        typer.echo(f"{name}: {one['level']} until {one['until']}, then {one['then']}")
+
+
+def show_topics(
+    topic: Annotated[str | None, typer.Argument(help="A topic; none: all that are known.")] = None,
+    admin: AdminUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what applies to topics in a running sidecar."""
+    found = ask(admin, "/topics" if topic is None else f"/topics/{quote(topic, safe='')}")
+    if as_json or "workers" in found:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in found["topics"] if topic is None else [found]:
+        typer.echo("\n".join(_topic_lines(one)))
+
+
+def _topic_lines(topic: dict[str, Any]) -> Iterator[str]:
+    yield f"{topic['topic']}: {_policy(topic['validation'])}"
+    for number, policy in enumerate(topic["validation"].get("policies", ()), 1):
+        argument = f" with {policy['argument']!r}" if policy["argument"] else ""
+        about = f"reads {policy['reads']}; fails {policy['on_error']}"
+        yield f"  policy {number}. {policy['name']}{argument}: {policy['class']}; {about}{_settings(policy)}"
+    for number, one in enumerate(topic["interceptors"], 1):
+        if isinstance(one, str):
+            yield f"  interceptor {number}. {one}"
+        else:
+            hooks = ", ".join(one["hooks"]) or "no hooks"
+            disabled = "; disabled for now" if one["disabled"] else ""
+            source = f"from {one['source']}"
+            yield f"  interceptor {number}. {one['name']}: {one['class']} ({source}); {hooks}{disabled}{_settings(one)}"
+
+
+def _policy(validation: dict[str, Any]) -> str:
+    if "why" in validation:
+        return f"not validated: {validation['why']}"
+    share = f" for {validation['percent']} % of the batches" if validation.get("percent", 100) < 100 else ""
+    place = f"from {validation['source']}, mode {validation['mode']}{share}, hash {validation['hash']}"
+    return f"{validation['record.validation.policy']} ({place})"
+
+
+def _settings(one: dict[str, Any]) -> str:
+    return f"; settings {json.dumps(one['settings'])}" if one["settings"] else ""

@@ -55,9 +55,7 @@ def clean_objects(
 
 async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
     """Raises ConfigError, OSError."""
-    from kafka_sidecar.proxy.features.large_messages.clean_up import clean_topic
-    from kafka_sidecar.proxy.features.large_messages.object_listing import ObjectListing
-    from kafka_sidecar.proxy.features.large_messages.topic_references import TopicReferences
+    from kafka_sidecar.proxy.features.large_messages.clean_up import ObjectListing, TopicReferences, clean_topic
     from kafka_sidecar.proxy.security.sasl.logins import open_logins
     from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
     from kafka_sidecar.proxy.security.tls.sides import TlsSides

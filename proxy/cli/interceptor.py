@@ -63,8 +63,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     In the order of the configuration file, with the hooks of each that are called.
     """
-    from kafka_sidecar.proxy.features.interception.effective import hooks_of
-    from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog
+    from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog, hooks_of
 
     guards = catalog(load_valid_or_exit(config), NoReport()).guards
     own = [guard for guard in guards if guard.applies_to(topic)]

@@ -11,16 +11,14 @@ import typer
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
+from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show_topics
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
-from kafka_sidecar.proxy.cli.explain import explain
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
-from kafka_sidecar.proxy.cli.log_level import change_log_level
 from kafka_sidecar.proxy.cli.plugin_list import load_valid_or_exit
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
-from kafka_sidecar.proxy.cli.topics import show_topics
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")

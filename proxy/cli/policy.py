@@ -68,7 +68,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
 
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
-    from kafka_sidecar.proxy.features.validation.effective import parts_read
+    from kafka_sidecar.proxy.features.validation.rules import parts_read
 
     applied = _rules(config).of(topic, NO_ID)
     if applied is None:

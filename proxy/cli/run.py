@@ -13,7 +13,7 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes
-from kafka_sidecar.proxy.runtime.allocator import share_arena
+from kafka_sidecar.proxy.runtime.program import share_arena
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
@@ -49,8 +49,7 @@ def run(
         "log.level": log_level,
         "log.format": log_format,
     }
-    from kafka_sidecar.proxy.runtime.admission import raise_file_limit
-    from kafka_sidecar.proxy.runtime.memory_limit import warn_if_too_large
+    from kafka_sidecar.proxy.runtime.admission import raise_file_limit, warn_if_too_large
     from kafka_sidecar.proxy.runtime.program import runner
     from kafka_sidecar.proxy.telemetry.log_output import configure
 

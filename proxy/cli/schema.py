@@ -18,10 +18,8 @@ from kafka_sidecar.plugins.registry import Kind
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.audit import LI_NAMES
-from kafka_sidecar.proxy.config.client_sasl import FOR_TOKENS
-from kafka_sidecar.proxy.config.client_sasl import KAFKA_NAMES as CLIENT_SASL_NAMES
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.sasl import BY_PASSWORD
+from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, CLIENT_SASL_NAMES, FOR_TOKENS
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.sources import KAFKA_NAMES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES

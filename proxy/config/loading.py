@@ -11,14 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
-from kafka_sidecar.proxy.config.admin import Admin
 from kafka_sidecar.proxy.config.audit import Audit
-from kafka_sidecar.proxy.config.authorization import Authorization
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
-from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain
-from kafka_sidecar.proxy.config.otlp import Otlp
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
 from kafka_sidecar.proxy.config.sections import (
+    Authorization,
     Cluster,
     Connections,
     Interception,
@@ -26,6 +23,8 @@ from kafka_sidecar.proxy.config.sections import (
     Limits,
     Log,
     Nodes,
+    Otlp,
+    Pipeline,
     Policy,
     Section,
     Threads,
@@ -33,9 +32,8 @@ from kafka_sidecar.proxy.config.sections import (
     TopicConfigs,
     Validation,
 )  # fmt: skip
-from kafka_sidecar.proxy.config.sides import Brokers, Clients
+from kafka_sidecar.proxy.config.sides import Admin, Brokers, Clients
 from kafka_sidecar.proxy.config.sources import Sources
-from kafka_sidecar.proxy.config.topic_order import find_dead_entries
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, host_port
 from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
 

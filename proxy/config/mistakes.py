@@ -1,8 +1,12 @@
-"""Mistakes in a configuration: where each is, and what to write instead. All are reported at once, a line for each."""
+"""Mistakes in a configuration: where each is, and what to write instead. All are reported at once, a line for each.
+
+Entries of ``topics:`` that can never apply, because an earlier one matches every name that they match, are among them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -21,6 +25,8 @@ EXAMPLES = {
     "interceptors": "[{type: latency}]",
 }
 ENTRIES = {"topics": "{name: orders}", "policies": "{type: json}", "interceptors": "{type: latency}"}
+_ANY = "\x00"  # in place of "*": only another "*" covers it
+_SYNTAX = {"*": ".*", "?": f"[^{_ANY}]"}
 
 
 class ConfigError(Exception):
@@ -125,3 +131,24 @@ def _known_keys(location: Location, root: type[BaseModel]) -> str:
 
 def _is_section(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def find_dead_entries(names: Sequence[str]) -> Iterator[Mistake]:
+    """A mistake for each name or pattern that an earlier one covers; brackets are not looked into."""
+    seen: dict[str, int] = {}
+    patterns: list[tuple[re.Pattern[str], int]] = []
+    for index, name in enumerate(names):
+        earlier = seen.setdefault(name, index)
+        if earlier == index and "[" not in name:
+            symbols = name.replace("*", _ANY)
+            earlier = next((at for pattern, at in patterns if pattern.fullmatch(symbols)), index)
+            if "*" in name or "?" in name:
+                patterns.append((_covering(name), index))
+        if earlier != index:
+            what = f"entry {earlier + 1}, {names[earlier]}, matches all of its topics first"
+            yield Mistake(("topics", index, "name"), f"{name} never applies: {what}; remove one, or put this one first")
+
+
+def _covering(pattern: str) -> re.Pattern[str]:
+    """What matches the patterns that match no name which this one does not match."""
+    return re.compile("".join(_SYNTAX.get(symbol, re.escape(symbol)) for symbol in pattern), re.DOTALL)

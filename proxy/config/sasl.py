@@ -1,20 +1,113 @@
-"""The section of how the sidecar logs in to brokers."""
+"""The sections of logins: of the sidecar to brokers, and of clients to the sidecar.
+
+Secrets come from the environment or a file, never from the configuration file, and are never shown. Files are read for
+each login, so that a secret may be replaced while the sidecar runs.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.remedies import VariableText
-from kafka_sidecar.proxy.config.jaas import SECRET_OPTIONS, parse_jaas
-from kafka_sidecar.proxy.config.mistakes import Location
-from kafka_sidecar.proxy.config.secrets import SecretError, read_secret, reject_inline
+from kafka_sidecar.plugins.units import Duration
+from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.tls import File, Password
+from kafka_sidecar.proxy.config.tls import File, Names, Password, split_names
+from kafka_sidecar.proxy.config.types import duration_field
+
+MODULES: Mapping[str, tuple[str, ...]] = {  # and the mechanisms that each is for
+    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+}
+SECRET_OPTIONS = ("password", "clientSecret")
+# Kafka's name of an option to that of the setting.
+OPTIONS: Mapping[str, str] = {
+    "username": "username",
+    "password": "password",
+    "clientId": "client_id",
+    "clientSecret": "client_secret",
+    "scope": "scope",
+}
+_VALUE = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))"""
+_OPTION = re.compile(rf"\s+([\w.]+)\s*=\s*{_VALUE}")
+_WHOLE = re.compile(rf"\s*([\w.]+)\s+(?:required|requisite|sufficient|optional)((?:\s+[\w.]+\s*=\s*{_VALUE})*)\s*;\s*")
+EXAMPLE = 'write "org.apache.kafka.common.security.plain.PlainLoginModule required username=... password=...;"'
+
+
+def parse_jaas(text: str, mechanism: str, setting: str = "jaas_config") -> dict[str, str]:
+    """The options of the login module, by the names of our settings. Raises SecretError, which quotes no value.
+
+    >>> parse_jaas('org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password=b;', "PLAIN")
+    {'username': 'a', 'password': 'b'}
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        raise SecretError(f"{setting}: is no login module with its options and a semicolon; {EXAMPLE}")
+    module = found[1]
+    if module not in MODULES:
+        raise SecretError(f"{setting}: {module} is not supported; use one of {', '.join(MODULES)}")
+    if mechanism not in MODULES[module]:
+        raise SecretError(
+            f"{setting}: {module} is not for the mechanism {mechanism}, but for {' and '.join(MODULES[module])}"
+        )
+    options = {name: _unquoted(*values) for name, *values in _OPTION.findall(found[2])}
+    if unknown := options.keys() - OPTIONS:
+        raise SecretError(f"{setting}: the option {min(unknown)} is not supported; use {', '.join(OPTIONS)}")
+    return {OPTIONS[name]: value for name, value in options.items()}
+
+
+def _unquoted(double: str, single: str, bare: str) -> str:
+    return re.sub(r"\\(.)", r"\1", double or single) or bare
+
+
+MAX_SECRET_BYTES = 64 << 10
+
+
+class SecretError(ValueError):
+    """A secret cannot be read; one line that names its setting, where it should be, and the remedy."""
+
+
+def reject_inline(values: Mapping[str, Any], secrets: Mapping[str, str], at: Location) -> None:
+    """Raises ValueError where the file itself has a secret.
+
+    Args:
+        values: of a section.
+        secrets: the keys of those that are secret, and the name of the setting of each.
+        at: where the section is.
+    """
+    for key, name in secrets.items():
+        if isinstance(values.get(key), VariableText | SecretStr | None):
+            continue
+        raise ValueError(
+            f"{key}: a secret is not written into this file; set the environment variable {variable_of((*at, name))}, "
+            f"or {name}_file to a file with it"
+        )
+
+
+def read_secret(value: SecretStr | None, file: Path | None, setting: str) -> str | None:
+    """The secret; None where neither is given. Raises SecretError."""
+    if value is not None:
+        return value.get_secret_value()
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MAX_SECRET_BYTES).decode().rstrip("\r\n")
+    except OSError as error:
+        raise SecretError(f"{setting}_file: {file} cannot be read: {error.strerror}; mount the secret there") from None
+    except UnicodeDecodeError:
+        raise SecretError(f"{setting}_file: {file} is not text in UTF-8; write the secret as text") from None
+    if not text:
+        raise SecretError(f"{setting}_file: {file} is empty; write the secret into it")
+    return text
+
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -152,3 +245,71 @@ class PrincipalLogin(Section):
     @property
     def sasl(self) -> BrokerSasl:
         return _MappedSasl(mechanism=self.mechanism, username=self.username, password_file=self.password_file)
+
+
+_MECHANISM = f"({'|'.join(get_args(Mechanism))})"
+_MECHANISMS: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "pattern": rf"^\s*({_MECHANISM}\s*(,\s*{_MECHANISM}\s*)*)?$"},
+        {"type": "array", "items": {"enum": [*get_args(Mechanism)]}},
+    ]
+}
+Mechanisms = Annotated[list[Mechanism], BeforeValidator(split_names), WithJsonSchema(_MECHANISMS)]
+# Kafka's names, accepted in the section.
+CLIENT_SASL_NAMES: Mapping[str, str] = {
+    "sasl.enabled.mechanisms": "mechanisms",
+    "sasl.oauthbearer.jwks.endpoint.url": "jwks_endpoint",
+    "sasl.oauthbearer.expected.audience": "expected_audience",
+    "sasl.oauthbearer.expected.issuer": "expected_issuer",
+    "sasl.oauthbearer.sub.claim.name": "name_claim",
+}
+FOR_TOKENS = ("jwks_file", "jwks_endpoint", "expected_audience", "expected_issuer")
+
+
+class ClientSasl(Section):
+    """How clients log in to the sidecar itself. Default: they do not."""
+
+    mechanisms: Mechanisms = []  # noqa: RUF012 - pydantic copies it
+    """The SASL mechanisms that clients may use; one of them they must. Kafka: `sasl.enabled.mechanisms`."""
+    users_file: File | None = None
+    """File of the users of `PLAIN` and `SCRAM-SHA-*`, with lines of `kafka-sidecar scram-user`."""
+    jwks_file: File | None = None
+    """File with the keys of `OAUTHBEARER` tokens, a JWK set (RFC 7517), read again when it changes."""
+    jwks_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#@]+([/?#]|$)")
+    """Where these keys are requested instead. Kafka: `sasl.oauthbearer.jwks.endpoint.url`."""
+    jwks_refresh: Duration = duration_field("1h", gt=0)
+    """How often they are requested. Kafka: `sasl.oauthbearer.jwks.endpoint.refresh.ms`."""
+    expected_audience: Names = []  # noqa: RUF012
+    """Tokens have to be for one of these (`aud`). Kafka: `sasl.oauthbearer.expected.audience`. Default: any."""
+    expected_issuer: str | None = Field(default=None, min_length=1)
+    """Tokens have to be from this issuer (`iss`). Kafka: `sasl.oauthbearer.expected.issuer`. Default: any."""
+    name_claim: str = Field(default="sub", min_length=1)
+    """The claim of a token that names the client. Kafka: `sasl.oauthbearer.sub.claim.name`."""
+    clock_skew: Duration = duration_field("30s")
+    """How far clocks may differ. Kafka: `sasl.oauthbearer.clock.skew.seconds`."""
+    timeout: Duration = duration_field("10s", gt=0)
+    """Time limit of a login, from the connection on."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_kafka_names(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        for kafka, name in CLIENT_SASL_NAMES.items():
+            if kafka in values and name in values:
+                raise ValueError(f"{kafka} is the same setting as {name}; remove one of them")
+        return {CLIENT_SASL_NAMES.get(key, key): value for key, value in values.items()}
+
+    @model_validator(mode="after")
+    def _check(self) -> ClientSasl:
+        by_password = [name for name in self.mechanisms if name in BY_PASSWORD]
+        if by_password and self.users_file is None:
+            raise ValueError(f"users_file is missing: {by_password[0]} needs it")
+        if self.users_file is not None and not by_password:
+            raise ValueError("users_file is set, but mechanisms has neither PLAIN nor SCRAM-SHA-*: add one")
+        if "OAUTHBEARER" in self.mechanisms:
+            if (self.jwks_file is None) == (self.jwks_endpoint is None):
+                raise ValueError("OAUTHBEARER needs jwks_file or jwks_endpoint, one of them")
+        elif given := [name for name in FOR_TOKENS if getattr(self, name)]:
+            raise ValueError(f"{given[0]} is set, but mechanisms has no OAUTHBEARER: add it")
+        return self

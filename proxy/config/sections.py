@@ -5,14 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
+from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.remedies import StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.types import ClassPath, Level, Replicas, TopicName, duration_field
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
+OperationName = Literal[
+    "all", "read", "write", "create", "delete", "alter", "describe", "describe_configs", "alter_configs",
+    "cluster_action", "idempotent_write",
+]  # fmt: skip
+
+
+_API_NAMES = frozenset(api.name for api in APIS.values())
 
 
 class Section(StrictScalars):
@@ -215,3 +223,97 @@ class TopicConfigs(Section):
     """The compacted topic that stores what is set with Kafka's own tools. Default: none, they cannot set it."""
     replication_factor: Replicas = -1
     """Replication factor with which that topic is created; -1: the cluster's default."""
+
+
+def _known(name: str) -> str:
+    if name not in _API_NAMES:
+        raise ValueError(f"unknown API {name}: use the names of Kafka's protocol, such as DeleteTopics")
+    return name
+
+
+ApiName = Annotated[str, Field(json_schema_extra={"enum": sorted(_API_NAMES)}), AfterValidator(_known)]
+
+
+class AclRule(Section):
+    """One rule, as one of Kafka's ACLs."""
+
+    principals: list[str] = Field(default=["User:*"], min_length=1)
+    """Who it is for, with `*` and `?`; a client without a login is `User:ANONYMOUS`."""
+    permission: Literal["allow", "deny"] = "allow"
+    """Whether they may. A deny wins over every allow."""
+    operations: list[OperationName] = Field(default=["all"], min_length=1)
+    """What: Kafka's operations. `read`, `write`, `delete` and `alter` allow `describe` too."""
+    topics: list[str] = []  # noqa: RUF012 - pydantic copies it
+    """With which topics, with `*` and `?`."""
+    groups: list[str] = []  # noqa: RUF012
+    """With which consumer groups, with `*` and `?`."""
+    transactional_ids: list[str] = []  # noqa: RUF012
+    """With which transactional ids, with `*` and `?`."""
+    cluster: bool = False
+    """With the cluster as a whole: its configs, quotas, ACLs, users, replicas. Kafka: `--cluster`."""
+    apis: list[ApiName] = []  # noqa: RUF012
+    """Only in requests of these APIs, such as `DeleteTopics`. Default: of all."""
+
+    @model_validator(mode="after")
+    def _check(self) -> AclRule:
+        if not (self.topics or self.groups or self.transactional_ids or self.cluster):
+            raise ValueError(
+                'topics, groups, transactional_ids and cluster are missing: name one, such as topics: ["orders-*"]'
+            )
+        return self
+
+
+class Authorization(Section):
+    rules: list[AclRule] = []  # noqa: RUF012
+    """Who may do what. Default: everyone everything, as far as the brokers allow it."""
+    default: Literal["allow", "deny"] = "allow"
+    """What applies where no rule names the topic, group, transactional id or cluster.
+    Kafka: `allow.everyone.if.no.acl.found`."""
+    super_users: list[str] = []  # noqa: RUF012
+    """Principals that may do everything. Kafka: `super.users`."""
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.rules) or self.default == "deny"
+
+
+class Otlp(Section):
+    """Needs `pip install 'kafka-sidecar[otel]'`."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """URL of a collector, such as `http://collector:4318`: metrics and spans are sent to it by OTLP over HTTP."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers of these requests."""
+    interval: Duration = duration_field("1m", gt=0)
+    """Interval at which metrics are sent."""
+    sample: float = Field(default=0, ge=0, le=1)
+    """The share of requests of which a span is sent; 0: no spans."""
+    service_name: str = "kafka-sidecar"
+    """The service that metrics and spans belong to."""
+
+
+class Reconcile(Section):
+    path: str = "kafka-sidecar-audit"
+    """Folder of the tables and of the progress of `reconcile`: a path, or a URI that Spark can write to."""
+    lateness: Duration = duration_field("30m", gt=0)
+    """For how long missing audit events are waited for. After that, what they counted is unknown."""
+    clock_skew: Duration = duration_field("1m")
+    """How far the clocks of producers, brokers and sidecars may differ."""
+    target: float = Field(default=100, ge=0, le=100)
+    """The percentage of records that must arrive; below it there is an alert."""
+    retention: Duration = duration_field("14d", gt=0)
+    """For how long audit events are kept. The rows of older ones stay, and are not computed again."""
+    max_events: int = Field(default=500_000, ge=1)
+    """Maximum number of audit events that are read at a time."""
+
+
+class Pipeline(Section):
+    master: str | None = None
+    """Spark's `spark.master`. Under `spark-submit` its own applies. Default: `local[*]`."""
+    jars: Path | None = None
+    """Folder of the jars of Spark's Kafka connector. Default: kafka-sidecar/spark-jars in the user's cache."""
+    spark: dict[str, str] = Field(default_factory=dict)
+    """Further settings of Spark, such as `spark.driver.memory`."""
+    kafka: dict[str, str] = Field(default_factory=dict)
+    """Settings of Spark's Kafka clients, such as `security.protocol`."""
+    reconcile: Reconcile = Field(default_factory=Reconcile)

@@ -1,4 +1,4 @@
-"""The sections of the two sides: how clients connect to the sidecar, and how the sidecar connects to brokers."""
+"""The sections of who connects: clients to the sidecar, the sidecar to brokers, operators to the admin port."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from kafka_sidecar.proxy.config.client_sasl import ClientSasl
-from kafka_sidecar.proxy.config.sasl import BrokerSasl, PrincipalLogin
+from kafka_sidecar.proxy.config.sasl import BrokerSasl, ClientSasl, PrincipalLogin
 from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
+from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
+from kafka_sidecar.proxy.config.types import BindableAddress
 
 
 class Clients(Section):
@@ -56,3 +56,14 @@ class Brokers(Section):
     def uses_sasl(self) -> bool:
         """Whether the sidecar logs in."""
         return self.security_protocol.startswith("SASL")
+
+
+class Admin(Section):
+    listen: BindableAddress | None = None
+    """Address of metrics, probes and pages for operators. Default: 127.0.0.1:9190, or a free port if it is in use."""
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Further names by which they may be requested, with `*` and `?`."""
+    tls: AdminTls = Field(default_factory=AdminTls)
+    """TLS of the admin port: with `certificate` it accepts nothing else."""
+    token_file: File | None = None
+    """File with a token that requests need, but for `/livez` and `/readyz`: `Authorization: Bearer TOKEN`."""

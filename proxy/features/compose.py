@@ -20,11 +20,9 @@ from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.clock import now_ms
-from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
     from kafka_sidecar.proxy.features.authorization.authorization import Authorization
@@ -258,40 +256,32 @@ class Features:
         else:
             self.validator.apply(config)
 
-    def _validation_metrics(self) -> Iterable[Metric]:
+    def _validation_metrics(self) -> Iterable[Family]:
         if self.validator is None:
             return ()
-        from kafka_sidecar.proxy.features.validation.exposition import collect
+        return self.validator.stats.families()
 
-        return collect(self.validator.stats)
-
-    def _interception_metrics(self) -> Iterable[Metric]:
+    def _interception_metrics(self) -> Iterable[Family]:
         if self.interception is None:
             return ()
-        from kafka_sidecar.proxy.features.interception.exposition import collect
+        return self.interception.stats.families()
 
-        return collect(self.interception.stats)
-
-    def _large_message_metrics(self) -> Iterable[Metric]:
+    def _large_message_metrics(self) -> Iterable[Family]:
         if self.large_messages is None:
             return ()
-        from kafka_sidecar.proxy.features.large_messages.exposition import collect
+        return self.large_messages.families()
 
-        return collect(self.large_messages)
+    def _thread_metrics(self) -> Iterable[Family]:
+        return self._performer.threads.families()
 
-    def _thread_metrics(self) -> Iterable[Metric]:
-        from kafka_sidecar.proxy.runtime.exposition import collect
-
-        return collect(self._performer.threads)
-
-    def _topic_configs_metrics(self) -> Iterable[Metric]:
+    def _topic_configs_metrics(self) -> Iterable[Family]:
         if self.topic_configs is None:
             return ()
         from kafka_sidecar.proxy.features.topic_configs.exposition import collect
 
         return collect(self.topic_configs)
 
-    def _audit_metrics(self) -> Iterable[Metric]:
+    def _audit_metrics(self) -> Iterable[Family]:
         if self.audit is None:
             return ()
         from kafka_sidecar.proxy.features.auditing.exposition import collect

@@ -1,18 +1,24 @@
-"""The local port of each broker (design D5).
+"""The local port of each broker (design D5), and the brokers in a file across restarts (setting nodes.state_file).
 
 Node N has the port ``first_port + N``; a node id outside the range gets a port from the end of the range. A node gets
 the same port after a restart, so a client that still has the port reaches the same node.
+
+If brokers require SASL, the sidecar cannot request metadata and learns of brokers only from the responses to clients.
+After a restart, a client that still has node N's port could not connect, and old clients never request metadata again.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from kafka_sidecar.proxy.relay.exchange import RouteError
 
 log = logging.getLogger(__name__)
+Broker = tuple[int, str, int]  # node id, host, port
 
 
 class NoPortError(RouteError):
@@ -124,3 +130,25 @@ class Addresses:
         last = self._ports - 1
         for step in range(self._ports):
             yield self._first_port + last - (node_id + step) % self._ports
+
+
+def load_brokers(path: Path) -> list[Broker]:
+    """The brokers in the file; none if it does not exist yet or is unreadable, which is logged."""
+    try:
+        brokers = json.loads(path.read_text(encoding="utf-8"))["brokers"]
+        return [(int(node), str(host), int(port)) for node, host, port in brokers]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        log.warning("state file unreadable", extra={"detail": f"{path}: {error!r}"})
+        return []
+
+
+def save_brokers(path: Path, brokers: Iterable[Broker]) -> None:
+    """Replace the file atomically; a failure is logged only."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(json.dumps({"brokers": sorted(brokers)}), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        log.warning("state file not written", extra={"detail": f"{path}: {error.strerror or error}"})

@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, Ow
 from kafka_sidecar.proxy.nodes.own_connections import VERSION as GREETING
 from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-from kafka_sidecar.proxy.telemetry.failures import describe_failure
+from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 VERSION = 12  # of Metadata: supported by the oldest broker (3.9) and still by the newest
 REQUEST_HEADER, RESPONSE_HEADER = 2, 1

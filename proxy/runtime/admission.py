@@ -1,11 +1,28 @@
-"""How many connections are accepted, in all and from one address (Kafka: max.connections, max.connections.per.ip)."""
+"""Limits of what is accepted: listening sockets, connections in all and from one address, buffered bytes.
+
+Kafka's names: max.connections, max.connections.per.ip. The kernel kills a container that takes more than its memory
+limit, so the default of what may be buffered follows from that limit.
+"""
 
 from __future__ import annotations
 
+import logging
 import resource
+import socket
 from collections import Counter
+from pathlib import Path
 
 from kafka_sidecar.proxy.relay.exchange import Closing
+
+BACKLOG = 1024
+
+
+log = logging.getLogger(__name__)
+
+MAX_BUFFERED_BYTES, MIN_BUFFERED_BYTES = 256 << 20, 1 << 20
+IDLE_BYTES = 64 << 20  # of each process
+FILES = ("memory.max", "memory/memory.limit_in_bytes")  # of cgroup v2 and v1, as a container sees its own
+
 
 FILES_PER_CONNECTION = 2  # the client's socket and the broker's
 SPARE_FILES = 100  # for listeners, the admin port, the sidecar's own connections, files
@@ -49,3 +66,61 @@ class Admission:
         self._by_ip[ip] -= 1
         if not self._by_ip[ip]:
             del self._by_ip[ip]
+
+
+def default_max_buffered(processes: int, root: Path = Path("/sys/fs/cgroup")) -> int:
+    """The default of ``connections.max_buffered`` in bytes: half of what the container's limit leaves, at most 256 MiB.
+
+    The other half is for what is made of buffered frames: decompressed, changed and written again.
+    """
+    room = _room(processes, root)
+    return MAX_BUFFERED_BYTES if room is None else max(MIN_BUFFERED_BYTES, min(MAX_BUFFERED_BYTES, room // 2))
+
+
+def warn_if_too_large(max_buffered: int | None, processes: int, root: Path = Path("/sys/fs/cgroup")) -> None:
+    """``max_buffered``: as configured, in bytes; None if it is not."""
+    room = _room(processes, root)
+    if max_buffered is not None and room is not None and max_buffered > room:
+        detail = (
+            f"{max_buffered >> 20} MiB, and the container's limit leaves {max(0, room) >> 20} MiB: lower it, or raise"
+        )
+        log.warning("connections.max_buffered above the memory limit", extra={"detail": f"{detail} the limit"})
+
+
+def _room(processes: int, root: Path) -> int | None:
+    """Bytes that the limit leaves above the idle processes; None without a limit."""
+    for name in FILES:
+        try:
+            limit = int((root / name).read_text())
+        except (OSError, ValueError):  # "max"
+            continue
+        return limit - processes * IDLE_BYTES
+    return None
+
+
+def check_free(host: str, port: int) -> None:
+    """Raises OSError if a program listens at the port, even one that would share it."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+
+
+def bind_socket(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A socket that queues connections at once, before they are served. Raises OSError.
+
+    ``shared``: other processes listen at the same port, and the kernel spreads new connections over them.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,23 +1,39 @@
-"""What aiokafka's settings cannot say: the local address, TLS and logins that are renewed, and to create no topics.
+"""The sidecar's own clients of aiokafka, with what aiokafka's settings cannot say.
 
-Only clients that are given here change: aiokafka's modules and classes stay as they are, for plug-ins that use it too.
+Those are the local address, TLS and logins that are renewed, and to create no topics but by `create_topic`. Only
+clients that are given here change: aiokafka's modules and classes stay as they are, for plug-ins that use it too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
+from aiokafka.admin import NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.runtime.renewal import EARLIEST
 from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+
+T = TypeVar("T")
+
+# Clients that may not create the topic may still use it, if it exists.
+GO_ON = {
+    ErrorCode.NONE,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
 
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
 LONG_POLL_MS = 2000  # the longest wait of a fetch: what is sent after it on the same connection waits, too
@@ -95,3 +111,35 @@ class _Loop:
 
     async def create_connection(self, *args: Any, **more: Any) -> Any:
         return await self._loop.create_connection(*args, **more, local_addr=(self._source, 0))
+
+
+# Who uses these clients reports what happens to them, once.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+def create_client(kind: Callable[..., T], access: BrokerAccess, **settings: Any) -> T:
+    """One of aiokafka's three kinds of clients, which hold the client that connects under two names.
+
+    Args:
+        kind: its class.
+        access: how brokers are connected to.
+        settings: aiokafka's own.
+    """
+    created = kind(**access.aiokafka_settings, **settings)
+    client = getattr(created, "client", None) or created._client  # type: ignore[attr-defined]
+    create_no_topics(client)
+    if access != BrokerAccess():
+        connect_with(access, client)
+    return created
+
+
+async def create_topic(
+    admin: Any, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
+) -> None:
+    """Create a topic unless it exists; -1 is the cluster's default. Raises OSError if no broker can create it."""
+    wanted = NewTopic(topic, num_partitions=1, replication_factor=1, topic_configs=dict(configs))
+    wanted.num_partitions, wanted.replication_factor = partitions, replication_factor  # its constructor takes no -1
+    created = await admin.create_topics([wanted], timeout_ms=timeout_ms)
+    for _, code, *message in created.topic_errors:
+        if code not in GO_ON:
+            raise OSError(f"the topic {topic} cannot be created: {message or code}")

@@ -1,18 +1,40 @@
-"""A client's login to the sidecar: until it has succeeded, what the client sends is for the gate alone."""
+"""A client's login to the sidecar: until it has succeeded, what the client sends is for the gate alone.
+
+Passwords, proofs and tokens are verified in a thread: a password takes milliseconds of CPU.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Protocol
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.runtime.verifications import Verifications
 from kafka_sidecar.proxy.security.sasl.gate import Gate
 from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
+
+T = TypeVar("T")
+
+
+class Verifications:
+    """One after the other, over all connections: attackers who guess passwords have one core, and no event loop."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="logins")  # it starts with the first login
+
+    async def run(self, verify: Callable[[], T]) -> T:
+        """What ``verify`` returns or raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, verify)
+
+    def stop(self) -> None:
+        """Verify nothing that waits."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"

@@ -11,25 +11,31 @@ import time
 from collections.abc import Callable
 from functools import partial
 from ssl import SSLError
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.proxy.relay.exchange import Closing, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.activity import Activity
 from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
-from kafka_sidecar.proxy.runtime.direct_reads import MIN_CHUNK_BYTES, read_directly
-from kafka_sidecar.proxy.runtime.flow import Flow
-from kafka_sidecar.proxy.runtime.observer import Observer
-from kafka_sidecar.proxy.runtime.peer import has_closed
+from kafka_sidecar.proxy.runtime.flow import Activity, Flow
 from kafka_sidecar.proxy.runtime.renewal import Renewal
-from kafka_sidecar.proxy.runtime.side import Side
+from kafka_sidecar.proxy.runtime.side import (
+    MIN_CHUNK_BYTES,
+    NOWHERE,
+    Side,
+    Writer,
+    has_closed,
+    read_directly,
+    writer_of,
+)
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.runtime.writers import NOWHERE, Writer, writer_of
 from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
+
+C = TypeVar("C", contravariant=True)  # what a connection is
+
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +44,18 @@ CLIENT_CLOSED = Closing("client_closed", "the client closed its connection")
 
 # Begins at once to do what an exchange needs: of which connection, whether for its request. Cancelled if not needed.
 Perform = Callable[[Need, int, bool], asyncio.Future[Any]]
+
+
+class Observer(Protocol[C]):
+    """Is notified when a connection begins and ends. Where a reason is returned, the connection ends for it."""
+
+    def began(self, connection: C) -> Closing | None: ...
+
+    def spoke(self, chunk: bytes) -> Closing | None:
+        """``chunk`` is the first that the client sends; no broker is connected yet."""
+        ...
+
+    def ended(self, connection: C, closing: Closing) -> None: ...
 
 
 class ClientSide(Side):

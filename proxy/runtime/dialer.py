@@ -12,8 +12,8 @@ from typing import Protocol
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError
-from kafka_sidecar.proxy.telemetry.failures import describe_failure
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 log = logging.getLogger(__name__)
 

@@ -1,12 +1,37 @@
-"""Back-pressure of a connection: which of its two sides is not read, and until when."""
+"""Back-pressure of a connection: which of its two sides is not read, and until when; and when its peers last moved."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 from kafka_sidecar.proxy.relay.memory_budget import Account
 from kafka_sidecar.proxy.runtime.side import Side
-from kafka_sidecar.proxy.runtime.unsent import Unsent
+
+MIN_BYTES = 1 << 20  # more than relayed frames leave in a transport
+
+
+class Unsent:
+    """What waits in the transport of one client that reads slowly, on its connection's account."""
+
+    __slots__ = ("_account", "_bytes")
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._bytes = 0
+
+    def hold(self, transport: asyncio.Transport | None) -> None:
+        """The client reads slowly: all that is written so far waits. To be called again once more is written."""
+        size = transport.get_write_buffer_size() if transport is not None else 0
+        if size >= MIN_BYTES and size > self._bytes:
+            self._account.add(size - self._bytes)
+            self._bytes = size
+
+    def release(self) -> None:
+        """The client has read, or has gone."""
+        if self._bytes:
+            self._account.release(self._bytes)
+            self._bytes = 0
 
 
 class Flow:
@@ -74,3 +99,45 @@ class Flow:
         self._client.resume(reason)
         if self.broker is not None:
             self.broker.resume(reason)
+
+
+class Counts(Protocol):
+    """A connection that counts bytes."""
+
+    bytes_from_client: int
+    bytes_from_broker: int
+    flow: Flow
+
+    @property
+    def client_is_paused(self) -> bool: ...
+
+    @property
+    def broker_is_paused(self) -> bool: ...
+
+
+class Activity:
+    """Compares the counts of a connection with those of the last look."""
+
+    __slots__ = ("_bytes_from_broker", "_bytes_from_client", "_client_progress", "_moved_at", "broker_at", "client_at")
+
+    def __init__(self, now: float) -> None:
+        self._bytes_from_client = self._bytes_from_broker = self._client_progress = 0
+        self._moved_at = now
+        self.client_at = self.broker_at = now  # when each last sent something, or was not read
+
+    def quiet_s(self, counts: Counts, now: float) -> float:
+        """For how long neither has sent a byte, nor the client read one of those that wait for it."""
+        if (progress := counts.flow.client_progress) != self._client_progress:
+            self._client_progress = progress
+            self._moved_at = now
+        if counts.bytes_from_client != self._bytes_from_client:
+            self._bytes_from_client = counts.bytes_from_client
+            self._moved_at = self.client_at = now
+        elif counts.client_is_paused:
+            self.client_at = now
+        if counts.bytes_from_broker != self._bytes_from_broker:
+            self._bytes_from_broker = counts.bytes_from_broker
+            self._moved_at = self.broker_at = now
+        elif counts.broker_is_paused:
+            self.broker_at = now
+        return now - self._moved_at

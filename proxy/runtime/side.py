@@ -1,11 +1,30 @@
-"""One of the two sockets of a connection: paused for reasons, closed without losing what is written."""
+"""One of the two sockets of a connection: paused for reasons, closed without losing what is written.
+
+The rest of a large frame is read from the socket into the frame's own memory. As a protocol gets them, bytes are copied
+twice more: from the event loop's buffer into an object for each read, and from there to their place in the frame.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import Protocol, cast
+
+from kafka_sidecar.codec.large_bytes import Gathered
+from kafka_sidecar.codec.wire import Buffer
+from kafka_sidecar.proxy.relay.frames import Frames
+
+PIECE_BYTES = 64 << 10  # of equal pieces, at least
+
+
+MIN_CHUNK_BYTES = 64 << 10  # a smaller read is not the beginning of a large frame that arrives quickly
+
+
+# The first byte of Linux' tcp_info is the state of the connection (include/net/tcp_states.h).
+TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)  # elsewhere there is no such option
+TCP_CLOSE, TCP_CLOSE_WAIT = 7, 8  # it was reset; the peer has closed
+
 
 LINGER_S = 10.0  # how long what is already written may take to reach a peer once its connection is being closed
 
@@ -51,7 +70,7 @@ class Side(asyncio.Protocol):
             self.transport.resume_reading()
 
     def has_read(self, size: int) -> None:
-        """So many bytes have come without `data_received` (direct_reads.py)."""
+        """So many bytes have come without `data_received`: see `DirectReads`."""
 
     def close(self) -> None:
         """Send what is written, then end; but do not wait for ever for a peer that does not read."""
@@ -63,3 +82,100 @@ class Side(asyncio.Protocol):
     def _abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
+
+
+def has_closed(transport: asyncio.Transport | None) -> bool:
+    """False also where that cannot be known."""
+    if transport is None or TCP_INFO is None or transport.is_closing():
+        return False
+    info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)
+    return info[0] in (TCP_CLOSE, TCP_CLOSE_WAIT)
+
+
+class DirectReads(asyncio.BufferedProtocol):
+    """A side's protocol until all of a frame but its last byte has come, with which the side goes on as ever."""
+
+    def __init__(self, side: Side, frames: Frames, gathered: Gathered) -> None:
+        self._side = side
+        self._frames = frames
+        self._gathered = gathered  # the memory is valid as long as it is held
+        self.pause_writing, self.resume_writing = side.pause_writing, side.resume_writing  # type: ignore[method-assign]
+        self.connection_lost, self.eof_received = side.connection_lost, side.eof_received  # type: ignore[method-assign]
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._gathered.room
+
+    def buffer_updated(self, size: int) -> None:
+        if self._frames.gathered is self._gathered:  # otherwise the connection is ending
+            self._side.has_read(size)
+            self._frames.fill(size)
+            if not self._gathered.room:
+                _use(self._side, self._side)
+
+
+def read_directly(side: Side, frames: Frames) -> None:
+    """Read into the memory of a large frame that is coming in, if there is one."""
+    gathered, transport = frames.gathered, side.transport
+    if gathered is None or not gathered.room or transport is None or transport.get_extra_info("sslcontext"):
+        return
+    _use(side, DirectReads(side, frames, gathered))
+
+
+def _use(side: Side, protocol: asyncio.BaseProtocol) -> None:
+    transport = side.transport
+    if transport is None or transport.is_closing():
+        return
+    transport.set_protocol(protocol)
+    if not side.is_paused:  # how it is read is decided where reading begins
+        transport.pause_reading()
+        transport.resume_reading()
+
+
+class Writer(Protocol):
+    def write(self, data: Buffer) -> None: ...
+
+    def writelines(self, pieces: Iterable[Buffer]) -> None: ...
+
+
+class _Nowhere:
+    """Takes what a peer that has gone would have read."""
+
+    def write(self, data: Buffer) -> None:
+        pass
+
+    def writelines(self, pieces: Iterable[Buffer]) -> None:
+        pass
+
+
+NOWHERE = _Nowhere()
+
+
+class InPieces:
+    """A transport with TLS, where each write is copied three times on its way through OpenSSL: in small pieces from one
+    copy to the next in the processor's cache.
+    """
+
+    __slots__ = ("_write",)
+
+    def __init__(self, transport: asyncio.WriteTransport) -> None:
+        self._write = transport.write
+
+    def write(self, data: Buffer) -> None:
+        count = len(data) // PIECE_BYTES
+        if count <= 1:
+            self._write(data)
+            return
+        view, size = memoryview(data), -(-len(data) // count)
+        for at in range(0, len(view), size):
+            self._write(view[at : at + size])
+
+    def writelines(self, pieces: Iterable[Buffer]) -> None:
+        for piece in pieces:
+            self.write(piece)
+
+
+def writer_of(transport: asyncio.WriteTransport | None) -> Writer:
+    """What to write to; a peer without a transport has gone."""
+    if transport is None:
+        return NOWHERE
+    return transport if transport.get_extra_info("sslcontext") is None else InPieces(transport)

@@ -1,6 +1,7 @@
-"""Looks at all connections every two seconds: ends those that are idle or stuck, and returns memory to the system.
+"""Ends connections: every two seconds those that are idle or stuck; at the end of a drain each between two requests.
 
-Connections count bytes; whatever takes longer than the counts stay the same is found here, at no cost to a read.
+Connections count bytes; whatever takes longer than the counts stay the same is found here, at no cost to a read. The
+sweep also returns memory to the system.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Collection
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
-from kafka_sidecar.proxy.runtime.allocator import release_unused_memory
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
+from kafka_sidecar.proxy.runtime.program import release_unused_memory
 from kafka_sidecar.proxy.runtime.threads import Threads
+
+FINISH_INTERVAL_S = 0.01  # until a connection that could not be ended is looked at again
+
 
 INTERVAL_S = 2.0
 PER_TURN = 500  # connections, before others have a turn of the event loop
@@ -78,3 +82,32 @@ class Sweep:
             memory.peak = memory.spent
             release_unused_memory()
         self._ended = last, ended
+
+
+async def finish_connections(connections: Collection[Connection], closing: Closing, patience_s: float) -> None:
+    """Let each of these connections end; ``connections`` loses those that have.
+
+    For ``patience_s`` each is ended at a moment without requests, at which no client loses anything. After that those
+    that are never without are read no more: a request that is on its way fails at a client that does not retry.
+    """
+    unfinished, patient_until = set(connections), time.monotonic() + patience_s
+    while unfinished:
+        is_patient = time.monotonic() < patient_until
+        unfinished = {one for one in unfinished.intersection(connections) if not finish(one, closing, is_patient)}
+        await asyncio.sleep(FINISH_INTERVAL_S)
+
+
+def finish(connection: Connection, closing: Closing, is_patient: bool) -> bool:
+    """End once each request that was read has its response; False if not now.
+
+    What the client sends from now on is read and discarded: bytes that no program reads make the operating system reset
+    the connection when it is closed, and the client could lose the responses.
+    """
+    session = connection.session
+    if connection.to_broker is None or not (session.awaits_responses or any(session.incomplete)):
+        connection.end(closing)
+    elif is_patient or session.incomplete[0]:
+        return False
+    else:
+        session.stop_reading(closing)
+    return True

@@ -1,10 +1,12 @@
-"""Background tasks: a reference is kept until they end, a crash is logged."""
+"""Background tasks, of which a reference is kept until they end and a crash is logged; and calls spread over turns of
+the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -29,3 +31,34 @@ async def stop(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Paced:
+    """Calls of one kind, at most ``per_turn`` of them in one turn."""
+
+    def __init__(self, per_turn: int) -> None:
+        self._per_turn = per_turn
+        self._done = 0  # in this turn
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def do(self, call: Callable[[], None]) -> None:
+        """Call at once, or in a later turn."""
+        if not self._done:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._done >= self._per_turn:
+            self._waiting.append(call)
+            return
+        self._done += 1
+        call()
+
+    def finish(self) -> None:
+        """Call all that waits."""
+        while self._waiting:
+            self._waiting.popleft()()
+
+    def _next_turn(self) -> None:
+        self._done = min(len(self._waiting), self._per_turn)
+        if self._done:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        for _ in range(self._done):
+            self._waiting.popleft()()

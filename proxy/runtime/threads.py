@@ -13,14 +13,14 @@ import itertools
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, wait
 from operator import itemgetter
 from threading import Condition, Thread
 from typing import Any
 
 from kafka_sidecar.codec.checkpoint import Stop, stoppable
-from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS
+from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Durations, Family, counter, gauge, histogram
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,16 @@ class Threads:
     def queued(self) -> int:
         with self._changed:
             return sum(map(len, self._lanes.values())) - len(self._running)
+
+    def families(self) -> Iterator[Family]:
+        """Their metrics."""
+        yield gauge("threads", "Threads for work on batches", self.size)
+        yield gauge("threads_busy", "Threads that work, stuck ones included", self.busy)
+        yield gauge("threads_stuck", "Threads whose work does not end though its time limit is reached", self.stuck)
+        yield gauge("threads_queue", "Pieces of work that wait for a thread", self.queued)
+        waits = Durations(self.waits, self.waits_s)
+        yield histogram("thread_wait_seconds", "Time that work has waited for a thread", waits)
+        yield counter("time_limits", "Time limits reached", self.time_limits, "stage", "waited_for")
 
     def submit(self, lane: Hashable, run: Callable[[], Any], is_light: bool = False) -> Job:
         """Call ``run`` in a thread as soon as it is the lane's turn; its `Stop` is that of the job."""

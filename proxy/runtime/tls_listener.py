@@ -16,15 +16,47 @@ from functools import partial
 
 from kafka_sidecar.proxy.config.principal_rules import DEFAULT, PrincipalRule, principal_of
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime.client_hello import HEADER, NotTlsError, bytes_needed
+from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
-from kafka_sidecar.proxy.runtime.paced import Paced
-from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.security.tls.alerts import alert_of
+from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.security.tls.broker_access import CLOSE_S
+from kafka_sidecar.proxy.security.tls.contexts import alert_of
+from kafka_sidecar.proxy.security.tls.der import subject_of
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
-from kafka_sidecar.proxy.security.tls.subjects import subject_of
 from kafka_sidecar.proxy.telemetry.tls_failures import TIMEOUT, explain_to, reason_of
+
+HEADER = 5  # of a record: type, version, length
+HANDSHAKE, MAJOR_VERSION, CLIENT_HELLO = 0x16, 3, 1
+MAX_RECORD_BYTES = 1 << 14
+
+
+class NotTlsError(Exception):
+    """The bytes begin no handshake; the text says what they look like."""
+
+
+def bytes_needed(start: bytes) -> int:
+    """How many bytes there must be before the handshake may begin: a ClientHello must have arrived whole.
+
+    Its computation is what a handshake costs, so a client could otherwise have thousands of them begin at once.
+
+    Raises:
+        NotTlsError: it is no ClientHello, or one in several records.
+    """
+    if start[:1] != bytes([HANDSHAKE]) or start[1:2] not in (b"", bytes([MAJOR_VERSION])):
+        raise NotTlsError(f"the client does not speak TLS: {_likely(start)}")
+    if len(start) < HEADER + 4:
+        return HEADER + 4
+    record = int.from_bytes(start[3:HEADER], "big")
+    message = int.from_bytes(start[HEADER + 1 : HEADER + 4], "big")
+    if start[HEADER] != CLIENT_HELLO or record > MAX_RECORD_BYTES or record < message + 4:
+        raise NotTlsError("the client's first TLS record is not a whole ClientHello")
+    return HEADER + record
+
+
+def _likely(start: bytes) -> str:
+    found = diagnose(start)
+    return found.removeprefix("not Kafka: ") if found else "set its security.protocol to SSL or SASL_SSL"
+
 
 log = logging.getLogger(__name__)
 

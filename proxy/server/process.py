@@ -10,20 +10,20 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import Reload
-from kafka_sidecar.proxy.runtime.allocator import configure_allocator
-from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
+from kafka_sidecar.proxy.runtime.program import Stop, configure_allocator, log_serving, warn_if_slow
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import SWITCH_INTERVAL_S
-from kafka_sidecar.proxy.server.admin.listener import serve_admin
+from kafka_sidecar.proxy.server.admin.http import serve_admin
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Process:
 
     def __init__(self, config: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
         """Raises ConfigError."""
-        self.server = Server(config, Metrics(features=[rate.collect]))
+        self.server = Server(config, Metrics(features=[rate.families]))
         self.server.apply(config)
         self.reload = Reload(path, config, read_config, self._apply, self._record_reload) if path is not None else None
         self.on_applied: Callable[[Config], None] = lambda loaded: None  # after a reload
@@ -95,11 +95,11 @@ def _otlp_export(config: Config, server: Server) -> OtlpExport | None:
     if config.otlp.endpoint is None:
         return None
     try:
-        from kafka_sidecar.proxy.server.admin.exposition import registry
+        from kafka_sidecar.proxy.server.admin.exposition import all_families, registry
         from kafka_sidecar.proxy.server.admin.otlp import OtlpExport
     except ImportError as error:
         raise ConfigError(f"otlp.endpoint: {error.name} is not installed; install kafka-sidecar[otel]") from error
-    made = registry(server.metrics)
+    made = registry(partial(all_families, server.metrics))
     export = OtlpExport(config.otlp, made.collect, f"{socket.gethostname()}:{os.getpid()}")
     server.record_requests = export.tracing.recorder if export.tracing is not None else None
     return export

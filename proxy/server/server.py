@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
@@ -18,8 +17,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features.compose import Features
-from kafka_sidecar.proxy.nodes import state_file
-from kafka_sidecar.proxy.nodes.addresses import Addresses, Node
+from kafka_sidecar.proxy.nodes.addresses import Addresses, Node, load_brokers, save_brokers
 from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
@@ -30,34 +28,31 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin
+from kafka_sidecar.proxy.runtime.admission import (
+    BACKLOG,
+    Admission,
+    bind_socket,
+    connections_that_fit,
+    default_max_buffered,
+)
+from kafka_sidecar.proxy.runtime.client_login import ClientLogin, Verifications
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
-from kafka_sidecar.proxy.runtime.finishing import finish_connections
-from kafka_sidecar.proxy.runtime.memory_limit import default_max_buffered
-from kafka_sidecar.proxy.runtime.paced import Paced
 from kafka_sidecar.proxy.runtime.performer import Performer
-from kafka_sidecar.proxy.runtime.sockets import BACKLOG, bind_socket
-from kafka_sidecar.proxy.runtime.sweep import Sweep
-from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
+from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
-from kafka_sidecar.proxy.runtime.verifications import Verifications
-from kafka_sidecar.proxy.security.sasl.gates import open_gates
-from kafka_sidecar.proxy.security.sasl.logins import open_logins
-from kafka_sidecar.proxy.security.sasl.principal_logins import open_principal_logins
+from kafka_sidecar.proxy.security.sasl.gates import open_gates, reject_logins
+from kafka_sidecar.proxy.security.sasl.logins import open_logins, open_principal_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
-from kafka_sidecar.proxy.security.sasl.rejected_logins import reject_logins
 from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.live_tls import families_of_tls
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
-from kafka_sidecar.proxy.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 log = logging.getLogger(__name__)
 
@@ -150,8 +145,8 @@ class Server:
             ) from error
         await self._serve(BOOTSTRAP, bound, self._dial_any)
         if (path := self.config.own_file(self.config.nodes.state_file)) is not None:
-            self.addresses.update(state_file.load(path))
-            self.addresses.on_change = lambda: state_file.save(path, self.addresses.brokers())
+            self.addresses.update(load_brokers(path))
+            self.addresses.on_change = lambda: save_brokers(path, self.addresses.brokers())
         if not self.features.is_applied:
             self.apply(self.config)
         await self.features.start()
@@ -368,12 +363,8 @@ class Server:
             await self._probe(list(self.own.addresses))
             await asyncio.sleep(pause)
 
-    def _tls_metrics(self) -> Iterable[Metric]:
-        if not self.tls.all:
-            return ()
-        from kafka_sidecar.proxy.security.tls.exposition import collect
-
-        return collect(self.tls.all)
+    def _tls_metrics(self) -> Iterable[Family]:
+        return families_of_tls(self.tls.all, time.time()) if self.tls.all else ()
 
     async def _watch_loop(self) -> None:
         """Measure the delay of timers."""

@@ -1,18 +1,23 @@
-"""Rate limit of log lines by kind, which counts the suppressed ones, and the redaction of errors."""
+"""Rate limits of log lines, which count the suppressed ones: by kind, and of all together; and the redaction of errors.
+
+With the limit of all lines no client can fill a disk, or keep the process busy with writing.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from kafka_sidecar.plugins.violations import ContractError
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 MAX_KINDS = 1000
 # At debug, texts of errors that may quote a record are logged. The level is that of the configuration.
 QUOTING = logging.getLogger("kafka_sidecar.quoting")
 HIDDEN_TEXT = "(text hidden, it may quote a record: set log.level to debug)"
 MAX_LINES = 60  # of all kinds in one interval: clients choose the topics that make kinds
+BURST_S = 10  # lines of so many seconds may come at once
 
 
 class LogLimiter:
@@ -70,3 +75,34 @@ def redact_error(error: BaseException) -> ExcInfo:
     text = str(error) if isinstance(error, ContractError) else HIDDEN_TEXT
     shown: Redacted = type(kind.__name__, (Redacted,), {"__module__": kind.__module__})(text)
     return kind, shown, error.__traceback__
+
+
+class LogRate(logging.Filter):
+    """Suppresses lines over a rate, except errors; the next line says how many were suppressed."""
+
+    def __init__(self, lines_per_s: float, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.total = 0
+        self._lines_per_s = lines_per_s
+        self._clock = clock  # seconds
+        self._allowed = lines_per_s * BURST_S
+        self._updated = clock()
+        self._suppressed = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._clock()
+        earned = (now - self._updated) * self._lines_per_s
+        self._allowed = min(self._allowed + earned, self._lines_per_s * BURST_S)
+        self._updated = now
+        if self._allowed < 1 and record.levelno < logging.ERROR:
+            self._suppressed += 1
+            self.total += 1
+            return False
+        self._allowed -= 1
+        if self._suppressed:
+            record.suppressed_in_all, self._suppressed = self._suppressed, 0
+        return True
+
+    def families(self) -> Iterable[Family]:
+        """The metric of suppressed lines."""
+        return [counter("suppressed_log_lines", "Log lines suppressed because of log.max_rate", self.total)]

@@ -1,17 +1,60 @@
-"""The sidecar's counters, as plain integers; admin/exposition.py renders them for Prometheus."""
+"""Metrics as plain values: families with their samples, and the counters of the engine.
+
+Each part that counts says what it has counted as `Family`; server/admin/exposition.py renders all for Prometheus.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from typing import Any, Literal
 
 PREFIX = "kafka_sidecar_"  # of every name
 LATENCY_BUCKETS = 64  # powers of two of a microsecond; more than any duration needs
+
+Labels = tuple[str, ...]  # their names, or their values in the same order
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """The value of a histogram's sample."""
+
+    counts: Sequence[int]  # counts[b]: those of b bits, that is below 2**b microseconds
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric and its samples, by the values of its labels."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str  # without the prefix, and without _total
+    about: str
+    labels: Labels
+    samples: Mapping[Labels, float | Durations]
+
+
+def counter(name: str, about: str, value: float | Mapping[Any, float], *labels: str) -> Family:
+    """``value``: with labels, one for the values of each, or for the value of the only one."""
+    return Family("counter", name, about, labels, _samples(value))
+
+
+def gauge(name: str, about: str, value: float | Mapping[Any, float], *labels: str) -> Family:
+    """As `counter`."""
+    return Family("gauge", name, about, labels, _samples(value))
+
+
+def histogram(name: str, about: str, value: Durations | Mapping[Any, Durations], *labels: str) -> Family:
+    """As `counter`."""
+    return Family("histogram", name, about, labels, _samples(value))
+
+
+def _samples(value: float | Durations | Mapping[Any, float | Durations]) -> Mapping[Labels, float | Durations]:
+    if not isinstance(value, Mapping):
+        return {(): value}
+    # Threads may add to it.
+    return {of if isinstance(of, tuple) else (of,): number for of, number in list(value.items())}
 
 
 class ApiCounts:
@@ -78,7 +121,7 @@ class Metrics:
     config_is_current: bool = True  # whether the last reload succeeded
     config_applied_at: float = 0.0  # seconds since 1970
     needs_restart: tuple[str, ...] = ()  # changed sections of the last valid file
-    features: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)  # the metric families of each
+    features: list[Callable[[], Iterable[Family]]] = field(default_factory=list)  # what each counts
 
     def api(self, key: int, name: str) -> ApiCounts:
         counts = self.apis.get(key)

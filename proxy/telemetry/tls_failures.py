@@ -1,4 +1,4 @@
-"""Why a TLS handshake failed: a short word for metrics, and a sentence with the remedy."""
+"""Reasons of a failed connection: of a TLS handshake a short word for metrics; and a sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -127,3 +127,24 @@ def explain_to(side: str, error: Exception) -> str:
     text = found.by_client if side == "client" else found.by_broker
     verified = getattr(error, "verify_message", "")
     return f"{text} ({verified})" if verified else text
+
+
+def describe_failure(error: Exception) -> str:
+    """What happened, without the address.
+
+    >>> describe_failure(ConnectionRefusedError(111, "Connection refused"))
+    'refused the connection'
+    """
+    match error:
+        case ssl.SSLError():
+            return explain_to("broker", error)
+        case ConnectionRefusedError():
+            return "refused the connection"
+        case EOFError():
+            return "closed the connection without a response"
+        case TimeoutError():
+            return "timed out"
+        case OSError():
+            return error.strerror or str(error)
+        case _:
+            return str(error)

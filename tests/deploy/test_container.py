@@ -8,7 +8,7 @@ from kafka_sidecar.deploy.container import CONFIG_VOLUME, TMP_VOLUME, Sidecar, b
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.server.admin.listener import DEFAULT_ADMIN
+from kafka_sidecar.proxy.server.admin.http import DEFAULT_ADMIN
 
 BROKERS = {"value": "kafka:9092"}
 

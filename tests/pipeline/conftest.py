@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling
 
 from kafka_sidecar.pipeline.session import start_session
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.sections import Pipeline
 
 # Tables of a few hundred rows: to compile a query, to explain it or to start a task takes longer than to run it.
 SMALL = {

@@ -23,7 +23,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import client_login, dialer
-from kafka_sidecar.proxy.security.sasl import bearer
+from kafka_sidecar.proxy.security.sasl import tokens
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
@@ -166,7 +166,7 @@ async def test_no_token_and_no_clients_secret_is_shown(
         sasl = {"mechanism": "OAUTHBEARER", **given}
         brokers = {"security_protocol": "SASL_PLAINTEXT", "sasl": sasl}
         if source == "crash":
-            monkeypatch.setattr(bearer, "oauthbearer", _crash)
+            monkeypatch.setattr(tokens, "oauthbearer", _crash)
         async with FakeBroker(1) as broker, serving(secured(broker), brokers=brokers) as server:
             await until(lambda: "login failed" in caplog.text or "forced by the test" in caplog.text)
             async with connected(port_of(server)) as client:

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.config.authorization import AclRule
+from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import Acls
 from kafka_sidecar.proxy.features.authorization.authorization import Authorization, rules_of

@@ -16,7 +16,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
+from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
 from support import oracle
 from support.driven import Driven, Step, driven
 from support.interception import Commits, Given, Intercepting

@@ -13,9 +13,9 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
-from kafka_sidecar.proxy.features.large_messages.assembly_services import AssemblyServices
-from kafka_sidecar.proxy.features.large_messages.assembly_stats import AssemblyStats
-from kafka_sidecar.proxy.features.large_messages.reads_ahead import ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices
+from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats
 from kafka_sidecar.proxy.relay.exchange import Client, Need, Send, TopicIds, Work
 from support.client import FakeClient
 from support.driven import Driven, Step

@@ -24,9 +24,9 @@ from kafka_sidecar.codec.records import batches
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.large_messages.services import Services
+from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
-from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import Need, Send, TopicIds, TopicNames, Work
 from support.client import FakeClient
 from support.driven import Driven, Step

@@ -18,10 +18,10 @@ from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import MAX_REJECTIONS
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
-from kafka_sidecar.proxy.features.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
+from kafka_sidecar.proxy.features.validation.validator import PolicyFetches
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, TopicNames, Work
 from support import old_requests, oracle

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
-from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
+from kafka_sidecar.proxy.features.interception.consume_stage import ShareStage
 from support import oracle
 from support.driven import Driven, Step, driven
 from support.interception import Intercepting

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafka_sidecar.proxy.server.workers.messages import FromWorker, Prepared, Serve, Serving, Start, ToWorker
+from kafka_sidecar.proxy.server.workers.channel import FromWorker, Prepared, Serve, Serving, Start, ToWorker
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from support.in_process import config
 

@@ -1,18 +1,31 @@
-"""The stage of a Fetch: `on_consume` for each batch of records that a client gets."""
+"""The stages of a consumer: `on_consume` for each batch that it fetches, `pre_commit` and `on_commit` for its commits.
+
+In a ShareFetch (KIP-932), records that are acquired and not in the response are gaps to a share consumer: it
+acknowledges them as such, and the group goes on (docs/decisions/0015). What is withheld must not look like a gap: it is
+not among the acquired records, so no member acknowledges it, and the broker delivers it again.
+
+`pre_commit` is called before a commit is sent (KIP-547), `on_commit` once it has succeeded (KIP-42).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.visibility import all_visible, committed_only
+from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed_only
+from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
-from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.contract import Context, Offsets
+from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
+from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStage
+from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
 from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
@@ -21,6 +34,7 @@ MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked
 READ_COMMITTED = 1
 
 Chains = Callable[[str], Consumers | None]  # by topic
+API = "ShareFetch"
 
 
 class ConsumeStage(Stage):
@@ -136,3 +150,79 @@ class ConsumeRun(StageRun):
                 partition.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         if self._held is not None:
             self._held.check(partition)
+
+
+class CommitStage(CommitApiStage):
+    """The interceptors of commits that are current."""
+
+    def __init__(self, committers: Committers, counts: Counter[str]) -> None:
+        self._committers = committers
+        self._counts = counts
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self._counts
+
+    @property
+    def wants_result(self) -> bool:
+        return bool(self._committers.on_commit_guards)
+
+    def pre_commit(self, offsets: Offsets) -> Offsets:
+        return self._committers.pre_commit(offsets)
+
+    def on_commit(self, offsets: Offsets) -> None:
+        self._committers.on_commit(offsets)
+
+
+class ShareStage(ShareFetchApiStage):
+    """The interceptors of consumers that are current."""
+
+    def __init__(self, chains: Callable[[str], Consumers | None], services: Services) -> None:
+        self._chains = chains
+        self._services = services
+
+    def start(self, client: Client, version: int) -> ShareRun:
+        return ShareRun(self._chains, self._services, self._services.context(client, version))
+
+
+class ShareRun(ShareFetchApiRun):
+    """The interceptors of one response."""
+
+    restores = False
+
+    __slots__ = ("_chains", "_context", "_services", "_time_left")
+
+    def __init__(self, chains: Callable[[str], Consumers | None], services: Services, context: Context) -> None:
+        self._chains = chains
+        self._services = services
+        self._context = context
+        self._time_left = services.time_limit.start()
+
+    def wants(self, topic: str) -> bool:
+        return self._chains(topic) is not None
+
+    def partition(self, partition: AcquiredPartition) -> Steps[None]:
+        services, records, chain = self._services, partition.records, self._chains(partition.topic)
+        assert chain is not None
+        reading = PartitionReading(
+            chain, self._context, partition.topic, partition.index, services.stats, records,
+            acquired_only(partition.acquired), api=API, hides_unreadable=services.hides_unreadable,
+            max_records=services.max_records,
+        )  # fmt: skip
+        consume = partial(reading.consume, services.limit)
+        if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
+            min(services.limit, MAX_INLINE_CONSUMED_BYTES)
+        ):
+            _settle(partition, consume())
+        else:
+            _settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
+
+
+def _settle(partition: AcquiredPartition, remaining: Remaining) -> None:
+    if remaining.records is not None:
+        partition.replace(remaining.records)
+    if remaining.withheld_from is None:
+        return
+    partition.release_from(remaining.withheld_from)
+    if not partition.records:  # the log says why; clients try again
+        partition.error_code = ErrorCode.UNKNOWN_SERVER_ERROR

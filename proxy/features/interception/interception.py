@@ -11,12 +11,10 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
-from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
-from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
+from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage, ConsumeStage, ShareStage
 from kafka_sidecar.proxy.features.interception.from_config import catalog
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
-from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.telemetry.clock import now_ms

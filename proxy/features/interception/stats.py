@@ -1,18 +1,23 @@
-"""Counters and rate-limited log lines of interception."""
+"""Counters and rate-limited log lines of interception, with the metrics that the interceptors define."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from kafka_sidecar.interceptors.guard import Guard, Place, Report
+from kafka_sidecar.interceptors.metrics import Histogram, Metric, escape_surrogates
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
+from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram
 
 log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 60.0  # for one interceptor, hook and kind of failure
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or label
 
 
 @dataclass(slots=True)
@@ -28,6 +33,25 @@ class InterceptionStats(Report):
 
     def __post_init__(self) -> None:
         self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+
+    def families(self) -> Iterator[Family]:
+        """All metrics of interception."""
+        yield counter("intercepted_batches", "Batches of topics with interceptors", self.batches, "api_key", "result")
+        yield counter("intercepted_offsets", "Offsets of commits that interceptors have seen", self.commits, "result")
+        yield from _of_guards(self.guards)
+        yield from self._own()
+
+    def _own(self) -> Iterator[Family]:
+        """The families of the interceptors themselves; several interceptors of one type share a family."""
+        families: dict[str, Family] = {}
+        for guard in self.guards:
+            try:
+                for metric in guard.interceptor.metrics():
+                    for family in _of_interceptor(metric, guard.name):
+                        _add(families, family)
+            except BaseException as error:  # noqa: BLE001 - /metrics must not break for one of them
+                self.failed(guard.name, "metrics", error)
+        yield from families.values()
 
     def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
         if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
@@ -80,3 +104,44 @@ class InterceptionStats(Report):
                 "unreadable batch hidden",
                 extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},
             )
+
+
+def _of_guards(guards: tuple[Guard, ...]) -> Iterator[Family]:
+    failures = {(guard.name, hook): number for guard in guards for hook, number in list(guard.failures.items())}
+    slow = {(guard.name, hook): number for guard in guards for hook, number in list(guard.over_budget.items())}
+    calls = {(guard.name, hook): _durations(calls) for guard in guards for hook, calls in list(guard.calls.items())}
+    disabled = {guard.name: int(guard.is_disabled) for guard in guards}
+    hook = "interceptor", "hook"
+    yield counter("interceptor_failures", "Failed calls of an interceptor", failures, *hook)
+    yield counter("interceptor_over_budget", "Calls that took longer than their budget", slow, *hook)
+    yield histogram("interceptor_call_seconds", "Duration of one call", calls, *hook)
+    yield gauge("interceptor_disabled", "1 while an interceptor is disabled after failures", disabled, "interceptor")
+
+
+def _of_interceptor(metric: Metric, interceptor: str) -> Iterator[Family]:
+    """Raises if the metric is invalid: rendering it would fail for all metrics."""
+    if not isinstance(metric.about, str) or not all(map(NAME.fullmatch, (metric.name, *metric.labels))):
+        raise TypeError(f"the metric {metric.name} has an invalid name, label or description")
+    kinds: dict[Literal["counter", "gauge", "histogram"], Any] = {
+        "counter": metric.counters, "gauge": metric.gauges, "histogram": metric.histograms,
+    }  # fmt: skip
+    for kind, values in kinds.items():
+        samples = {}
+        for of, value in list(values.items()):
+            if len(of) != len(metric.labels):
+                raise ValueError(f"{metric.name} has {len(metric.labels)} labels, and a sample with {len(of)}")
+            labels = interceptor, *(escape_surrogates(str(one)) for one in of)
+            samples[labels] = _durations(value) if kind == "histogram" else float(value)
+        if samples:
+            yield Family(kind, metric.name, metric.about, ("interceptor", *metric.labels), samples)
+
+
+def _add(families: dict[str, Family], family: Family) -> None:
+    known = families.setdefault(family.name, family)
+    if (known.kind, known.labels) != (family.kind, family.labels):
+        raise ValueError(f"the labels or the kind of {family.name} differ")
+    families[family.name] = replace(known, samples={**known.samples, **family.samples})
+
+
+def _durations(histogram: Histogram) -> Durations:
+    return Durations(tuple(map(int, histogram.counts)), histogram.total_us / 1e6)

@@ -1,6 +1,11 @@
-"""The stage of a Fetch in which large messages are assembled, before interceptors see them.
+"""The stages of a Fetch and a ShareFetch in which large messages are assembled, before interceptors see them.
 
 each partition: segments hidden, messages whole -> nothing visible in the response? read ahead -> settled
+
+Slices that a member of a share group (KIP-932) has acquired are not in what it gets. They stay acquired, and the client
+acknowledges them as gaps, as it does for compacted records (docs/decisions/0015): so each slice is done with by whoever
+got it, and the message by the member that got its carrier. What cannot be read now must not look like a gap: it is not
+among the acquired records, and the broker delivers it again.
 """
 
 from __future__ import annotations
@@ -13,13 +18,16 @@ from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, LateError, Read, Reading, UnreadableError
+from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS, FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, shows_markers
-from kafka_sidecar.proxy.features.large_messages.assembly_services import AssemblyServices
-from kafka_sidecar.proxy.features.large_messages.fetch_positions import FetchPositions
-from kafka_sidecar.proxy.features.large_messages.reads import Reads
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
+from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStage
+from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
+from kafka_sidecar.proxy.features.large_messages.reads import FetchPositions, Reads
+from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices
 from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
 
 # Of its max.wait.ms, after which a client that limits its wait must have a response: kafka-go sends a part of its own
@@ -29,6 +37,7 @@ WAIT_PART = 0.7
 T = TypeVar("T")
 
 FindSettings = Callable[[str], TopicSettings | None]  # by topic
+MAX_RESPONSE_BYTES = 64 << 20  # with two messages or more: many clients accept no more than 100 MB
 
 
 class AssembleStage(Stage):
@@ -229,3 +238,68 @@ def _merge(
     """All transactions of both, each once, in the order in which brokers list them."""
     found = {(each.first_offset, each.producer_id): each for each in (*one, *other)}
     return tuple([found[key] for key in sorted(found)])
+
+
+class ShareAssembleStage(ShareFetchApiStage):
+    """Large messages of the topics that are enabled now."""
+
+    def __init__(self, find: FindSettings, services: AssemblyServices) -> None:
+        self._find = find
+        self._services = services
+
+    def start(self, client: Client, version: int) -> ShareAssembleRun:
+        return ShareAssembleRun(self._find, self._services, client)
+
+
+class ShareAssembleRun(ShareFetchApiRun):
+    """The large messages of one response."""
+
+    restores = True
+
+    __slots__ = ("_find", "_reads", "_room", "_services", "large")
+
+    def __init__(self, find: FindSettings, services: AssemblyServices, client: Client) -> None:
+        self._find = find
+        self._services = services
+        self.large: dict[tuple[str | bytes, int], list[tuple[int, int]]] = {}
+        # Brokers that know share groups know this version of Fetch.
+        self._reads = Reads(client, FIRST_WITH_IDS, services.time_limit, services.stopwatch, None)
+        self._room = ResponseRoom(MAX_RESPONSE_BYTES, self._reads.reserve)
+
+    def wants(self, topic: str) -> bool:
+        return self._find(topic) is not None
+
+    def partition(self, partition: AcquiredPartition) -> Steps[None]:
+        settings, services = self._find(partition.topic), self._services
+        assert settings is not None
+        # Members see some batches each: what one has seen says nothing of what is in the log between them.
+        log = services.log(
+            partition.topic,
+            partition.topic_id,
+            partition.index,
+            settings,
+            is_committed_only=False,
+            index=SegmentIndex(),
+        )
+        delivery = Delivery(
+            log,
+            services.unfinished,
+            self._room,
+            0,
+            MAX_RESPONSE_BYTES,
+            services.inflate_limit,
+            acquired=partition.acquired,
+        )
+        try:
+            reading = delivery.feed(partition.records, ())
+            yield from self._reads.perform(reading, partition.topic_id, partition.index)
+        finally:
+            self._reads.close()
+        self.large[partition.topic_id, partition.index] = delivery.large
+        records = delivery.records(with_marker=True)
+        if records is not None:
+            partition.replace(records)
+        if delivery.cut_at is not None:
+            partition.release_from(delivery.cut_at)
+            if not len(partition.records):  # clients try again
+                partition.error_code = delivery.error_code or ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,33 +1,89 @@
-"""Large messages in a running sidecar: the settings that are current, and the stages in which they take part."""
+"""Large messages in a running sidecar: the current settings, what assembly keeps, and the stages that take part.
+
+Assembly keeps caches, what was seen, and counters, for all connections.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
+from kafka_sidecar.large_messages.resume_points import ResumePoints
+from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
-from kafka_sidecar.proxy.features.large_messages.assembling import Assembling
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, FindSettings, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topics
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.object_store import ObjectStore
 from kafka_sidecar.proxy.features.large_messages.offset_fetch import StoredOffsets
-from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
-from kafka_sidecar.proxy.features.large_messages.safe_offset_stage import SafeOffsetStage
-from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage, SafeOffsetStage
+from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
+from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
-from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
-from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
+
+MAX_UNFINISHED_BYTES = 128 << 20  # of messages that clients with a deadline will ask for again
+
+
+class Assembling:
+    """Kept across reloads: what is in the log does not depend on the configuration."""
+
+    def __init__(
+        self, name_of: Callable[[bytes], str | None], id_of: Callable[[str], bytes], intervals: Intervals
+    ) -> None:
+        """
+        Args:
+            name_of: a topic's name by its id, as far as it is known here.
+            id_of: its id by its name, zeros if it is not known.
+            intervals: where messages begin and end, for commits.
+        """
+        self.stats = AssemblyStats(time.monotonic, intervals)
+        self.cache = SegmentCache(0)
+        self._ahead = ReadsAhead(0, time.perf_counter)
+        self._services = AssemblyServices(
+            name_of, id_of, self.stats.report, time.perf_counter, self.cache, Unfinished(MAX_UNFINISHED_BYTES), 0, 0,
+            ahead=self._ahead,
+        )  # fmt: skip
+
+    def apply(self, config: Config) -> None:
+        """Use this configuration for requests that begin from now on."""
+        section = config.large_messages
+        self.cache.resize(section.cache)
+        self._ahead.limit = section.cache
+        self._services = replace(
+            self._services,
+            inflate_limit=config.validation.max_batch,
+            read_ahead=section.read_ahead,
+            max_records=config.limits.max_records,
+            hold_for=tuple(section.hold_for),
+            li_clients=tuple(section.li_clients),
+            time_limit=TimeLimit("large_messages", section.timeout, config.threads.max_wait),
+        )
+
+    @property
+    def resume_points(self) -> ResumePoints:
+        """Where groups go on, as consumers have asked."""
+        return self._services.resume_points
+
+    def stage(self, find: FindSettings) -> AssembleStage:
+        """The part in Fetch requests."""
+        return AssembleStage(find, self._services)
+
+    def share_stage(self, find: FindSettings) -> ShareAssembleStage:
+        """The part in ShareFetch requests."""
+        return ShareAssembleStage(find, self._services)
 
 
 class LargeMessages:
@@ -48,6 +104,14 @@ class LargeMessages:
         self._services = Services(self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of)
         self._max_commit_metadata = MAX_METADATA
         self._objects: ObjectStore | None = None
+
+    def families(self) -> Iterator[Family]:
+        """All metrics of large messages."""
+        cache = self.assembling.cache
+        yield from self.stats.families()
+        yield from self.assembling.stats.families()
+        yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", cache.hits)
+        yield gauge("large_messages_cache_bytes", "Bytes of the segments in the cache", cache.bytes)
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load the plug-ins of a configuration; what is returned applies it.

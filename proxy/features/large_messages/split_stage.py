@@ -21,15 +21,37 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.special_headers import with_timestamps
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split, strip_delivered
+from kafka_sidecar.proxy.config.large_messages import MAX_MESSAGE_FOR_ALL_CLIENTS
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
-from kafka_sidecar.proxy.features.large_messages.client_settings import advice
 from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.slices import SliceRequests, Stored, store
-from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimit
+from kafka_sidecar.proxy.features.large_messages.slices import SliceRequests, Stored, TopicLimit, store
 from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Send, Steps, TimeLeft, TopicIds, Work
 from kafka_sidecar.proxy.telemetry.clock import now_ms
+
+# Part of the software name (KIP-511): of its producer, and of its consumer where that has a fixed limit.
+SETTINGS = (
+    ("apache-kafka-java", "max.request.size", None),
+    ("rdkafka", "message.max.bytes", "receive.message.max.bytes"),
+    ("kgo", "ProducerBatchMaxBytes", "BrokerMaxReadBytes"),
+    ("sarama", "Producer.MaxMessageBytes", "MaxResponseSize"),
+    ("kafka-python", "max_request_size", "receive_message_max_bytes"),
+)
+
+
+def advice(client_software: str | None, max_message: int) -> str:
+    """What to set so that this client's values are accepted, or rejected before they are sent."""
+    name = (client_software or "").lower()
+    producer, consumer = next(
+        ((producer, consumer) for part, producer, consumer in SETTINGS if part in name),
+        ("its maximum size of requests", None),
+    )
+    text = f"raise max_message, or lower {producer} of the producer to {max_message}"
+    if max_message > MAX_MESSAGE_FOR_ALL_CLIENTS // 2 and consumer is not None:
+        text += f"; consumers of this library need {consumer} above the new max_message"
+    return text
+
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
 TIMED_OUT = PartitionRejection(

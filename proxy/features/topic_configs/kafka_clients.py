@@ -16,8 +16,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import TopicIds
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_clients import create_client, create_topic
-from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS
+from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS, create_client, create_topic
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 5000

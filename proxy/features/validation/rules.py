@@ -1,17 +1,24 @@
-"""Which policies apply to which topic: one version of the configuration, replaced as a whole by a reload."""
+"""The policies of each topic: one version of the configuration, replaced as a whole by a reload.
+
+They are described for a person: where they are from, and how they are configured.
+"""
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from hashlib import sha256
+from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.catalog import PolicyCatalog
-from kafka_sidecar.policies.contract import TopicMetadata
-from kafka_sidecar.policies.plans import Plan
+from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
+from kafka_sidecar.policies.plans import Plan, Rule
+from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Mode = Literal["enforce", "shadow", "off"]
 MAX_TOPICS = 10_000  # whose plans are kept
@@ -19,6 +26,7 @@ MAX_PARTITIONS = 1000  # of a topic, whose metadata are kept
 
 # The policy string that is set on a topic of this name and id with Kafka's own tools, None where there is none.
 TopicConfig = Callable[[str, bytes], str | None]
+HASH_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +131,46 @@ class Rules:
         except ValueError as error:
             return MisconfiguredError(str(error), mode == "enforce" and percent > 0)
         return Applied(text, plan, mode, percent, source)
+
+
+def describe_applied(applied: Applied) -> dict[str, Any]:
+    """What holds for a topic. The hash is equal where all else but the source is equal, in any sidecar."""
+    effective = {
+        "record.validation.policy": applied.text,
+        "mode": applied.mode,
+        "percent": applied.percent,
+        "policies": [describe_rule(rule) for rule in applied.plan.rules],
+    }
+    return {"source": applied.source, "hash": hash_of(effective), **effective}
+
+
+def hash_of(value: object) -> str:
+    """The first digits of a hash of a JSON value.
+
+    >>> hash_of({"b": 1, "a": None}) == hash_of({"a": None, "b": 1})
+    True
+    """
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:HASH_DIGITS]
+
+
+def describe_rule(rule: Rule) -> dict[str, Any]:
+    """One policy of a topic. Built-in policies have all their settings, others those that they were given."""
+    own = getattr(rule.policy, "settings", None)
+    settings = own.model_dump(mode="json", fallback=str) if isinstance(own, Settings) else dict(rule.settings)
+    return {
+        "name": rule.name,
+        "class": f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}",
+        "argument": rule.text,
+        "on_error": "open" if rule.fail_open else "closed",
+        "reads": parts_read(rule.hints),
+        "settings": hide_secrets(settings),
+    }
+
+
+def parts_read(hints: Hints) -> str:
+    """The parts of a record that a policy looks at."""
+    sizes = {"key": hints.access_key_bytes, "value": hints.access_value_bytes}
+    parts = [f"the {part}" if size == ALL else f"{size} bytes of the {part}" for part, size in sizes.items() if size]
+    parts += ["headers"] if hints.access_headers else []
+    parts += ["sizes and timestamps"] if hints.access_metadata else []
+    return ", ".join(parts) or "the batch header only, without decompression"

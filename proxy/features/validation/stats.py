@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.features.validation.rejections import (
     RejectedBatch,
 )
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,24 @@ class ValidationStats:
 
     def __post_init__(self) -> None:
         self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+
+    def families(self) -> Iterator[Family]:
+        """The metrics of validation."""
+        yield counter(
+            "rejected_records", "Records that policies rejected; in mode shadow: would have rejected", self.rejections,
+            "topic", "policy", "mode", "reason",
+        )  # fmt: skip
+        yield counter("policy_failures", "Failures of policies themselves", self.failures, "policy", "mode")
+        yield counter(
+            "validated_batches", "Batches validated by policies, from the header alone or with contents", self.batches,
+            "depth",
+        )  # fmt: skip
+        yield counter("validated_records", "Records of these batches", self.records)
+        yield counter(
+            "omitted_record_errors",
+            "Record errors beyond limits.max_record_errors, of which a response has only the number",
+            self.omitted_errors,
+        )
 
     def validated(self, headers: int, inflated: int, records: int) -> None:
         """Policies have validated batches, from the header alone or with contents, with ``records`` in all."""

@@ -1,26 +1,35 @@
-"""Record validation in a running sidecar: the rules that are current, and what its stage of a Produce needs."""
+"""Record validation in a running sidecar: the rules that are current, and what its stage of a Produce needs.
+
+What a policy has to wait for (`Unresolved`, design D8) is fetched once for all that wait, with a time limit.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
 from kafka_sidecar.proxy.features.validation.from_config import rules
-from kafka_sidecar.proxy.features.validation.policy_fetches import PolicyFetches
 from kafka_sidecar.proxy.features.validation.rules import TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.tasks import spawn
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
+log = logging.getLogger(__name__)
+
+MAX_FETCH_S = 5.0  # below validation.timeout: that a fetch takes too long is the policy's failure
+GRACE_S = 1.0  # in which a fetch that is over its limit may end by itself
 
 
 class KeptConfigs(Protocol):
@@ -130,3 +139,27 @@ class Validator(Stage):
         except TimeoutError:
             return kept.trouble
         return None
+
+
+class PolicyFetches:
+    """The fetches of one process that are under way."""
+
+    def __init__(self) -> None:
+        # By id() of the policy: two of one class may be equal, as dataclasses are, or not hashable.
+        self._running: dict[tuple[int, object], asyncio.Task[None]] = {}
+
+    async def resolve(self, rule: Rule, key: object) -> None:
+        """Let the policy fetch what it needs. Raises nothing: a policy that has not got it says so when it is asked."""
+        fetch = id(rule.policy), key
+        if fetch not in self._running:
+            self._running[fetch] = spawn(self._fetched(rule, key), "fetch what a policy needs")
+            self._running[fetch].add_done_callback(lambda _: self._running.pop(fetch, None))
+        # The connection may end meanwhile: others wait for the same. A fetch may not listen to being cancelled.
+        await asyncio.wait([self._running[fetch]], timeout=MAX_FETCH_S + GRACE_S)
+
+    async def _fetched(self, rule: Rule, key: object) -> None:
+        try:
+            async with asyncio.timeout(MAX_FETCH_S):
+                await rule.policy.resolve(key)
+        except (Exception, SystemExit):  # whatever a policy raises is its failure, not the session's
+            log.exception("policy fetch failed", extra={"policy": rule.name})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Protocol
 
-from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, BrokerSasl
-from kafka_sidecar.proxy.config.secrets import SecretError
+from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, BrokerSasl, SecretError
 from kafka_sidecar.proxy.security.sasl import scram
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
 
@@ -60,7 +59,7 @@ def open_credentials(sasl: BrokerSasl) -> Credentials | None:
         return None
     if sasl.mechanism in BY_PASSWORD:
         return Password(sasl)
-    from kafka_sidecar.proxy.security.sasl.bearer import Bearer  # only then: it imports plug-ins and HTTP
+    from kafka_sidecar.proxy.security.sasl.tokens import Bearer  # only then: it imports plug-ins and HTTP
 
     return Bearer(sasl, _remedy(sasl))
 

@@ -1,4 +1,7 @@
-"""Where tokens come from: a file, a token endpoint (RFC 6749 section 4.4), or a plug-in. Asked for in threads, kept."""
+"""Tokens with which the sidecar logs in: from a file, a token endpoint (RFC 6749 section 4.4), or a plug-in.
+
+They are asked for in threads, and kept. Plug-ins provide those of AWS MSK IAM or Azure, for example.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,47 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.sasl.token_provider import Token
+from kafka_sidecar.plugins.hooks import hooks_of
+from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.proxy.config.sasl import BrokerSasl, read_secret
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, oauthbearer
+
+CLIENT = ("client_id", "client_secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token."""
+
+    value: str = field(repr=False)
+    expires_at: float | None = None  # seconds since 1970; None: it is not kept, but asked for with each login
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)  # KIP-342
+
+
+class TokenProvider:
+    """Extend it. Its methods are called in a thread, one at a time."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called once, with the settings. Raises ValueError where one is invalid."""
+
+    def token(self) -> Token:
+        """A token that is valid now. What is raised fails the logins that wait for it, so its text has no secret."""
+        raise NotImplementedError
+
+
+TOKEN_PROVIDERS = Kind(
+    "token provider",
+    TokenProvider,
+    "kafka_sidecar.token_providers",
+    {},
+    "acme.tokens:Signer",
+    hooks_of(TokenProvider),
+)
+
 
 REFRESH_AFTER = 0.8  # of a token's lifetime, as Kafka's sasl.login.refresh.window.factor
 TIMEOUT_S = 10.0
@@ -104,3 +144,42 @@ def expiry_of(token: str) -> float | None:
 def _quoted(text: str) -> str:
     """RFC 6749 section 2.3.1."""
     return urllib.parse.quote_plus(text)
+
+
+class Bearer:
+    """A token for OAUTHBEARER."""
+
+    mechanism = "OAUTHBEARER"
+
+    def __init__(self, sasl: BrokerSasl, remedy: str) -> None:
+        """Raises ValueError."""
+        self._cache = TokenCache(_fetch(sasl))
+        self.remedy = remedy
+
+    async def tokens(self) -> Tokens:
+        token = await self._cache.get()
+        return oauthbearer(token.value, token.extensions)
+
+
+def _fetch(sasl: BrokerSasl) -> Fetch:
+    if sasl.token_provider is not None:
+        provider, _ = TOKEN_PROVIDERS.open("of brokers.sasl", sasl.token_provider, None, sasl.token_settings)
+        return provider.token
+    if sasl.token_file is not None:
+        _token_of(sasl)
+        return lambda: _token_of(sasl)
+    sasl.options(CLIENT)
+    return lambda: _requested_token(sasl)
+
+
+def _token_of(sasl: BrokerSasl) -> Token:
+    """The token that is there now: it is read for each login."""
+    token = read_secret(None, sasl.token_file, ".".join((*map(str, sasl.at), "token")))
+    assert token is not None
+    return Token(token.strip())
+
+
+def _requested_token(sasl: BrokerSasl) -> Token:
+    options = sasl.options(CLIENT)
+    assert sasl.token_endpoint is not None
+    return request_token(sasl.token_endpoint, options["client_id"], options["client_secret"], options.get("scope"))

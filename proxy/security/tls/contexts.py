@@ -1,22 +1,47 @@
-"""OpenSSL's contexts of both sides, from their settings and files."""
+"""OpenSSL's contexts of both sides, from their settings and files; Java's names of ciphers; alerts for clients."""
 
 from __future__ import annotations
 
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_sidecar.proxy.config.tls import BrokerTls, ListenerTls, Tls
-from kafka_sidecar.proxy.security.tls.alerts import AlertingContext
-from kafka_sidecar.proxy.security.tls.certificates import not_after
-from kafka_sidecar.proxy.security.tls.ciphers import openssl_ciphers
+from kafka_sidecar.proxy.security.tls.der import not_after
 from kafka_sidecar.proxy.security.tls.stores import Identity, StoreError, read_identity, read_trusted
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_CERTIFICATES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+# TLS 1.2 with forward secrecy; the others are not offered.
+OPENSSL_NAMES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
+    "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384": "DHE-RSA-AES256-GCM-SHA384",
+    "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
+}
+# All of them are strong, and Python cannot choose among them.
+TLS_1_3 = frozenset(
+    {
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS_AES_128_CCM_SHA256",
+        "TLS_AES_128_CCM_8_SHA256",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +141,41 @@ def _first_to_expire(certificates: tuple[bytes, ...], setting: str) -> float:
         return min(map(not_after, certificates))
     except ValueError as error:
         raise StoreError(setting, f"has a damaged certificate: {error}") from error
+
+
+class _Handshake(ssl.SSLObject):
+    """Adds the alert that OpenSSL has written to the error of a handshake."""
+
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            error.alert = self.outgoing.read()  # type: ignore[attr-defined]
+            raise
+
+
+class AlertingContext(ssl.SSLContext):
+    """A context whose failed handshakes have their `alert_of`."""
+
+    sslobject_class = _Handshake
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **more: Any) -> ssl.SSLObject:
+        wrapped = super().wrap_bio(incoming, outgoing, *args, **more)
+        assert isinstance(wrapped, _Handshake)
+        wrapped.outgoing = outgoing
+        return wrapped
+
+
+def alert_of(error: Exception) -> bytes:
+    """The bytes to send before the connection is closed; none if TLS has not failed."""
+    alert: bytes = getattr(error, "alert", b"")
+    return alert
+
+
+def openssl_ciphers(names: Iterable[str]) -> str:
+    """The suites of TLS 1.2 as OpenSSL's list; empty if all names are suites of TLS 1.3."""
+    return ":".join(OPENSSL_NAMES.get(name, name) for name in names if name not in TLS_1_3)

@@ -1,11 +1,20 @@
-"""Elements of DER (X.690): what certificates are read with, without a library for all of ASN.1."""
+"""Certificates as far as the sidecar reads them, from their DER (X.690), without a library for all of ASN.1.
+
+Read are the dates between which one is valid (RFC 5280, 4.1), and a client's subject as Java names it
+(`X500Principal.getName`, RFC 2253), and with it Kafka. Kinds of names that RFC 2253 has no keyword for, such as e-mail
+addresses, are numbers with the bytes of their value.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 SEQUENCE, SET, OBJECT_IDENTIFIER, EXPLICIT_VERSION = 0x30, 0x31, 0x06, 0xA0
+UTC_TIME, GENERALIZED_TIME = 0x17, 0x18
+TIME_FORMATS = {UTC_TIME: "%y%m%d%H%M%SZ", GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
 
 
 class Element(NamedTuple):
@@ -51,3 +60,73 @@ def validity_and_subject(certificate: bytes) -> tuple[Element, Element]:
     if len(parts) < 5 or {parts[3].tag, parts[4].tag} != {SEQUENCE}:
         raise ValueError("not an X.509 certificate")
     return parts[3], parts[4]
+
+
+def not_after(certificate: bytes) -> float:
+    """When a DER certificate expires, in seconds since 1970. Raises ValueError if it is no certificate."""
+    validity, _ = validity_and_subject(certificate)
+    times = list(elements(certificate, validity))  # notBefore, notAfter
+    if len(times) < 2 or times[1].tag not in TIME_FORMATS:
+        raise ValueError("not an X.509 certificate")
+    _, _, start, end = times[1]
+    text = certificate[start:end].decode("ascii")
+    return datetime.strptime(text, TIME_FORMATS[times[1].tag]).replace(tzinfo=UTC).timestamp()
+
+
+KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+# Printable, T61, IA5, General, BMP and UTF8String; Java reads all of them as UTF-8.
+_TEXTS = frozenset({0x13, 0x14, 0x16, 0x1B, 0x1E, 0x0C})
+_SPECIAL = re.compile(r'([,=+<>#;"\\]|^ +| +$)')
+
+
+def subject_of(certificate: bytes | None) -> str | None:
+    """The distinguished name in a DER certificate; None without one, or where it has none. Raises ValueError."""
+    return name_of(certificate, validity_and_subject(certificate)[1]) or None if certificate else None
+
+
+def name_of(data: bytes, name: Element) -> str:
+    """An X.501 name, its last part first. Raises ValueError."""
+    parts = [
+        "+".join(_attribute(data, one) for one in elements(data, element(data, part.at, SET)))
+        for part in elements(data, element(data, name.at, SEQUENCE))
+    ]
+    return ",".join(reversed(parts))
+
+
+def _attribute(data: bytes, one: Element) -> str:
+    kind, value = list(elements(data, element(data, one.at, SEQUENCE)))[:2]
+    number = _number(data[kind.start : kind.end])
+    if kind.tag != OBJECT_IDENTIFIER or not number:
+        raise ValueError("not an X.509 certificate")
+    if number not in KEYWORDS or value.tag not in _TEXTS:
+        return f"{KEYWORDS.get(number, number)}=#{data[value.at : value.end].hex()}"
+    text = data[value.start : value.end].decode(errors="replace")
+    return f"{KEYWORDS[number]}={_SPECIAL.sub(_escaped, text)}".replace("\0", "\\00")
+
+
+def _number(data: bytes) -> str:
+    """An object identifier, as 2.5.4.3."""
+    arcs, arc = [], 0
+    for byte in data:
+        arc = arc << 7 | byte & 0x7F
+        if not byte & 0x80:
+            arcs.append(arc)
+            arc = 0
+    if not arcs:
+        return ""
+    first = min(arcs[0] // 40, 2)
+    return ".".join(map(str, (first, arcs[0] - 40 * first, *arcs[1:])))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{character}" for character in found[0])

@@ -1,20 +1,77 @@
-"""HTTP of the admin port: one request at a time and in a turn of the event loop, whatever clients pipeline.
+"""The admin port: one request at a time and in a turn of the event loop, whatever clients pipeline.
 
-h11 parses; the pages are in pages.py.
+h11 parses; the pages are in pages.py. Beside the check of the host, a token may be needed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import logging
+import socket
 import time
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import cast
 
 import h11
 
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.reload import state_of
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.runtime.admission import bind_socket
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.server.admin.access import AdminToken
+from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.server.admin.page import Page, Pages, json_page
+
+log = logging.getLogger(__name__)
+
+OPEN = ("/livez", "/readyz")  # for probes, which have no token; `/readyz?verbose` is not among them
+MIN_CHARS, MAX_BYTES = 16, 4096
+
+
+class TokenError(ValueError):
+    """The file cannot be used; one line with the remedy, without the token."""
+
+
+class AdminToken:
+    """The token of a file, read again when the file changes; where it cannot be used, the previous one stays."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises TokenError."""
+        self._path = path
+        self._seen = state_of(path)
+        self._token = _read(path)
+
+    def allows(self, target: str, authorization: bytes | None) -> bool:
+        """Whether a request may have its page. ``target``: path and query."""
+        if target in OPEN:
+            return True
+        kind, _, token = (authorization or b"").partition(b" ")
+        return kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._current())
+
+    def _current(self) -> bytes:
+        if (seen := state_of(self._path)) != self._seen and seen is not None:
+            self._seen = seen
+            try:
+                self._token = _read(self._path)
+                log.info("admin token applied", extra={"detail": str(self._path)})
+            except TokenError as error:
+                log.error("admin token rejected, the previous one stays applied", extra={"detail": str(error)})
+        return self._token
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            token = file.read(MAX_BYTES).strip()
+    except OSError as error:
+        raise TokenError(f"{path} cannot be read: {error.strerror}; name a readable file") from None
+    if len(token) < MIN_CHARS or b" " in token or not token.isascii():
+        raise TokenError(f"{path} has no token: write at least {MIN_CHARS} ASCII characters without spaces into it")
+    return token
+
 
 MAX_REQUEST_BYTES = 16 << 10
 METHODS = (b"GET", b"HEAD", b"PUT")
@@ -164,3 +221,42 @@ class AdminProtocol(asyncio.Protocol):
     def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+
+DEFAULT_ADMIN = "127.0.0.1:9190"
+HANDSHAKE_S = 5.0
+
+
+async def serve_admin(pages: Pages, config: Config, tls: LiveTls | None = None) -> tuple[asyncio.Server, str]:
+    """Serve pages at the configured address, which is returned too. Raises ConfigError."""
+    configured = config.admin.listen
+    token = _token(config.admin.token_file)
+    host, port = host_port(configured or DEFAULT_ADMIN)
+    try:
+        bound = bind_socket(host, port)
+    except OSError as error:
+        if configured is not None:
+            raise ConfigError(
+                f"admin.listen: {configured} cannot be bound: {error.strerror or error}; choose another"
+            ) from error
+        bound = bind_socket(host, 0)
+        log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
+    address = f"{host}:{bound.getsockname()[1]}"
+    return await _open(AdminServer(pages, token), bound, tls), address
+
+
+async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    if tls is None:
+        return await loop.create_server(server.protocol, sock=bound)
+    return await loop.create_server(
+        server.protocol, sock=bound, ssl=tls.serving_context(), ssl_handshake_timeout=HANDSHAKE_S
+    )
+
+
+def _token(path: Path | None) -> AdminToken | None:
+    """Raises ConfigError."""
+    try:
+        return AdminToken(path) if path is not None else None
+    except TokenError as error:
+        raise ConfigError(f"admin.token_file: {error}") from error

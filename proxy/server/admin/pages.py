@@ -1,20 +1,33 @@
-"""The pages of the admin port, for Kubernetes, Prometheus and operators: one table of paths."""
+"""The pages of the admin port, for Kubernetes, Prometheus and operators: one table of paths.
+
+Connections and topics are listed as JSON: with the last requests of one, and with what applies to each.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from heapq import nlargest
+from operator import attrgetter
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from kafka_sidecar.proxy.server.admin.connections import list_connections, show_connection
+from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.config.reload import RELOADED
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, recorded
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
 from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
-from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Query = Mapping[str, str]
+MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
+FILTERS = ("client", "client_id", "listener")  # the client's address with or without its port
+MAX_TOPICS_LISTED = 500  # topics; each takes some 20 us of the event loop
 
 
 class Admin:
@@ -104,3 +117,86 @@ class Admin:
         self._rendered = Page(200, CONTENT_TYPE, render(self._server.metrics))
         self._rendered_at = time.monotonic()
         return self._rendered
+
+
+def list_connections(server: Server, query: Mapping[str, str]) -> dict[str, Any]:
+    """The newest open connections that have the values of the query."""
+    wanted = {name: query[name] for name in FILTERS if name in query}
+    found = [one for one in server.connections if _matches(one, wanted)] if wanted else server.connections
+    newest = nlargest(MAX_CONNECTIONS_LISTED, found, attrgetter("number"))
+    return {"open": len(server.connections), "connections": list(map(describe_open, newest))}
+
+
+def show_connection(server: Server, number: str) -> dict[str, Any] | None:
+    """An open connection with its last requests, oldest first; None if it is not open."""
+    found = next((one for one in server.connections if str(one.number) == number), None)
+    if found is None:
+        return None
+    return {"connections": [{**describe_open(found), "last_requests": list(map(describe_request, recorded(found)))}]}
+
+
+def _matches(connection: Connection, wanted: Mapping[str, str]) -> bool:
+    have = {
+        "client": (connection.ip, connection.peer),
+        "client_id": (connection.session.client_id,),
+        "listener": (connection.listener,),
+    }
+    return all(value in have[name] for name, value in wanted.items())
+
+
+def list_topics(server: Server) -> dict[str, Any]:
+    """The topics that clients have named, and those that the file names, in short."""
+    configured = {topic.name for topic in server.features.applied.topics if is_topic_name(topic.name)}
+    names = sorted({*server.topics.names, *configured})
+    return {
+        "configuration": configuration_hash(server),
+        "known": len(names),
+        "topics": [_in_short(describe_topic(server, name)) for name in names[:MAX_TOPICS_LISTED]],
+    }
+
+
+def describe_topic(server: Server, name: str) -> dict[str, Any]:
+    """All that applies to one topic, known or not."""
+    topic_id = server.topics.id_of(name)
+    return {
+        "topic": name,
+        "topic_id": topic_id.hex() if topic_id != NO_ID else None,
+        "validation": _validation(server, name, topic_id),
+        "interceptors": _interceptors(server, name),
+    }
+
+
+def configuration_hash(server: Server) -> str:
+    """A hash of the sections that a reload applies: equal in sidecars that do the same."""
+    from kafka_sidecar.proxy.features.validation.rules import hash_of
+
+    sections = server.features.applied.model_dump(mode="json", include=set(RELOADED), fallback=str)
+    return hash_of(hide_secrets(sections))
+
+
+def _validation(server: Server, name: str, topic_id: bytes) -> dict[str, Any]:
+    validator = server.features.validator
+    if validator is None:
+        return {"policies": [], "why": "no policies are configured"}
+    from kafka_sidecar.proxy.features.validation.rules import describe_applied
+
+    try:
+        applied = validator.rules.of(name, topic_id)
+    except ValueError as error:  # a string that no policy understands
+        return {"policies": [], "why": f"its record.validation.policy is invalid on this sidecar: {error}"}
+    return describe_applied(applied) if applied else {"policies": [], "why": validator.rules.why_none(name)}
+
+
+def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
+    interception = server.features.interception
+    if interception is None:
+        return []
+    from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
+
+    return describe_interceptors(interception.catalog, name)
+
+
+def _in_short(topic: dict[str, Any]) -> dict[str, Any]:
+    shown = ("record.validation.policy", "mode", "source", "hash", "why")
+    validation = {name: topic["validation"][name] for name in shown if name in topic["validation"]}
+    return {**topic, "validation": validation, "interceptors": [one["name"] for one in topic["interceptors"]]}

@@ -107,6 +107,6 @@ def _describe_batch(header: BatchHeader | None) -> dict[str, Any] | None:
 
 def _describe_configuration(applied: Applied | None) -> dict[str, Any] | None:
     """As it was when the batch was validated."""
-    from kafka_sidecar.proxy.features.validation.effective import describe_applied
+    from kafka_sidecar.proxy.features.validation.rules import describe_applied
 
     return describe_applied(applied) if applied is not None else None

@@ -10,8 +10,7 @@ import sys
 def main() -> None:
     """Serve until drained."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # see cli/entry.py
-    from kafka_sidecar.proxy.runtime.allocator import share_arena
-    from kafka_sidecar.proxy.runtime.program import runner
+    from kafka_sidecar.proxy.runtime.program import runner, share_arena
     from kafka_sidecar.proxy.server.workers.worker import serve
 
     share_arena()  # before plug-ins are loaded, which may start threads

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from kafka_sidecar.proxy.server.workers.channel import Channel
-from kafka_sidecar.proxy.server.workers.messages import FromWorker, Start, ToWorker
+from kafka_sidecar.proxy.server.workers.channel import Channel, FromWorker, Start, ToWorker
 
 
 class Child(Protocol):

@@ -1,23 +1,62 @@
-"""The admin port of all workers: their pages as one."""
+"""The admin port of all workers: their pages as one.
+
+Log levels that were changed for a limited time are remembered, for workers that are started again meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
+from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.server.admin.log_levels import DEFAULT, DEFAULT_FOR, ROOT
 from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
-from kafka_sidecar.proxy.server.workers.log_levels import PATH as LOG_LEVEL
-from kafka_sidecar.proxy.server.workers.log_levels import ChangedLevels
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
 from kafka_sidecar.proxy.server.workers.totals import Totals
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
+from kafka_sidecar.proxy.telemetry.metrics import Family
+
+LOG_LEVEL = "PUT /log-level"
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    level: str
+    until: float  # by the clock
+
+
+class ChangedLevels:
+    """What all workers have changed."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock  # seconds
+        self._by_logger: dict[str, _Changed] = {}
+
+    def remember(self, target: str) -> None:
+        """A request that the workers have accepted."""
+        query = dict(parse_qsl(target.partition("?")[2]))
+        logger = query.get("logger", ROOT)
+        self._by_logger.pop(logger, None)
+        if query["level"] != DEFAULT:
+            until = self._clock() + seconds(query.get("for", DEFAULT_FOR))
+            self._by_logger[logger] = _Changed(query["level"], until)
+
+    def requests(self) -> Iterator[str]:
+        """The same requests, for the time that is left."""
+        now = self._clock()
+        for logger, one in self._by_logger.items():
+            if one.until > now:
+                query = {"level": one.level, "logger": logger, "for": f"{int((one.until - now) * 1000) + 1}ms"}
+                yield f"{LOG_LEVEL}?{urlencode(query)}"
+
 
 OWN = 0  # in place of a worker's number: this process
 Found = dict[Worker, Page]
@@ -102,15 +141,19 @@ class WorkerPages:
         return json_page(200 if ready else 503, {"ready": ready, "workers": states})
 
     async def _metrics(self, target: str) -> Page:
-        from kafka_sidecar.proxy.server.workers.exposition import CONTENT_TYPE, render
+        from kafka_sidecar.proxy.server.admin.exposition import CONTENT_TYPE, text_of
 
         for worker, page in (await self._found(target)).items():
             if worker.is_serving:  # it may have ended since
                 self._totals.update(worker.number, page.body.decode())
-        self._totals.update(OWN, render(self._supervisor, self._rate).decode())
+        self._totals.update(OWN, text_of(self._families).decode())
         self._rendered = Page(200, CONTENT_TYPE, self._totals.render().encode())
         self._rendered_at = time.monotonic()
         return self._rendered
+
+    def _families(self) -> Iterator[Family]:
+        yield from self._supervisor.families()
+        yield from self._rate.families()
 
     async def _set_log_level(self, target: str) -> Page:
         page = await self._any(target)

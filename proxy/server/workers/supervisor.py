@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.workers import Place
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.server.admin.page import Page
-from kafka_sidecar.proxy.server.workers.child import Child, Launch
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Applied,
     BrokersChanged,
     Drain,
@@ -33,6 +32,8 @@ from kafka_sidecar.proxy.server.workers.messages import (
     Start,
     ToWorker,
 )
+from kafka_sidecar.proxy.server.workers.child import Child, Launch
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +117,13 @@ class Supervisor:
             raise
         self._has_started = True
         self._checking = spawn(self._check_all(), "find hung workers")
+
+    def families(self) -> Iterator[Family]:
+        """The metrics of workers."""
+        yield gauge("workers", "Workers that are configured", len(self.workers))
+        yield gauge("workers_serving", "Workers that serve clients", sum(one.is_serving for one in self.workers))
+        restarts = {str(number): count for number, count in self.restarts.items()}
+        yield counter("worker_restarts", "How often a worker has ended and was started again", restarts, "worker")
 
     def hang_up(self) -> None:
         """Reload the file, and recover lost topic configs, in all workers."""

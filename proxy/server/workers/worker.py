@@ -19,11 +19,11 @@ from kafka_sidecar.proxy.runtime.program import Stop
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.process import Process
-from kafka_sidecar.proxy.server.workers.channel import Channel
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
     Applied,
     BrokersChanged,
+    Channel,
     Drain,
     HangUp,
     Invalid,

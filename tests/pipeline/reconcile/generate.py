@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile.events import event_schema
 from kafka_sidecar.pipeline.session import start_session
-from kafka_sidecar.proxy.config.pipeline import Pipeline
+from kafka_sidecar.proxy.config.sections import Pipeline
 from pipeline.reconcile import truth
 from pipeline.reconcile.conftest import LIMITS
 from pipeline.reconcile.emitted import disturb, emit

@@ -22,7 +22,7 @@ from kafka_sidecar.pipeline import reconcile
 from kafka_sidecar.pipeline.jars import find_jars
 from kafka_sidecar.pipeline.reconcile.command import line
 from kafka_sidecar.pipeline.reconcile.job import Written
-from kafka_sidecar.proxy.config.pipeline import Reconcile
+from kafka_sidecar.proxy.config.sections import Reconcile
 from pipeline.conftest import SMALL
 from pipeline.reconcile import truth
 from pipeline.reconcile.conftest import LIMITS, table, write_files

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.config.mistakes import find_dead_entries
 
 
 def lines_of(folder: Path, text: str, command: tuple[str, ...] = ("validate",)) -> list[str]:
@@ -117,3 +121,31 @@ def test_class_paths_are_relative_to_the_file(given_path: str, tmp_path: Path, m
     wanted = os.pathsep.join(str(Path("conf") / part) for part in given_path.split(os.pathsep))
     assert {config.policies["p"].class_path, config.interceptors[0].class_path} == {wanted}
     assert config.validation.class_path == wanted
+
+
+@pytest.mark.parametrize(
+    ("names", "dead"),
+    [
+        (["orders", "orders"], [1]),
+        (["orders*", "orders-eu"], [1]),
+        (["orders*", "orders-*-eu", "orders-?"], [1, 2]),
+        (["*", "a", "b*"], [1, 2]),
+        (["a?", "ab", "a*"], [1]),
+        (["orders-eu", "orders*", "payments"], []),
+        (["?", "*"], []),
+        (["a*b", "a*"], []),
+        (["[ab]", "a"], []),
+    ],
+)
+def test_an_entry_that_an_earlier_one_covers_is_a_mistake(names: list[str], dead: list[int]) -> None:
+    assert [mistake.location for mistake in find_dead_entries(names)] == [("topics", index, "name") for index in dead]
+
+
+SYMBOLS = st.text("ab*?", min_size=1, max_size=4)
+
+
+@given(st.lists(SYMBOLS, max_size=4), st.text("ab", max_size=6))
+def test_no_topic_has_an_entry_that_is_reported_as_never_applying(names: list[str], topic: str) -> None:
+    dead = {mistake.location[1] for mistake in find_dead_entries(names)}
+    first = next((index for index, name in enumerate(names) if fnmatchcase(topic, name)), None)
+    assert first not in dead

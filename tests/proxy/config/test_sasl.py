@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr, ValidationError
 
-from kafka_sidecar.proxy.config.jaas import MODULES
+from kafka_sidecar.plugins.remedies import VariableText
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.sasl import MODULES, ClientSasl, SecretError, parse_jaas, read_secret, reject_inline
 
 PLAIN, SCRAM, BEARER = MODULES
 JAAS = "KAFKA_SIDECAR__BROKERS__SASL__JAAS_CONFIG"
@@ -101,3 +104,73 @@ def test_a_secret_of_the_environment_is_in_no_dump_of_the_configuration(secret: 
     config = loaded(f"security.protocol: SASL_SSL\nbrokers: {{sasl: {text}}}", tmp_path, **{variable: value})
     for shown in (repr(config), str(config.brokers.sasl), config.model_dump_json()):
         assert "hush" not in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read: No such file or directory; mount"), (b"\n", "is empty; write"), (b"\xff", "is not text")],
+)
+def test_a_file_without_a_secret_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SecretError, match=f"brokers.sasl.password_file: {file} {problem}"):
+        read_secret(None, file, "brokers.sasl.password")
+
+
+def test_a_secret_of_the_environment_needs_no_file() -> None:
+    assert read_secret(SecretStr("hush"), None, "x") == "hush"
+    assert read_secret(None, None, "x") is None
+
+
+def test_only_text_of_the_environment_may_be_a_secret() -> None:
+    reject_inline({"password": VariableText("hush"), "other": 1}, {"password": "password"}, ("brokers", "sasl"))
+    with pytest.raises(
+        ValueError, match="set the environment variable KAFKA_SIDECAR__BROKERS__SASL__PASSWORD"
+    ) as error:
+        reject_inline({"password": "hush"}, {"password": "password"}, ("brokers", "sasl"))
+    assert "hush" not in str(error.value)
+
+
+def test_values_in_quotes_keep_spaces_semicolons_and_escaped_quotes() -> None:
+    text = f"""{PLAIN} required username='a b' password="c;\\"d";"""
+    assert parse_jaas(text, "PLAIN") == {"username": "a b", "password": 'c;"d'}
+
+
+def test_the_options_of_oauth_have_the_names_of_our_settings() -> None:
+    text = f"{BEARER} required\n  clientId=me\n  clientSecret='hush'\n  scope=\"a b\" ;\n"
+    assert parse_jaas(text, "OAUTHBEARER") == {"client_id": "me", "client_secret": "hush", "scope": "a b"}
+
+
+@pytest.mark.parametrize("text", ["", "hush", f"{PLAIN} required password=hush", f"{PLAIN} password=hush;"])
+def test_what_is_no_login_module_is_an_error_that_does_not_quote_it(text: str) -> None:
+    with pytest.raises(SecretError, match="is no login module") as error:
+        parse_jaas(text, "PLAIN")
+    assert "hush" not in str(error.value)
+
+
+def test_kafkas_name_and_its_text_with_commas_are_understood() -> None:
+    sasl = ClientSasl.model_validate({"sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-512", "users_file": "users"})
+    assert sasl.mechanisms == ["PLAIN", "SCRAM-SHA-512"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"mechanisms": ["PLAIN"]}, "users_file is missing: PLAIN needs it"),
+        ({"users_file": "a"}, "users_file is set, but mechanisms has neither"),
+        ({"mechanisms": ["GSSAPI"], "users_file": "a"}, "Input should be 'PLAIN'"),
+        ({"mechanisms": ["OAUTHBEARER"]}, "OAUTHBEARER needs jwks_file or jwks_endpoint, one of them"),
+        ({"mechanisms": "OAUTHBEARER", "jwks_file": "a", "jwks_endpoint": "http://b"}, "one of them"),
+        ({"expected_issuer": "a"}, "expected_issuer is set, but mechanisms has no OAUTHBEARER: add it"),
+        ({"mechanisms": [], "sasl.enabled.mechanisms": []}, "is the same setting as mechanisms; remove one"),
+    ],
+)
+def test_what_does_not_belong_together_is_an_error(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        ClientSasl.model_validate(settings)
+
+
+def test_a_text_is_no_section() -> None:
+    with pytest.raises(ValidationError):
+        ClientSasl.model_validate("PLAIN")

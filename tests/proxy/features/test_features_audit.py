@@ -32,7 +32,7 @@ def test_an_audited_sidecar_watches_requests_and_learns_principals() -> None:
     assert features.tap(ApiKey.PRODUCE, 9) is not None
     assert features.exchange(ApiKey.SASL_AUTHENTICATE, 2) is not None
     names = {family.name for families in features._metrics.features for family in families()}
-    assert "kafka_sidecar_audit_intervals" in names
+    assert "audit_intervals" in names
 
 
 def test_a_sidecar_without_an_auditor_watches_nothing() -> None:

@@ -32,13 +32,8 @@ def test_offsets_of_topics_with_large_messages_are_stored_by_what_consumers_have
     exchange = begun(features, key, 4, frame)
     assert exchange is not None
     assert offsets_in(key, 4, exchange.request(frame)) == COMMITS | {"orders": {0: (3, "5,mine")}}
-    metrics = {
-        (sample.name, *sample.labels.values()): sample.value
-        for collect in features._metrics.features
-        for family in collect()
-        for sample in family.samples
-    }
-    assert metrics["kafka_sidecar_large_messages_offsets_total", "wrapped"] == 1
+    families = {family.name: family for collect in features._metrics.features for family in collect()}
+    assert families["large_messages_offsets"].samples == {("wrapped",): 1}
 
 
 def test_offset_fetch_is_looked_into_for_all_but_clients_of_li() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.proxy.nodes.addresses import Addresses, NoPortError
+from kafka_sidecar.proxy.nodes.addresses import Addresses, NoPortError, load_brokers, save_brokers
+
+BROKERS = [(2, "broker-2.internal", 9092), (1, "lone\udcffsurrogate", 9093)]
 
 
 class Ports:
@@ -143,3 +146,44 @@ def test_a_broker_seen_exactly_at_the_time_limit_is_kept() -> None:
     addresses.update(brokers(1))
     ports.now = 60.0
     assert addresses.expire(older_than=60) == []
+
+
+def test_saved_brokers_are_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save_brokers(tmp_path / "state.json", BROKERS)
+    assert load_brokers(tmp_path / "state.json") == sorted(BROKERS)
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert caplog.records == []
+
+
+def test_a_later_state_replaces_an_earlier_one(tmp_path: Path) -> None:
+    save_brokers(tmp_path / "state.json", BROKERS)
+    save_brokers(tmp_path / "state.json", BROKERS[:1])
+    assert load_brokers(tmp_path / "state.json") == BROKERS[:1]
+
+
+def test_a_missing_file_has_no_brokers_and_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert load_brokers(tmp_path / "state.json") == []
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "7", "null", "{}", '{"brokers": 7}', '{"brokers": [[1, "a"]]}', '{"brokers": [["x", "a", 1]]}',
+     '{"brokers": [[1, "a", null]]}', '{"brokers": [[Infinity, "a", 1]]}'],
+)  # fmt: skip
+def test_an_invalid_file_has_no_brokers_and_logs_one_warning(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state.json").write_text(text)
+    assert load_brokers(tmp_path / "state.json") == []
+    assert [record.message for record in caplog.records] == ["state file unreadable"]
+
+
+def test_a_file_that_is_not_utf_8_has_no_brokers(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_bytes(b"\xff\xfe\x00")
+    assert load_brokers(tmp_path / "state.json") == []
+
+
+def test_a_failed_write_logs_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save_brokers(tmp_path / "no such folder" / "state.json", BROKERS)
+    assert [record.message for record in caplog.records] == ["state file not written"]

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import resource
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.ports import free_ports
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime import admission
-from kafka_sidecar.proxy.runtime.admission import Admission, connections_that_fit
+from kafka_sidecar.proxy.runtime.admission import (
+    Admission,
+    bind_socket,
+    check_free,
+    connections_that_fit,
+    default_max_buffered,
+    warn_if_too_large,
+)
+
+MIB = 1 << 20
+V2, V1 = "memory.max", "memory/memory.limit_in_bytes"
+
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 
@@ -73,3 +88,80 @@ async def test_a_connection_over_the_limit_is_closed_and_the_others_are_served(l
         await until(lambda: len(server.connections) == 1)
         async with connected(port_of(server)) as three:
             assert (await three.ask(HEARTBEAT))[8:] == b"node 1"
+
+
+def cgroup(folder: Path, name: str, text: str) -> Path:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("name", [V2, V1])
+@pytest.mark.parametrize(
+    ("limit_mib", "processes", "buffered_mib"),
+    [(256, 1, 96), (1024, 1, 256), (1024, 5, 256), (512, 3, 160), (64, 1, 1)],
+)
+def test_half_of_what_the_limit_leaves_is_buffered(
+    name: str, limit_mib: int, processes: int, buffered_mib: int, tmp_path: Path
+) -> None:
+    root = cgroup(tmp_path, name, f"{limit_mib * MIB}\n")
+    assert default_max_buffered(processes, root) == buffered_mib * MIB
+
+
+@pytest.mark.parametrize("text", ["max\n", f"{0x7FFFFFFFFFFFF000}\n"])
+def test_without_a_limit_it_is_256_mib(text: str, tmp_path: Path) -> None:
+    assert default_max_buffered(1, tmp_path) == 256 * MIB
+    assert default_max_buffered(1, cgroup(tmp_path, V2, text)) == 256 * MIB
+
+
+@pytest.mark.parametrize(("configured", "is_warned"), [(None, False), (192 * MIB, False), (193 * MIB, True)])
+def test_a_configured_value_above_the_limit_is_a_warning(
+    configured: int | None, is_warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_if_too_large(configured, 1, cgroup(tmp_path, V2, f"{256 * MIB}"))
+    details = [vars(record)["detail"] for record in caplog.records if record.levelno == logging.WARNING]
+    expected = "193 MiB, and the container's limit leaves 192 MiB: lower it, or raise the limit"
+    assert details == ([expected] if is_warned else [])
+
+
+def test_a_port_accepts_connections_as_soon_as_it_is_bound() -> None:
+    (port,) = free_ports(1)
+    with bind_socket("127.0.0.1", port), socket.create_connection(("127.0.0.1", port), 5):
+        pass
+
+
+@pytest.mark.parametrize(("first", "second"), [(False, False), (True, False), (False, True)])
+def test_a_port_has_one_listener_unless_all_share_it(first: bool, second: bool) -> None:
+    (port,) = free_ports(1)
+    with bind_socket("127.0.0.1", port, first), pytest.raises(OSError, match="in use"):
+        bind_socket("127.0.0.1", port, second)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_port_is_free_if_no_program_listens_there_even_a_shared_one(shared: bool) -> None:
+    (port,) = free_ports(1)
+    check_free("127.0.0.1", port)
+    with bind_socket("127.0.0.1", port, shared), pytest.raises(OSError, match="in use"):
+        check_free("127.0.0.1", port)
+
+
+def test_new_connections_are_spread_over_those_who_share_a_port() -> None:
+    (port,) = free_ports(1)
+    with bind_socket("127.0.0.1", port, True) as one, bind_socket("127.0.0.1", port, True) as other:
+        clients = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(64)]
+        accepted = [accept_all(listener) for listener in (one, other)]
+        for client in clients:
+            client.close()
+    assert sum(accepted) == 64
+    assert min(accepted) > 0
+
+
+def accept_all(listener: socket.socket) -> int:
+    """How many connections have come."""
+    number = 0
+    while True:
+        try:
+            listener.accept()[0].close()
+        except BlockingIOError:
+            return number
+        number += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka.client
@@ -19,15 +20,17 @@ from support import oracle
 from support.fake_broker import FakeBroker, Request, stall
 from support.in_process import until
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.proxy.features.topic_configs import kafka_clients
 from kafka_sidecar.proxy.features.topic_configs.kafka_clients import KafkaClients
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
+    GO_ON,
     LONG_POLL_MS,
     NAMING_TOPICS,
     connect_with,
     create_no_topics,
+    create_topic,
     usable_s,
 )
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
@@ -168,3 +171,27 @@ def test_requests_are_sent_so_early_that_a_long_poll_before_them_ends_within_the
 ) -> None:
     assert usable_s(lifetime_s) == pytest.approx(usable)
     assert usable + LONG_POLL_MS / 1000 < lifetime_s or lifetime_s <= LONG_POLL_MS / 1000
+
+
+class Admin:
+    def __init__(self, code: int) -> None:
+        self.code = code
+        self.wanted: list[Any] = []
+
+    async def create_topics(self, topics: list[Any], timeout_ms: int) -> Any:
+        self.wanted += topics
+        return SimpleNamespace(topic_errors=[(topics[0].name, self.code, "why")])
+
+
+@pytest.mark.parametrize("code", sorted(GO_ON))
+async def test_a_topic_is_created_unless_it_exists_or_may_not_be(code: int) -> None:
+    admin = Admin(code)
+    await create_topic(admin, "events", -1, -1, {"cleanup.policy": "compact"}, 1000)
+    (wanted,) = admin.wanted
+    assert (wanted.name, wanted.num_partitions, wanted.replication_factor) == ("events", -1, -1)
+    assert wanted.topic_configs == {"cleanup.policy": "compact"}
+
+
+async def test_a_topic_that_cannot_be_created_is_an_error() -> None:
+    with pytest.raises(OSError, match=r"the topic events cannot be created: \['why'\]"):
+        await create_topic(Admin(ErrorCode.INVALID_CONFIG), "events", 1, 9, {}, 1000)

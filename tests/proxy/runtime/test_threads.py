@@ -7,6 +7,7 @@ import threading
 import weakref
 from concurrent.futures import CancelledError
 from functools import partial
+from typing import Any
 
 import pytest
 from support.in_process import until
@@ -207,3 +208,30 @@ async def test_draining_waits_for_all_work_but_not_longer_than_its_limit() -> No
     gate.go_on.set()
     await threads.drain(WAIT_S)
     assert done == [0, 1, 2]
+
+
+def samples(threads: Threads) -> dict[str, Any]:
+    return {family.name: family.samples.get((), family.samples) for family in threads.families()}
+
+
+def test_threads_what_they_do_and_what_waits_for_them_are_counted() -> None:
+    threads, began, go_on = Threads(1), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        go_on.wait(5.0)
+
+    jobs = [threads.submit("a", work)]
+    assert began.wait(5.0)
+    jobs.append(threads.submit("b", work))
+    threads.time_limits["validation", "work"] = 3
+    found = samples(threads)
+    assert {name: found[f"threads{name}"] for name in ("", "_busy", "_stuck", "_queue")} == {
+        "": 1, "_busy": 1, "_stuck": 0, "_queue": 1,
+    }  # fmt: skip
+    assert found["time_limits"] == {("validation", "work"): 3}
+    assert sum(found["thread_wait_seconds"].counts) == 1
+    go_on.set()
+    for job in jobs:
+        job.future.result(5.0)
+    assert sum(samples(threads)["thread_wait_seconds"].counts) == 2

@@ -9,13 +9,15 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.certificates import authority
+from hypothesis import given
+from hypothesis import strategies as st
 from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker, fixed
@@ -23,10 +25,10 @@ from support.in_process import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime import tls_listener
-from kafka_sidecar.proxy.runtime.paced import Paced
-from kafka_sidecar.proxy.runtime.sockets import bind_socket
-from kafka_sidecar.proxy.runtime.tls_listener import TlsListener
-from kafka_sidecar.proxy.security.tls.subjects import subject_of
+from kafka_sidecar.proxy.runtime.admission import bind_socket
+from kafka_sidecar.proxy.runtime.tasks import Paced
+from kafka_sidecar.proxy.runtime.tls_listener import NotTlsError, TlsListener, bytes_needed
+from kafka_sidecar.proxy.security.tls.der import subject_of
 from kafka_sidecar.proxy.server import server as server_module
 from kafka_sidecar.proxy.server.server import Server
 
@@ -390,3 +392,43 @@ async def test_a_client_is_named_by_the_rules_before_its_first_request_or_discon
             (connection,) = server.connections
             assert connection.session.principal == principal
         client.close()
+
+
+def client_hello() -> bytes:
+    """What OpenSSL sends."""
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+HELLO = client_hello()
+
+
+@given(st.integers(1, len(HELLO)))
+def test_all_bytes_of_a_client_hello_are_needed(end: int) -> None:
+    assert bytes_needed(HELLO[:end]) == (9 if end < 9 else len(HELLO))
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        (request(ApiKey.API_VERSIONS, 3, 1), "the client does not speak TLS: set its security.protocol"),
+        (b"GET / HTTP/1.1", "the client does not speak TLS: an HTTP request"),
+        (b"SSH-2.0-OpenSSH", "the client does not speak TLS: an SSH client"),
+        (b"\x16\x02", "the client does not speak TLS"),
+        (b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", "is not a whole ClientHello"),
+        (b"\x16\x03\x01\xff\xff\x01\x00\xff\x00", "is not a whole ClientHello"),
+        (HELLO[:3] + b"\x00\x10" + HELLO[5:], "is not a whole ClientHello"),
+    ],
+)
+def test_anything_else_is_refused(start: bytes, why: str) -> None:
+    with pytest.raises(NotTlsError, match=why):
+        bytes_needed(start)
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_any_bytes_have_a_bounded_need_or_are_refused(start: bytes) -> None:
+    with suppress(NotTlsError):
+        assert 9 <= bytes_needed(start) <= 5 + (1 << 14)

@@ -14,7 +14,7 @@ import pytest
 from support.in_process import config, connected, until
 
 from kafka_sidecar.proxy.server.process import serve
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 

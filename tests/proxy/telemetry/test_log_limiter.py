@@ -11,7 +11,8 @@ import pytest
 
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.proxy.telemetry import log_limiter
-from kafka_sidecar.proxy.telemetry.log_limiter import HIDDEN_TEXT, LogLimiter, Redacted, redact_error
+from kafka_sidecar.proxy.telemetry.log_limiter import BURST_S, HIDDEN_TEXT, LogLimiter, LogRate, Redacted, redact_error
+from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 Triple = tuple[type[BaseException], BaseException, TracebackType | None]
 log = logging.getLogger(__name__)
@@ -78,3 +79,52 @@ def test_a_violation_of_the_contract_is_logged_with_its_text_and_without_the_err
         shown = "".join(traceback.format_exception(*cast(Triple, redact_error(error))))
     assert "a card number" not in shown
     assert shown.endswith("ContractTypeError: the value of a header is str: it must be bytes or None\n")
+
+
+def record(level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("kafka_sidecar.proxy", level, "", 0, "connection ended", (), None)
+
+
+class Log:
+    def __init__(self, lines_per_s: float) -> None:
+        self.now = 0.0
+        self.rate = LogRate(lines_per_s, lambda: self.now)
+
+    def written(self, count: int, level: int = logging.INFO) -> int:
+        return sum(bool(self.rate.filter(record(level))) for _ in range(count))
+
+
+def test_lines_over_the_rate_are_suppressed_after_a_burst() -> None:
+    log = Log(5)
+    assert log.written(1000) == 5 * BURST_S
+    log.now = 2.0
+    assert log.written(1000) == 10
+    log.now = 3600.0
+    assert log.written(1000) == 5 * BURST_S
+
+
+def test_the_next_line_has_the_number_of_suppressed_ones() -> None:
+    log = Log(1)
+    log.written(BURST_S + 7)
+    log.now = 1.0
+    first, log.now = record(), 1.0
+    assert log.rate.filter(first)
+    assert vars(first)["suppressed_in_all"] == 7
+    log.now = 2.0
+    second = record()
+    assert log.rate.filter(second)
+    assert "suppressed_in_all" not in vars(second)
+    assert "suppressed_in_all" in KEYS
+
+
+def test_errors_are_always_written() -> None:
+    log = Log(1)
+    assert log.written(100, logging.ERROR) == 100
+    assert log.written(1) == 0
+
+
+def test_suppressed_lines_are_counted() -> None:
+    log = Log(1)
+    log.written(BURST_S + 3)
+    (family,) = log.rate.families()
+    assert (family.name, family.samples) == ("suppressed_log_lines", {(): 3})

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from harness.certificates import authority
 
-from kafka_sidecar.proxy.telemetry.tls_failures import explain_to, reason_of
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure, explain_to, reason_of
 
 CA, OTHER = authority(), authority("Other CA")
 
@@ -96,3 +97,18 @@ def test_other_ends() -> None:
     assert reason_of(TimeoutError()) == "timeout"
     assert reason_of(ssl.SSLError(1, "some words")) == "other"
     assert explain_to("client", ssl.SSLError(1, "some words")).startswith("TLS failed: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "refused the connection"),
+        (EOFError(), "closed the connection without a response"),
+        (TimeoutError(), "timed out"),
+        (OSError(113, "No route to host"), "No route to host"),
+        (OSError("is this sidecar itself"), "is this sidecar itself"),
+        (CodecError("sent a frame of -1 bytes"), "sent a frame of -1 bytes"),
+    ],
+)
+def test_a_failure_is_described_in_words(error: Exception, text: str) -> None:
+    assert describe_failure(error) == text

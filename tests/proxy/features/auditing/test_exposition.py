@@ -1,4 +1,4 @@
-"""Prometheus reads how many events were sent, wait, and were discarded."""
+"""Metrics say how many events were sent, wait, and were discarded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kafka_sidecar.proxy.features.auditing.exposition import collect
 NAMES: Any = SimpleNamespace(name_of=None)
 
 
-def read(audit: Audit) -> dict[str, float]:
+def read(audit: Audit) -> dict[str, Any]:
     """Name without prefix, and the label -> value."""
     return {
-        " ".join((sample.name.removeprefix("kafka_sidecar_audit_"), *sample.labels.values())): sample.value
+        " ".join((family.name.removeprefix("audit_"), *labels)): value
         for family in collect(audit)
-        for sample in family.samples
+        for labels, value in family.samples.items()
     }
 
 
@@ -32,13 +32,13 @@ async def test_events_and_intervals_are_counted() -> None:
     values = read(audit)
     assert 0 < values.pop("buffered_bytes") <= 1 << 20
     assert values == {
-        "uncounted_total Produce unreadable": 2,
-        "unnamed_batches_total": 0,
-        "intervals_total": 1,
-        "events_sent_total": 0,
-        "events_discarded_total buffer_full": 2,
-        "events_discarded_total too_large": 0,
-        "send_failures_total": 0,
+        "uncounted Produce unreadable": 2,
+        "unnamed_batches": 0,
+        "intervals": 1,
+        "events_sent": 0,
+        "events_discarded buffer_full": 2,
+        "events_discarded too_large": 0,
+        "send_failures": 0,
         "buffered_events": 2,
     }
 
@@ -46,6 +46,6 @@ async def test_events_and_intervals_are_counted() -> None:
 def test_an_auditor_without_events_has_two_metrics() -> None:
     audit = Audit(config("a:1", audit={"auditor_class": "logging"}), NAMES)
     assert [family.name for family in collect(audit)] == [
-        "kafka_sidecar_audit_uncounted",
-        "kafka_sidecar_audit_unnamed_batches",
+        "audit_uncounted",
+        "audit_unnamed_batches",
     ]

@@ -19,8 +19,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
-from kafka_sidecar.proxy.features.interception.share_stage import ShareStage
-from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.interception.consume_stage import ShareStage
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import ShareAssembleStage
 from kafka_sidecar.proxy.relay.exchange import Begin
 
 FETCH = ApiKey.SHARE_FETCH

@@ -22,7 +22,7 @@ from support.authorization import (
 from support.pages import ROOT
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.config.authorization import AclRule
+from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_topic

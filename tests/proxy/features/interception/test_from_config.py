@@ -9,8 +9,8 @@ import pytest
 from support.in_process import config
 from support.interception import Adds, Opened
 
-from kafka_sidecar.interceptors.catalog import InterceptorCatalog
-from kafka_sidecar.proxy.features.interception.from_config import catalog
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog, describe_interceptors
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 
 REPORT = InterceptionStats(lambda: 0.0)
@@ -104,3 +104,17 @@ def test_interceptors_of_a_configuration_that_cannot_be_are_closed_and_the_old_o
     new = Opened.opened[-1]
     assert new is not first.guards[0].interceptor
     assert (new.closed, Opened.opened[-2].closed) == (1, 0)
+
+
+def test_an_interceptor_is_shown_with_its_hooks_and_all_its_settings() -> None:
+    own = InterceptorSettings("create_timestamp", "stamp", ("a", "ord*"))
+    (found,) = describe_interceptors(InterceptorCatalog([own], NoReport()), "orders")
+    assert (found["name"], found["source"], found["disabled"]) == ("stamp", "topics: ord*", False)
+    assert found["class"] == "kafka_sidecar.interceptors.builtin.create_timestamp:CreateTimestamp"
+    assert found["hooks"] == ["on_send"]
+    assert found["settings"] == {}
+
+
+def test_only_interceptors_of_the_topic_are_shown() -> None:
+    own = InterceptorSettings("counting", "tally", ("orders",))
+    assert describe_interceptors(InterceptorCatalog([own], NoReport()), "words") == []

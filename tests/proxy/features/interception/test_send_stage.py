@@ -10,6 +10,9 @@ from random import Random
 
 import pytest
 from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
 from support import oracle
 from support.interception import NOW, Intercepting, headers_in, only
 from support.produce_requests import (
@@ -29,10 +32,16 @@ from support.sent_records import ADDED, answer, each_version, errors, offsets, r
 from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest
-from kafka_sidecar.codec.records import Batch, NewRecord, build_batch
+from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.features.interception.send_stage import RETRIABLE, count_records
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
 from kafka_sidecar.proxy.relay.exchange import TURN, Work
+
+# What no broker answers to a Produce: they are about controllers, fetch sessions, listeners, elections and shares.
+NOT_OF_A_PRODUCE = {41, 70, 71, 72, 78, 80, 83, 84, 88, 106, 122, 123, 133}
+FEWER = settings(max_examples=settings().max_examples // 2)
+LIMIT = 100 << 20
 
 
 def broken_crc(data: bytes) -> bytes:
@@ -361,3 +370,26 @@ def test_what_is_not_intercepted_in_time_goes_on_as_it_came() -> None:
         9, {"orders": {0: 5, 1: 9}}
     )
     assert interception.stats.batches == {("Produce", "timed_out"): 1, ("Produce", "changed"): 1}
+
+
+def test_just_those_errors_are_retriable_that_are_so_for_kafka() -> None:
+    assert {error.value for error in ErrorCode if error.retriable} - NOT_OF_A_PRODUCE == RETRIABLE
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("records", [1, 10, 20_000])
+def test_a_header_is_believed_where_it_is_right_however_well_the_records_are_compressed(
+    codec: int, records: int
+) -> None:
+    smallest = build_batch([NewRecord(None, offset_delta=0)] * records, codec=codec, last_offset_delta=records - 1)
+    (found,) = batches(smallest)
+    assert count_records(found, LIMIT) == records
+
+
+@FEWER
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(0, 4))
+def test_a_header_that_announces_more_than_there_can_be_is_not_believed(count: int, codec: int) -> None:
+    whole = batch("a", codec=codec)
+    (found,) = batches(whole[:57] + count.to_bytes(4, "big", signed=True) + whole[61:])
+    assert 0 <= count_records(found, 1000) <= 1000 // 7
+    assert count_records(found, 1000) <= max(count, 0)

@@ -26,13 +26,11 @@ from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
-from kafka_sidecar.proxy.features.large_messages.assembly_services import AssemblyServices
-from kafka_sidecar.proxy.features.large_messages.assembly_stats import AssemblyStats
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
-from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
-from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
+from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.relay.exchange import Need, Respond, TopicNames, Work
 
 SMALL, LARGE = b"small", os.urandom(3000)

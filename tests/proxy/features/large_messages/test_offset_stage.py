@@ -30,7 +30,7 @@ from kafka_sidecar.interceptors.values import OffsetAndMetadata
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.commits import Commits, Stage
-from kafka_sidecar.proxy.features.interception.commit_stage import CommitStage
+from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
 
 each_version = pytest.mark.parametrize(("key", "version"), VERSIONS)

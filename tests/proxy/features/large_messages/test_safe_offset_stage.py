@@ -16,7 +16,7 @@ from kafka_sidecar.codec.records import Codec, batches
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
-from kafka_sidecar.proxy.features.large_messages.safe_offset_stage import MAX_INLINE_BYTES, SafeOffsetStage
+from kafka_sidecar.proxy.features.large_messages.offset_stage import MAX_INLINE_BYTES, SafeOffsetStage
 from kafka_sidecar.proxy.relay.exchange import TimeLimit, Work
 
 NEWEST = VERSIONS[-1]

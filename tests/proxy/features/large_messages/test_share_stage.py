@@ -12,7 +12,7 @@ from support.share_fetches import acquired_in, partition, partitions_in, share_r
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
-from kafka_sidecar.proxy.features.large_messages.share_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import ShareAssembleStage
 
 VALUE = bytes(range(256)) * 40
 NOT_LEADER = 6

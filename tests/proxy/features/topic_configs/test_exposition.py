@@ -1,6 +1,8 @@
-"""Prometheus reads how many topic configs apply, and whether their log can be read or is lost."""
+"""Metrics say how many topic configs apply, and whether their log can be read or is lost."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from support.topic_configs import POLICY, Cluster
 
@@ -8,25 +10,25 @@ from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import Change
 from kafka_sidecar.proxy.features.topic_configs.exposition import collect
 
-CHANGES = f"kafka_sidecar_topic_config_changes_total {POLICY}"
+CHANGES = f"topic_config_changes {POLICY}"
 
 
-def read(configs: TopicConfigs) -> dict[str, float]:
+def read(configs: TopicConfigs) -> dict[str, Any]:
     """Name without prefix, and the reason -> value."""
     return {
-        " ".join((sample.name.removeprefix("kafka_sidecar_topic_configs_"), *sample.labels.values())): sample.value
+        " ".join((family.name.removeprefix("topic_configs_"), *labels)): value
         for family in collect(configs)
-        for sample in family.samples
+        for labels, value in family.samples.items()
     }
 
 
 async def test_entries_and_troubles_are_counted(cluster: Cluster) -> None:
     async with cluster.sidecar() as configs:
-        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records_total": 0, CHANGES: 0}
+        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records": 0, CHANGES: 0}
         assert read(configs) == nothing
         await configs.store([Change("orders", {POLICY: "headers"}), Change("payments", {POLICY: "size"})])
         cluster.log.append(b"no id", b"{}")
-        stored = {**nothing, "entries": 2, "unreadable_records_total": 1}
+        stored = {**nothing, "entries": 2, "unreadable_records": 1}
         assert read(configs) == stored
         (store,) = cluster.stores
         store.trouble = "no broker answers"

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+from support.produce_requests import BAD, GOOD, Validating, batch
 
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
@@ -167,3 +168,12 @@ def test_batches_are_counted_by_how_deep_they_were_looked_at() -> None:
     assert not seen.batches
     seen.validated(2, 1, 4)
     assert (seen.batches, seen.records) == ({"contents": 1, "header": 2}, 4)
+
+
+def test_what_a_request_counts() -> None:
+    validation = Validating()
+    validation.validated(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
+    seen = validation.stats
+    assert seen.rejections == {("a", "stub", "enforce", "bad"): 2}
+    assert seen.failures == {("stub", "enforce"): 1}
+    assert (seen.batches, seen.records) == ({"contents": 3}, 6)

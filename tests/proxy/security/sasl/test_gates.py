@@ -14,6 +14,7 @@ from support import oracle
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, connected, port_of, serving, until
+from support.secured_broker import ILLEGAL_STATE, secured
 from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -257,3 +258,20 @@ async def test_a_client_can_log_in_while_the_sidecar_drains(
             hurry.set()
             await draining
     assert "background task crashed" not in caplog.text
+
+
+async def test_a_client_that_logs_in_itself_is_answered_as_at_a_plaintext_listener(
+    brokers: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    handshake = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), 5)
+    token = oracle.request_frame(oracle.request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0mine\0secret"), 6)
+    async with (
+        FakeBroker(1) as broker,
+        serving(secured(broker), brokers=brokers) as server,
+        connected(port_of(server)) as client,
+    ):
+        _, offered = oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, await client.ask(handshake))
+        _, rejected = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, await client.ask(token))
+    assert (offered.error_code, rejected.error_code) == (ILLEGAL_STATE, ILLEGAL_STATE)
+    assert "set their security.protocol to PLAINTEXT" in rejected.error_message
+    assert [record.message for record in caplog.records].count("client logs in") == 1

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from harness.sasl import CLIENT_ID, CLIENT_SECRET, USER, TokenEndpoint, token, token_endpoint
 
+from kafka_sidecar.proxy.config.sasl import BrokerSasl
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.sasl.token_provider import Token
-from kafka_sidecar.proxy.security.sasl.tokens import TokenCache, expiry_of, request_token
+from kafka_sidecar.proxy.security.sasl.credentials import Credentials, open_credentials
+from kafka_sidecar.proxy.security.sasl.tokens import Bearer, Token, TokenCache, TokenProvider, expiry_of, request_token
 
 
 class Source:
@@ -102,3 +107,82 @@ def test_an_endpoint_that_is_down_is_an_error() -> None:
 @pytest.mark.parametrize("text", ["", "a", "a.b.c", "a.!!.c", "a.W10.c", token("x").replace(".", "")])
 def test_what_is_no_jwt_has_no_expiry(text: str) -> None:
     assert expiry_of(text) is None
+
+
+def opened(**settings: Any) -> Credentials:
+    found = open_credentials(BrokerSasl.model_validate(settings))
+    assert found is not None
+    return found
+
+
+class Signer(TokenProvider):
+    """Signs with the settings that it is given."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        if "region" not in configs:
+            raise ValueError("region: is missing")
+        self.region = configs["region"]
+
+    def token(self) -> Token:
+        return Token(f"signed-for-{self.region}", None, {"a": "b"})
+
+
+@pytest.fixture(autouse=True)
+def _module(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("acme_tokens")
+    module.Signer = Signer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "acme_tokens", module)
+
+
+async def test_a_plug_in_provides_tokens() -> None:
+    credentials = opened(
+        mechanism="OAUTHBEARER", token_provider="acme_tokens:Signer", token_settings={"region": "eu-1"}
+    )
+    assert next(await credentials.tokens()) == b"n,,\1auth=Bearer signed-for-eu-1\1a=b\1\1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "problem"),
+    [
+        ("acme_tokens:Signer", "token provider of brokers.sasl: region: is missing"),
+        ("acme_tokens:Other", "the module has no such class"),
+        ("unknown", "unknown token provider 'unknown'"),
+    ],
+)
+def test_a_plug_in_that_cannot_be_opened_is_named(provider: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        opened(mechanism="OAUTHBEARER", token_provider=provider)
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "hush" not in repr(Token("hush", 1.0, {"a": "hush"}))
+
+
+def bearer(**settings: Any) -> Bearer:
+    return Bearer(BrokerSasl.model_validate({"mechanism": "OAUTHBEARER", **settings}), "correct it")
+
+
+async def test_a_token_file_is_read_for_each_login(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    credentials = bearer(token_file=file)
+    file.write_text("two\n")
+    assert next(await credentials.tokens()) == b"n,,\1auth=Bearer two\1\1"
+
+
+async def test_a_token_of_an_endpoint_is_kept_for_later_logins(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(CLIENT_SECRET)
+    with token_endpoint() as tokens:
+        credentials = bearer(token_endpoint=tokens.url, client_id=CLIENT_ID, client_secret_file=secret)
+        first = next(await credentials.tokens())
+    assert next(await credentials.tokens()) == first  # nothing listens there now
+
+
+async def test_a_token_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = bearer(token_file=file)
+    file.unlink()
+    with pytest.raises(LoginError, match=rf"brokers\.sasl\.token_file: {file} cannot be read"):
+        await credentials.tokens()

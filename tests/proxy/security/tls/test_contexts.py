@@ -10,8 +10,13 @@ import pytest
 from harness.certificates import authority
 
 from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
-from kafka_sidecar.proxy.security.tls.ciphers import OPENSSL_NAMES, TLS_1_3, openssl_ciphers
-from kafka_sidecar.proxy.security.tls.contexts import broker_context, listener_context
+from kafka_sidecar.proxy.security.tls.contexts import (
+    OPENSSL_NAMES,
+    TLS_1_3,
+    broker_context,
+    listener_context,
+    openssl_ciphers,
+)
 from kafka_sidecar.proxy.security.tls.stores import StoreError
 
 CA = authority()

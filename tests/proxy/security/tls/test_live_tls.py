@@ -6,16 +6,13 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from harness.certificates import Issued, authority
-from prometheus_client.core import Metric
 
 from kafka_sidecar.proxy.config.tls import ClientTls
 from kafka_sidecar.proxy.security.tls.contexts import listener_context
-from kafka_sidecar.proxy.security.tls.exposition import collect
-from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
+from kafka_sidecar.proxy.security.tls.live_tls import LiveTls, families_of_tls
 
 CA = authority()
 DAY = 86400
@@ -100,18 +97,12 @@ def test_a_file_that_is_absent_for_a_moment_is_not_an_error(tmp_path: Path, capl
     assert caplog.records == []
 
 
-def values(families: list[Metric]) -> dict[tuple[str, ...], Any]:
-    return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
-
-
 def test_the_seconds_to_the_end_of_each_file_are_a_metric(tmp_path: Path) -> None:
     tls = live(*CA.issue("sidecar", days=2).write(tmp_path, "tls"))
     tls.stats.succeeded(0.002)
     tls.stats.failures["not_tls"] += 1
-    found = values(list(collect([tls])))
-    assert found["kafka_sidecar_tls_certificate_expiry_seconds", "client", "certificate"] == pytest.approx(
-        2 * DAY, abs=60
-    )
-    assert found["kafka_sidecar_tls_handshakes_total", "client"] == 1
-    assert found["kafka_sidecar_tls_handshake_failures_total", "client", "not_tls"] == 1
-    assert found["kafka_sidecar_tls_last_reload_successful", "client"] == 1
+    found = {family.name: family.samples for family in families_of_tls([tls], time.time())}
+    assert found["tls_certificate_expiry_seconds"] == {("client", "certificate"): pytest.approx(2 * DAY, abs=60)}
+    assert found["tls_handshakes"] == {("client",): 1}
+    assert found["tls_handshake_failures"] == {("client", "not_tls"): 1}
+    assert found["tls_last_reload_successful"] == {("client",): 1}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support import oracle, produce_requests
+from support.all_metrics import all_metrics
 from support.broker_responses import asked, broker, named
 from support.dialogue import Dialogue, pieces, produce, produced, request, response
 from support.produce_requests import BAD, GOOD, Validating, produce_response
@@ -12,9 +15,12 @@ from support.produce_requests import BAD, GOOD, Validating, produce_response
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.server.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
+GOLDEN = Path(__file__).with_name("metrics.txt")
+OF_THIS_PLACE = ("process_", "kafka_sidecar_build_info")
 Samples = dict[tuple[str, str], float]
 
 CLIENT = [
@@ -178,3 +184,17 @@ def test_the_build_and_the_process_have_metrics() -> None:
 
 def test_without_requests_no_api_has_metrics() -> None:
     assert b"api_key=" not in render(Metrics())
+
+
+def test_the_whole_page() -> None:
+    """Each family with each of its samples."""
+    durations = Histogram()
+    durations.add(100, 58)
+    own = [
+        Metric("own_counts", 'With "quotes".', ("topic",), counters={('odd"\n\\',): 75}),
+        Metric("own_sizes", "A gauge.", (), gauges={(): 1.5}),
+        Metric("own_seconds", "A histogram.", (), histograms={(): durations}),
+    ]
+    lines = render(all_metrics(*own)).decode().splitlines()
+    named = [(line.split()[2] if line.startswith("#") else line, line) for line in lines]
+    assert [line for name, line in named if not name.startswith(OF_THIS_PLACE)] == GOLDEN.read_text().splitlines()

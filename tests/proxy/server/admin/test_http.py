@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.certificates import authority
 from prometheus_client.parser import text_string_to_metric_families
 from support.admin import ask, get, pages, protocols
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import Client, connected, port_of, until
+from support.in_process import Client, config, connected, port_of, until
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.admin import exposition
 from kafka_sidecar.proxy.server.admin import http as http_module
 from kafka_sidecar.proxy.server.admin import pages as pages_module
-from kafka_sidecar.proxy.server.admin.http import MAX_REQUEST_BYTES
+from kafka_sidecar.proxy.server.admin.http import MAX_REQUEST_BYTES, AdminToken, TokenError, serve_admin
 from kafka_sidecar.proxy.server.admin.page import Page
 from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+TOKEN = "0123456789abcdef"
 
 
 async def test_without_a_cluster_it_is_live_but_not_ready() -> None:
@@ -276,3 +287,153 @@ async def test_invalid_http_breaks_nothing(name: str) -> None:
         client.close()
         assert (await get(port, "/livez"))[0] == 200
     assert errors == []
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    return tmp_path / "token"
+
+
+@pytest.mark.parametrize(
+    ("target", "authorization", "is_allowed"),
+    [
+        ("/metrics", f"Bearer {TOKEN}", True),
+        ("/metrics", f"bearer  {TOKEN}", True),
+        ("/metrics", None, False),
+        ("/metrics", TOKEN, False),
+        ("/metrics", f"Basic {TOKEN}", False),
+        ("/metrics", f"Bearer {TOKEN}x", False),
+        ("/livez", None, True),
+        ("/readyz", None, True),
+        ("/readyz?verbose", None, False),
+        ("/livez/../metrics", None, False),
+        ("//livez", None, False),
+    ],
+)
+def test_only_probes_need_no_token(file: Path, target: str, authorization: str | None, is_allowed: bool) -> None:
+    header = authorization.encode() if authorization is not None else None
+    assert AdminToken(file).allows(target, header) is is_allowed
+
+
+def test_a_new_token_applies_at_once_and_an_unusable_one_is_rejected(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = AdminToken(file)
+    file.write_text("another-token-of-the-admin-port")
+    assert token.allows("/metrics", b"Bearer another-token-of-the-admin-port")
+    assert not token.allows("/metrics", f"Bearer {TOKEN}".encode())
+    file.write_text("short")
+    assert token.allows("/metrics", b"Bearer another-token-of-the-admin-port")
+    assert "admin token rejected" in caplog.text
+    assert "short" not in caplog.text.replace("no token", "")
+
+
+@pytest.mark.parametrize("text", ["", "short", "with a space in the token", "schlüssel-schlüssel"])
+def test_a_file_without_a_usable_token_is_an_error_that_does_not_quote_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(TokenError, match="at least 16 ASCII characters") as raised:
+        AdminToken(tmp_path / "token")
+    assert not text or text not in str(raised.value)
+    with pytest.raises(TokenError, match="name a readable file"):
+        AdminToken(tmp_path / "missing")
+
+
+async def test_a_page_without_the_token_is_401_and_says_what_is_missing(file: Path) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        protocols[-1].token = AdminToken(file)
+        status, headers, body = await get(port, "/metrics")
+        assert (status, headers["www-authenticate"]) == (401, "bearer")
+        assert b"admin.token_file" in body
+        assert (await get(port, "/livez"))[0] == 200
+
+
+async def test_a_default_admin_port_in_use_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = config("127.0.0.1:1")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(http_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
+        admin, address = await serve_admin(Admin(Server(settings, Metrics())), settings)
+        async with connected(int(address.rpartition(":")[2])) as client:
+            client.send(b"GET /livez HTTP/1.0\r\n\r\n")
+            assert b"200" in await client.rest()
+        admin.close()
+    assert caplog.messages == ["default admin port in use"]
+
+
+async def test_a_configured_admin_port_in_use_is_a_mistake() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        settings = config("127.0.0.1:1", admin={"listen": "{}:{}".format(*other.getsockname())})
+        with pytest.raises(ConfigError, match=r"admin.listen: .* cannot be bound: Address already in use; choose"):
+            await serve_admin(Admin(Server(settings, Metrics())), settings)
+
+
+async def test_a_token_file_that_cannot_be_used_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short")
+    settings = config("127.0.0.1:1", admin={"token_file": tmp_path / "token"})
+    with pytest.raises(ConfigError, match=r"admin\.token_file: .* has no token: write at least 16"):
+        await serve_admin(Admin(Server(settings, Metrics())), settings)
+
+
+CA = authority()
+
+
+def secured(folder: Path, **more: str) -> Config:
+    chain, key = CA.issue("localhost").write(folder, "own")
+    tls = {"certificate": str(chain), "key": str(key), **more}
+    return config("127.0.0.1:1", admin={"listen": "127.0.0.1:0", "tls": tls})
+
+
+@asynccontextmanager
+async def opened(settings: Config) -> AsyncIterator[int]:
+    """The port."""
+    server = Server(settings, Metrics())
+    admin, address = await serve_admin(Admin(server), settings, server.tls.admin)
+    yield int(address.rpartition(":")[2])
+    admin.close()
+
+
+async def answer(port: int, context: ssl.SSLContext) -> tuple[bytes, dict[str, Any]]:
+    """The first line of a response, and the certificate that was presented."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    line = await reader.readline()
+    certificate = writer.get_extra_info("peercert")
+    writer.close()
+    return line, certificate
+
+
+async def test_with_a_certificate_the_admin_port_speaks_tls_and_nothing_else(tmp_path: Path) -> None:
+    async with opened(secured(tmp_path)) as port:
+        line, _ = await answer(port, CA.client_context())
+        assert line.startswith(b"HTTP/1.1 200")
+        async with connected(port) as plain:
+            plain.send(b"GET /livez HTTP/1.0\r\n\r\n")
+            assert b"HTTP" not in await plain.rest()
+
+
+async def test_a_renewed_certificate_of_the_admin_port_is_presented_by_later_handshakes(tmp_path: Path) -> None:
+    async with opened(secured(tmp_path)) as port:
+        _, before = await answer(port, CA.client_context())
+        CA.issue("localhost").write(tmp_path, "own")
+        for _ in range(3):
+            _, after = await answer(port, CA.client_context())
+        assert after["serialNumber"] != before["serialNumber"]
+
+
+async def test_the_admin_port_can_require_a_certificate(tmp_path: Path) -> None:
+    required = {"client_certificates": "required", "ca": str(CA.write(tmp_path, "ca"))}
+    async with opened(secured(tmp_path, **required)) as port:
+        own = CA.issue("prometheus").write(tmp_path, "prometheus")
+        line, _ = await answer(port, CA.client_context(own))
+        assert line.startswith(b"HTTP/1.1 200")
+        try:
+            line, _ = await answer(port, CA.client_context())
+        except (ssl.SSLError, ConnectionError):
+            line = b""
+        assert line == b""

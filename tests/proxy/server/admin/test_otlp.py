@@ -7,23 +7,30 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from struct import pack
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics.export import Gauge, Histogram, Sum
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from support.collector import Collector, collecting
-from support.dialogue import request
+from support.dialogue import Dialogue, request, response
 from support.fake_broker import FakeBroker
 from support.in_process import config, connected, port_of, until
 from support.produce_requests import batch, produce_request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.server.admin.exposition import registry, render
-from kafka_sidecar.proxy.server.admin.otlp import OtlpExport
+from kafka_sidecar.proxy.server.admin.exposition import all_families, registry, render
+from kafka_sidecar.proxy.server.admin.otlp import OtlpExport, Tracing, translate
 from kafka_sidecar.proxy.server.process import Process
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 SECRET = "4111-1111"
@@ -121,7 +128,9 @@ async def test_a_collector_that_fails_is_logged_once_until_it_works_again(caplog
     caplog.set_level(logging.INFO)
     metrics = Server(config("a:1"), Metrics()).metrics
     with collecting() as collector:
-        export = OtlpExport(config("a:1", otlp={"endpoint": collector.url}).otlp, registry(metrics).collect, "x")
+        export = OtlpExport(
+            config("a:1", otlp={"endpoint": collector.url}).otlp, registry(partial(all_families, metrics)).collect, "x"
+        )
         for status in (400, 400, 200, 200):
             collector.status = status
             await export._export()
@@ -139,3 +148,45 @@ def test_where_opentelemetry_is_not_installed_the_remedy_is_one_line(monkeypatch
     exported = config("a:1", otlp={"endpoint": "http://collector:4318"})
     with pytest.raises(ConfigError, match=r"otlp.endpoint: .*install kafka-sidecar\[otel\]"):
         Process(exported, None, lambda: exported, LogRate(9, lambda: 0.0))
+
+
+def test_counters_gauges_and_histograms_are_translated_and_empty_families_omitted() -> None:
+    counter = CounterMetricFamily("c", "a counter", labels=["api_key"])
+    counter.add_metric(["Fetch"], 3)
+    histogram = HistogramMetricFamily("h", "a histogram", labels=["api_key"])
+    histogram.add_metric(["Fetch"], [("0.1", 1), ("1.0", 4), ("+Inf", 6)], 12.5)
+    empty = CounterMetricFamily("e", "no series", labels=["x"])
+    one, two, three = translate([counter, GaugeMetricFamily("g", "a gauge", value=2), empty, histogram], 5, 9)
+    assert (one.name, one.description) == ("c_total", "a counter")
+    assert isinstance(one.data, Sum)
+    point = one.data.data_points[0]
+    assert (point.attributes, point.value, point.start_time_unix_nano, point.time_unix_nano) == (
+        {"api_key": "Fetch"}, 3, 5, 9,
+    )  # fmt: skip
+    assert isinstance(two.data, Gauge)
+    assert isinstance(three.data, Histogram)
+    (series,) = three.data.data_points
+    assert (list(series.bucket_counts), list(series.explicit_bounds)) == ([1, 3, 2], [0.1, 1.0])
+    assert (series.count, series.sum, series.attributes) == (6, 12.5, {"api_key": "Fetch"})
+
+
+def traced(share: float) -> tuple[Dialogue, list[ReadableSpan]]:
+    ended: list[ReadableSpan] = []
+    talk = Dialogue()
+    talk.session.record = Tracing(share, Resource({}), ended.append).recorder(talk.session, talk.session.record)
+    talk.client(request(ApiKey.HEARTBEAT, 3, 7)).broker(response(7, pack(">ih", 1500, 27)))
+    return talk, ended
+
+
+def test_an_error_and_a_throttle_time_are_attributes_of_the_span() -> None:
+    talk, (span,) = traced(1.0)
+    assert span.attributes is not None
+    assert (span.name, span.attributes["error.type"], span.attributes["kafka.throttle_ms"]) == ("Heartbeat", "27", 1500)
+    assert span.status.status_code is StatusCode.ERROR
+    assert "messaging.operation.type" not in span.attributes
+    assert len(list(talk.session.recorder)) == 1
+
+
+def test_requests_that_are_not_sampled_are_recorded_all_the_same() -> None:
+    talk, spans = traced(0.0)
+    assert (len(list(talk.session.recorder)), spans) == (1, [])

@@ -13,11 +13,11 @@ from support.in_process import config, until
 
 from kafka_sidecar.proxy.config.workers import Place
 from kafka_sidecar.proxy.server.admin.page import Page
-from kafka_sidecar.proxy.server.workers.channel import Channel
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
     Applied,
     BrokersChanged,
+    Channel,
     Drain,
     HangUp,
     Invalid,

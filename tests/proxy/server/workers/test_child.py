@@ -10,8 +10,8 @@ import pytest
 from support.in_process import config, until
 
 from kafka_sidecar.proxy.config.workers import Place
+from kafka_sidecar.proxy.server.workers.channel import Drain, Invalid, Prepared, Start
 from kafka_sidecar.proxy.server.workers.child import WorkerProcess
-from kafka_sidecar.proxy.server.workers.messages import Drain, Invalid, Prepared, Start
 
 pytestmark = [pytest.mark.program, pytest.mark.asyncio(loop_factories=["uvloop"])]
 

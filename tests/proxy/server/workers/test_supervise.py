@@ -20,8 +20,7 @@ from support.workers import FakeChild
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.workers import run
-from kafka_sidecar.proxy.server.workers.child import WorkerProcess
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Drain,
     FromWorker,
     HangUp,
@@ -31,7 +30,8 @@ from kafka_sidecar.proxy.server.workers.messages import (
     Start,
     ToWorker,
 )
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.server.workers.child import WorkerProcess
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 

@@ -12,7 +12,7 @@ from support.workers import FakeChild, Group, turns
 
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.admin.page import Page
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
     Applied,
     BrokersChanged,
@@ -323,3 +323,15 @@ async def test_a_late_page_is_not_taken_for_the_next_one(monkeypatch: pytest.Mon
     found = await waiting
     assert found is not None
     assert found.body == b"next"
+
+
+async def test_workers_and_their_restarts_are_counted() -> None:
+    group = Group(3)
+    await group.serve()
+    group.child(2).die()
+    await turns()
+    assert {family.name: family.samples for family in group.supervisor.families()} == {
+        "workers": {(): 3},
+        "workers_serving": {(): 2},
+        "worker_restarts": {("1",): 0, ("2",): 1, ("3",): 0},
+    }

@@ -22,11 +22,11 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.workers import Place
 from kafka_sidecar.proxy.server.workers import worker as worker_module
-from kafka_sidecar.proxy.server.workers.channel import Channel
-from kafka_sidecar.proxy.server.workers.messages import (
+from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
     Applied,
     BrokersChanged,
+    Channel,
     Drain,
     HangUp,
     Invalid,
@@ -38,7 +38,7 @@ from kafka_sidecar.proxy.server.workers.messages import (
     Start,
 )
 from kafka_sidecar.proxy.server.workers.worker import serve
-from kafka_sidecar.proxy.telemetry.log_rate import LogRate
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)

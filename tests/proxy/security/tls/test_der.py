@@ -1,17 +1,18 @@
-"""Subjects are named as Java names them: the expected ones are what `X500Principal.getName` of JDK 17 prints."""
+"""The end of a certificate's validity, as cryptography sees it."""
 
 from __future__ import annotations
 
 import base64
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from harness.certificates import authority
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.proxy.security.tls.der import element
-from kafka_sidecar.proxy.security.tls.subjects import name_of, subject_of
+from kafka_sidecar.proxy.security.tls.der import element, name_of, not_after, subject_of
 
+CERTIFICATE = authority().issue("app", days=3).certificate.public_bytes(Encoding.DER)
 # DER of a name, and Java's text of it.
 NAMES = {
     "every keyword": (
@@ -77,6 +78,33 @@ NAMES = {
 }
 
 
+@pytest.mark.parametrize("days", [-10, 0.5, 30, 366 * 40])  # the last one is after 2049: another type of time
+def test_the_end_of_validity_is_that_of_the_library(days: float) -> None:
+    issued = authority().issue("app", days=days).certificate
+    assert not_after(issued.public_bytes(Encoding.DER)) == issued.not_valid_after_utc.timestamp()
+
+
+@given(st.binary(max_size=300) | st.integers(0, len(CERTIFICATE) - 1).map(lambda end: CERTIFICATE[:end]))
+def test_other_bytes_are_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        not_after(data)
+
+
+def der(*contents: bytes, tag: int = 0x30) -> bytes:
+    data = b"".join(contents)
+    return bytes((tag, len(data))) + data
+
+
+@pytest.mark.parametrize(
+    "validity",
+    [der(), der(b"\x17\x00"), der(b"\x17\x00", b"\x04\x00"), der(b"\x17\x00", b"\x17\x01x"), der(tag=0x31)],
+    ids=["no times", "one time", "another kind", "no date", "no sequence"],
+)
+def test_a_certificate_without_a_date_is_none(validity: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not an X\.509|does not match"):
+        not_after(der(der(der(), der(), der(), validity, der(), der())))
+
+
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_name_is_written_as_java_writes_it(kind: str) -> None:
     encoded, expected = NAMES[kind]
@@ -105,12 +133,12 @@ def test_hostile_certificates_raise_nothing_else(data: bytes) -> None:
 
 @given(st.integers(min_value=0, max_value=600), st.integers(min_value=0, max_value=255))
 def test_damaged_certificates_raise_nothing_else(at: int, byte: int) -> None:
-    damaged = bytearray(CERTIFICATE)
+    damaged = bytearray(OF_ORDERS)
     damaged[at % len(damaged)] = byte
     test_hostile_certificates_raise_nothing_else.hypothesis.inner_test(bytes(damaged))  # type: ignore[attr-defined]
 
 
-CERTIFICATE = certificate_of("orders")
+OF_ORDERS = certificate_of("orders")
 
 
 @pytest.mark.parametrize(
@@ -128,11 +156,6 @@ def test_a_damaged_name_raises_nothing_else(name: str) -> None:
         assert name_of(data, element(data, 0)) == ""
     except ValueError:
         return
-
-
-def der(*contents: bytes, tag: int = 0x30) -> bytes:
-    data = b"".join(contents)
-    return bytes((tag, len(data))) + data
 
 
 @pytest.mark.parametrize("kind", [der(tag=0x06), der(b"\x55", tag=0x04)], ids=["no number", "no identifier"])

@@ -1,29 +1,130 @@
-"""The next large message is read while the client receives this one."""
+"""Requests of our own for the log of one partition. kio is the reference."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from support import oracle
 from support.client import FakeClient
-from support.fetches import values_by_partition
+from support.fetches import VERSIONS, fetch_request, offsets_in, request_in, values_by_partition
+from support.interception import fetch_response
 from support.large_fetches import ORDERS, Cluster
 from support.large_logs import Log
+from support.produce_requests import batch, topic_id
 
-from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, Fetched, Read
-from kafka_sidecar.proxy.features.large_messages.reads_ahead import MAX_AGE_S, Reader, ReadsAhead
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, Fetched, Read, UnreadableError
+from kafka_sidecar.proxy.features.large_messages.reads import (
+    MAX_AGE_S,
+    NOWHERE,
+    FetchPosition,
+    FetchPositions,
+    Reader,
+    ReadsAhead,
+    read_request,
+    read_response,
+)
 from kafka_sidecar.proxy.relay.exchange import Send, Turn, Work
 
+MIB = 1 << 20
 VERSION = 12
 READER = Reader(1, "orders", 0, False)
 SLICES, SLICE_BYTES = 5, 100_000
 VALUES = [bytes([number]) * ((SLICES - 1) * SLICE_BYTES) for number in range(5)]
 
 
-def batch(offset: int, value: bytes = b"x") -> bytes:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_read_is_a_fetch_without_a_session(version: int) -> None:
+    key = topic_id("orders") if version >= 13 else "orders"
+    frame = read_request(Read(7, 3000, committed_only=True), version, key, 4, "app")
+    assert offsets_in(version, frame) == {"orders": {4: 7}}
+    request = request_in(version, frame)
+    [topic] = request.topics
+    [one] = topic.partitions
+    assert (request.max_bytes, one.partition_max_bytes, request.min_bytes) == (3000, 3000, 0)
+    assert int(request.isolation_level) == 1
+    if version >= 7:
+        assert (request.session_id, request.session_epoch) == (0, -1)
+    assert (one.fetch_offset, request.max_wait.total_seconds()) == (7, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_its_response_is_read(version: int) -> None:
+    data = batch("a", base_offset=7)
+    fetched = read_response(fetch_response(version, {"orders": {4: data}}), version)
+    assert fetched is not None
+    assert batches(fetched.records)[0].header.base_offset == 7
+    assert (fetched.error_code, fetched.high_watermark) == (0, 1000)
+    empty = read_response(fetch_response(version, {"orders": {4: None}}), version)
+    assert empty is not None
+    assert empty.records == b""
+
+
+def test_another_response_means_that_the_log_cannot_be_read_now() -> None:
+    frames = [
+        fetch_response(12, topics)
+        for topics in ({}, {"orders": {0: b"", 1: b""}}, {"orders": {0: b""}, "other": {0: b""}})
+    ]
+    for frame in (*frames, frames[1][:-1], b"\0\0\0\4"):
+        with pytest.raises(UnreadableError):
+            read_response(frame, 12)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_broker_that_throttles_has_not_responded_yet(version: int) -> None:
+    assert read_response(fetch_response(version, {}, throttle_time=timedelta(milliseconds=900)), version) is None
+
+
+def test_an_error_of_the_whole_response_is_that_of_the_read() -> None:
+    assert read_response(fetch_response(12, {}, error_code=70), 12) == Fetched(70)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_says_where_its_client_reads(version: int) -> None:
+    positions = FetchPositions(fetch_request(version, {"orders": {0: 5, 3: 7}}, isolation_level=1), version, None)
+    key = topic_id("orders") if version >= 13 else "orders"
+    assert positions.of(key, 0) == FetchPosition(5, MIB)
+    assert positions.of(key, 3) == FetchPosition(7, MIB)
+    assert positions.of(key, 4) == NOWHERE
+    assert (positions.is_committed_only, positions.max_bytes) == (True, MIB)
+
+
+def test_a_session_keeps_what_is_not_named_again() -> None:
+    first = FetchPositions(fetch_request(12, {"orders": {0: 5, 1: 7}, "other": {0: 1}}, epoch=0), 12, None)
+    second = FetchPositions(fetch_request(12, {"orders": {1: 8}}, epoch=1, session=9), 12, first)
+    found = [second.of(*place).offset for place in (("orders", 0), ("orders", 1), ("other", 0))]
+    assert found == [5, 8, 1]
+    assert first.of("orders", 1).offset == 7
+
+
+def test_a_session_forgets_what_it_is_asked_to() -> None:
+    first = FetchPositions(fetch_request(12, {"orders": {0: 5, 1: 7}}, epoch=0), 12, None)
+    request = oracle.request(
+        ApiKey.FETCH, 12, replica_id=-1, session_id=9, session_epoch=1, rack_id="",
+        forgotten_topics_data=[{"topic": "orders", "partitions": [0]}],
+    )  # fmt: skip
+    second = FetchPositions(oracle.request_frame(request, 1), 12, first)
+    assert (second.of("orders", 0), second.of("orders", 1).offset) == (NOWHERE, 7)
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_new_session_knows_nothing_of_the_one_before(epoch: int) -> None:
+    first = FetchPositions(fetch_request(12, {"orders": {0: 5}}, epoch=0), 12, None)
+    assert FetchPositions(fetch_request(12, {"orders": {1: 8}}, epoch=epoch), 12, first).of("orders", 0) == NOWHERE
+
+
+def test_bytes_that_are_no_request_raise_codec_error() -> None:
+    with pytest.raises(CodecError):
+        FetchPositions(fetch_request(12, {"orders": {0: 5}})[:-9], 12, None)
+
+
+def batch_at(offset: int, value: bytes = b"x") -> bytes:
     return build_batch([NewRecord(value)], base_offset=offset)
 
 
@@ -128,11 +229,11 @@ def test_a_read_is_taken_once_from_the_batch_that_is_asked_for() -> None:
     ahead = Ahead()
     assert ahead.begin(READER, 10, 19, Read(20, 500))
     assert ahead.bytes == 500
-    ahead.came(READER, Fetched(0, batch(20) + batch(21) + batch(22)))
-    assert ahead.bytes == len(3 * batch(20))
+    ahead.came(READER, Fetched(0, batch_at(20) + batch_at(21) + batch_at(22)))
+    assert ahead.bytes == len(3 * batch_at(20))
     found = ahead.take(READER, 21)
     assert found is not None
-    assert bytes(found.records) == batch(21) + batch(22)
+    assert bytes(found.records) == batch_at(21) + batch_at(22)
     assert (ahead.take(READER, 21), ahead.bytes) == (None, 0)
 
 
@@ -140,7 +241,7 @@ def test_a_read_is_taken_once_from_the_batch_that_is_asked_for() -> None:
 def test_a_client_that_reads_elsewhere_gets_nothing(offset: int) -> None:
     ahead = Ahead()
     ahead.begin(READER, 10, 19, Read(20, 500))
-    ahead.came(READER, Fetched(0, batch(20) + batch(21)))
+    ahead.came(READER, Fetched(0, batch_at(20) + batch_at(21)))
     assert (ahead.take(READER, offset), ahead.bytes) == (None, 0)
 
 
@@ -148,7 +249,7 @@ def test_what_has_not_come_is_no_result_and_is_not_kept_when_it_comes() -> None:
     ahead = Ahead()
     ahead.begin(READER, 10, 19, Read(20, 500))
     assert ahead.take(READER, 20) is None
-    ahead.came(READER, Fetched(0, batch(20)))
+    ahead.came(READER, Fetched(0, batch_at(20)))
     assert (ahead.take(READER, 20), ahead.bytes) == (None, 0)
 
 
@@ -160,7 +261,7 @@ def test_no_more_than_the_limit_is_kept_and_old_reads_make_room() -> None:
     ahead.now = MAX_AGE_S + 1
     assert ahead.begin(other, 19, 29, Read(30, 500))
     assert ahead.bytes == 500
-    ahead.came(READER, Fetched(0, batch(20)))
+    ahead.came(READER, Fetched(0, batch_at(20)))
     assert (ahead.take(READER, 20), ahead.bytes) == (None, 500)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 from support import oracle
 from support.fake_broker import FakeBroker, Request
@@ -10,7 +13,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
-from kafka_sidecar.proxy.runtime.flow import Flow
+from kafka_sidecar.proxy.runtime.flow import Activity, Flow
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
@@ -86,3 +89,39 @@ async def test_all_pieces_of_a_response_count_though_the_client_was_slow_at_the_
     assert account.bytes == 60 << 20
     flow.client_reads_again()
     assert account.bytes == 0
+
+
+@dataclass
+class Counts:
+    bytes_from_client: int = 0
+    bytes_from_broker: int = 0
+    flow: Any = field(default_factory=lambda: SimpleNamespace(client_progress=0))
+    client_is_paused: bool = False
+    broker_is_paused: bool = False
+
+
+def test_a_connection_is_quiet_from_its_start_until_a_byte_is_counted() -> None:
+    counts, activity = Counts(), Activity(100.0)
+    assert activity.quiet_s(counts, 107.0) == 7.0
+    counts.bytes_from_broker = 1
+    assert activity.quiet_s(counts, 108.0) == 0.0
+    assert activity.quiet_s(counts, 110.0) == 2.0
+    assert (activity.client_at, activity.broker_at) == (100.0, 108.0)
+
+
+def test_a_peer_that_is_not_read_has_its_time_but_the_connection_is_quiet() -> None:
+    counts, activity = Counts(client_is_paused=True), Activity(0.0)
+    assert activity.quiet_s(counts, 50.0) == 50.0
+    assert (activity.client_at, activity.broker_at) == (50.0, 0.0)
+    counts.client_is_paused, counts.broker_is_paused = False, True
+    assert activity.quiet_s(counts, 60.0) == 60.0
+    assert (activity.client_at, activity.broker_at) == (50.0, 60.0)
+
+
+def test_a_connection_is_not_quiet_while_its_client_reads() -> None:
+    counts, activity = Counts(flow=SimpleNamespace(client_progress=-1000)), Activity(0.0)
+    assert activity.quiet_s(counts, 1.0) == 0.0
+    counts.flow.client_progress = -900
+    assert activity.quiet_s(counts, 50.0) == 0.0
+    assert activity.quiet_s(counts, 60.0) == 10.0
+    assert (activity.client_at, activity.broker_at) == (0.0, 0.0)

@@ -1,0 +1,144 @@
+"""Every metric of the sidecar, each of its samples with a value of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.interceptors.metrics import Histogram, Metric
+from kafka_sidecar.proxy.features.auditing.exposition import collect as of_audit
+from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.topic_configs.exposition import collect as of_topic_configs
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats
+from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
+from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
+from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
+from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Metrics
+from support.interception import Intercepting
+
+NOW = 1_000_000.0
+
+
+def all_metrics(*own: Metric) -> Metrics:
+    """Those of one process, and of the supervisor of several; and these of an interceptor."""
+    number = count(1)
+    metrics = _engine(number)
+    threads, rate = Threads(1), LogRate(1, lambda: 0.0)
+    threads.waits = _durations(number)
+    threads.waits_s = 0.25
+    threads.time_limits["validation", "work"] = next(number)
+    rate.total = next(number)
+    metrics.features += [
+        _validation(number).families,
+        _interception(number, own).families,
+        _large_messages(number).families,
+        threads.families,
+        rate.families,
+        lambda: of_topic_configs(_topic_configs()),
+        lambda: of_audit(_audit()),
+        lambda: Supervisor.families(_supervisor()),
+        lambda: families_of_tls([_side("client"), _side("admin")], NOW),
+    ]
+    return metrics
+
+
+def _engine(number: count[int]) -> Metrics:
+    metrics = Metrics()
+    for key, name in ((0, "Produce"), (1, "Fetch")):
+        api = metrics.api(key, name)
+        api.requests, api.request_bytes = next(number) + 1000, next(number) + 1000
+        api.responses, api.response_bytes = next(number) + 1000, next(number) + 1000
+        api.answered, api.answered_bytes, api.rewritten_bytes = next(number), next(number), next(number)
+        api.latency, api.latency_us = _durations(number), next(number)
+        api.buffered, api.buffered_us = next(number), next(number)
+    metrics.connections["bootstrap"] = next(number)
+    metrics.active["bootstrap"] = next(number)
+    metrics.disconnects["client_closed"] = next(number)
+    metrics.connect_failures["connect_timeout"] = next(number)
+    metrics.client_logins["success"] = next(number)
+    metrics.broker_logins["failure"] = next(number)
+    metrics.denied["Produce"] = next(number)
+    metrics.loop_delay, metrics.loop_delay_s = _durations(number), 0.5
+    metrics.broker_listeners, metrics.cluster_reached = next(number), True
+    metrics.buffered.bytes, metrics.buffered.pauses = next(number), next(number)
+    metrics.record_reload(("listen",), NOW)
+    return metrics
+
+
+def _durations(number: count[int]) -> list[int]:
+    found = [0] * LATENCY_BUCKETS
+    for bits in (0, 10, 20, 40):
+        found[bits] = next(number)
+    return found
+
+
+def _validation(number: count[int]) -> ValidationStats:
+    stats = ValidationStats(lambda: NOW)
+    stats.rejections["orders", "json", "enforce", "invalid"] = next(number)
+    stats.failures["json", "shadow"] = next(number)
+    stats.batches["contents"] = next(number)
+    stats.records, stats.omitted_errors = next(number), next(number)
+    return stats
+
+
+def _interception(number: count[int], own: Iterable[Metric]) -> InterceptionStats:
+    interception = Intercepting("Commits")
+    stats, (guard,) = interception.stats, interception.catalog.guards
+    stats.guards = (guard,)
+    stats.batches["Produce", "changed"] = next(number)
+    stats.commits["dropped"] = next(number)
+    guard.failures["on_send"] = next(number)
+    guard.over_budget["on_send"] = next(number)
+    guard.calls["on_send"] = durations = Histogram()
+    durations.add(100, next(number))
+    interception.interceptors[0].metrics = lambda: own
+    return stats
+
+
+def _large_messages(number: count[int]) -> LargeMessages:
+    made = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
+    stats, assembly, cache = made.stats, made.assembling.stats, made.assembling.cache
+    stats.split["split"] = next(number)
+    stats.slices, stats.slice_bytes, stats.orphans = next(number), next(number), next(number)
+    stats.stored_offsets["li"] = next(number)
+    stats.objects, stats.object_bytes = next(number), next(number)
+    assembly.assembled, assembly.assembled_bytes, assembly.hidden = next(number), next(number), next(number)
+    assembly.dropped["missing"] = next(number)
+    assembly.withheld["damaged"] = next(number)
+    assembly.reads, assembly.read_bytes, assembly.look_backs = next(number), next(number), next(number)
+    cache.hits = next(number)
+    return made
+
+
+def _topic_configs() -> Any:
+    policy = "record.validation.policy"
+    return SimpleNamespace(
+        entries=(1, 2), trouble="no broker answers", lost=None, unreadable=41, own=(policy,), changes={policy: 42}
+    )
+
+
+def _audit() -> Any:
+    stats = SimpleNamespace(uncounted={("Produce", "unreadable"): 51}, unnamed=52)
+    return SimpleNamespace(
+        outbox=SimpleNamespace(discarded=53, intervals=54, events=55, bytes=56),
+        sender=SimpleNamespace(sent=57, failures=58, in_flight=59, too_large=60),
+        counting=SimpleNamespace(stats=stats),
+    )
+
+
+def _supervisor() -> Any:
+    workers = [SimpleNamespace(is_serving=True), SimpleNamespace(is_serving=False)]
+    return SimpleNamespace(workers=workers, restarts=Counter({1: 0, 2: 61}))
+
+
+def _side(name: str) -> Any:
+    stats = TlsStats()
+    stats.succeeded(0.002)
+    stats.failures["expired"] = 62
+    return SimpleNamespace(side=name, stats=stats, loaded=SimpleNamespace(not_after={"certificate": NOW + 63}))
