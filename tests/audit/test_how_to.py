@@ -29,11 +29,11 @@ async def test_the_example_writes_what_was_counted(tmp_path: Path) -> None:
     section |= {"class_path": str(tmp_path), "settings": {"path": str(tmp_path / "ledger.csv")}}
     names: Any = SimpleNamespace(name_of=None)
     audit = Audit(config("a:1", audit=section), names)
-    await audit.start()
+    await audit.start_up()
     client = AuditedClient("app", None, None)
     audit.auditor.produced(client, "orders", 0, 5 * BUCKET, 10, 700, Result.ACKED, 0, 0.001)
     audit.auditor.produced(client, "orders", 0, -1, 10, 700, Result.ACKED, 10, 0.001)
     audit.auditor.delivered(client, "g", "orders", 0, 5 * BUCKET, 4, 300, 0, 3, 0.001, 0, 0)
-    await audit.stop(10.0)
+    await audit.shut_down(10.0)
     assert not audit.counting.stats.uncounted
     assert (tmp_path / "ledger.csv").read_text().splitlines() == ["orders,5,ATTEMPT,10,700", "orders,5,SUCCESS,14,1000"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
-from kafka_sidecar.proxy.features.auditing.exposition import collect as of_audit
+from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.features.topic_configs.exposition import collect as of_topic_configs
+from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
@@ -40,7 +40,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _large_messages(number).families,
         threads.families,
         rate.families,
-        lambda: of_topic_configs(_topic_configs()),
+        lambda: TopicConfigs.families(_topic_configs()),
         lambda: of_audit(_audit()),
         lambda: Supervisor.families(_supervisor()),
         lambda: families_of_tls([_side("client"), _side("admin")], NOW),

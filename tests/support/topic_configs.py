@@ -109,12 +109,12 @@ class Cluster:
         store = MemoryStore(self.log)
         self.stores.append(store)
         configs = TopicConfigs(store, self.topic_ids, check, lambda: self.now)
-        await configs.start()
+        await configs.start_up()
         await configs.wait_ready()
         try:
             yield configs
         finally:
-            await configs.stop()
+            await configs.shut_down()
 
 
 def check(text: str) -> None:
@@ -136,7 +136,7 @@ class Exchanged:
 
 
 def begin(configs: TopicConfigs, key: int, version: int) -> Driven:
-    exchange = driven(configs.stages()[key], version=version, client=FAKE_CLIENT)
+    exchange = driven(configs.stages().messages[key], version=version, client=FAKE_CLIENT)
     assert exchange is not None
     return exchange
 

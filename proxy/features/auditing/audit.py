@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
@@ -19,10 +19,12 @@ from kafka_sidecar.proxy.features.auditing.counting import Counting
 from kafka_sidecar.proxy.features.auditing.from_config import open_auditor, writer
 from kafka_sidecar.proxy.features.auditing.sender import Sender
 from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ LIFE = "(start or close)"  # in place of an API
 MAX_BUFFERED_EVENTS = 1_000_000
 
 
-class Audit:
+class Audit(Feature):
     """What counts the batches of a sidecar."""
 
     def __init__(
@@ -66,11 +68,17 @@ class Audit:
         """What watches requests of this API and version, if anything."""
         return tap(self.counting, key, version)
 
+    def stages(self) -> Stages:
+        return Stages(needs_principal=True)
+
+    def families(self) -> Iterable[Family]:
+        return collect(self)
+
     def includes(self, topic: str) -> bool:
         """Whether the batches of a topic are audited. Those of the audit topic never are."""
         return _matches(topic, self._topics) and not _matches(topic, self._excluded)
 
-    async def start(self) -> None:
+    async def start_up(self) -> None:
         """Send what an earlier process could not send, then count."""
         self._loop = asyncio.get_running_loop()
         if self.sender is not None:
@@ -81,7 +89,7 @@ class Audit:
         self._call(self.auditor.start)
         self.counting.call_later = self._loop.call_later
 
-    async def stop(self, within_s: float) -> None:
+    async def shut_down(self, within_s: float) -> None:
         """Stop counting and send the last events; those that cannot be sent are spooled."""
         self.counting.call_later = None
         self.counting.count_due()
@@ -129,3 +137,25 @@ class Audit:
 
 def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(topic, pattern) for pattern in patterns)
+
+
+def collect(audit: Audit) -> Iterator[Family]:
+    """All metrics of auditing."""
+    stats = audit.counting.stats
+    yield counter("audit_uncounted", "Frames that were not counted", stats.uncounted, "api_key", "reason")
+    yield counter("audit_unnamed_batches", "Batches of topics whose name is not known", stats.unnamed)
+    outbox, sender = audit.outbox, audit.sender
+    if sender is None:
+        return
+    yield counter("audit_intervals", "Reporting intervals that have ended", outbox.intervals)
+    yield counter("audit_events_sent", "Events that Kafka has acknowledged", sender.sent)
+    discarded = {"buffer_full": outbox.discarded, "too_large": sender.too_large}
+    yield counter("audit_events_discarded", "Events that were discarded", discarded, "reason")
+    yield counter("audit_send_failures", "Attempts to send that failed", sender.failures)
+    yield gauge("audit_buffered_events", "Events that are not sent yet", outbox.events + sender.in_flight)
+    yield gauge("audit_buffered_bytes", "Bytes of the events in the buffer", outbox.bytes)
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says: the auditor of the start."""
+    return Audit(site.config, site.topics, access=site.access)

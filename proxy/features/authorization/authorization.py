@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
@@ -16,6 +19,7 @@ from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOff
 from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
+from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
 
 CHECKED_APIS: Mapping[int, CheckedApi] = {
     **TOPIC_APIS, **GROUP_APIS, **GROUP_DESCRIPTIONS, **SHARE_GROUP_APIS, **TRANSACTION_APIS, **CLUSTER_APIS,
@@ -108,3 +112,40 @@ class Authorization:
             return None
         who, what = principal or ANONYMOUS, name[:MAX_NAME]
         return f"{who} is not authorized to {operation} {what} ({APIS[ApiKey(key)].name})"
+
+
+class AuthorizationFeature(Feature):
+    """Rules of who may do what, and that no client changes the topic in which topic configs are stored."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._current: Authorization | None = None
+
+    def load(self, config: Config) -> Callable[[], None]:
+        return partial(self._apply, config.authorization)
+
+    def _apply(self, settings: Section) -> None:
+        protected = self._site.config.topic_configs.topic
+        acls = Acls(rules_of(settings.rules), settings.default == "allow", settings.super_users)
+        is_set = settings.is_set
+        self._current = (
+            Authorization(acls if is_set else None, protected, self._site.topics.name_of, self._site.denied)
+            if is_set or protected is not None
+            else None
+        )
+
+    def stages(self) -> Stages:
+        current = self._current
+        if current is None:
+            return NO_STAGES
+        return Stages(
+            messages=current.stages(),
+            produce_guard=current.produce,
+            fetch_guard=current.fetch,
+            needs_principal=True,
+        )
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says."""
+    return AuthorizationFeature(site)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +11,7 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage, ConsumeStage, ShareStage
 from kafka_sidecar.proxy.features.interception.from_config import catalog
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
@@ -18,9 +19,10 @@ from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.telemetry.clock import now_ms
+from kafka_sidecar.proxy.telemetry.metrics import Family
 
 
-class Interception:
+class Interception(Feature):
     """The current interceptors. A request that has begun is intercepted by those that were current then."""
 
     def __init__(self, name_of: Callable[[bytes], str | None]) -> None:
@@ -55,10 +57,22 @@ class Interception:
             hidden_offsets=self._services.hidden_offsets if are_same else HiddenOffsets(),
         )
 
-    def close(self) -> None:
-        """Close the interceptors in their order, once nothing is relayed."""
+    async def shut_down(self, within_s: float = 0.0) -> None:
+        """Close the interceptors in their order."""
         for guard in self.catalog.guards:
             guard.close()
+
+    def families(self) -> Iterable[Family]:
+        return self.stats.families()
+
+    def stages(self) -> Stages:
+        return Stages(
+            produce=tuple(filter(None, (self.send_stage(),))),
+            fetch=tuple(filter(None, (self.consume_stage(),))),
+            acquired=tuple(filter(None, (self.share_stage(),))),
+            commits=tuple(filter(None, (self.commit_stage(),))),
+            needs_principal=True,
+        )
 
     def send_stage(self) -> SendStage | None:
         """The part of the current interceptors in Produce requests, if they have one."""
@@ -80,3 +94,8 @@ class Interception:
     def commit_stage(self) -> CommitStage | None:
         """Their part in OffsetCommit and TxnOffsetCommit requests."""
         return CommitStage(self.catalog.committers, self.stats.commits) if self.catalog.intercept_commits else None
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says."""
+    return Interception(site.topics.name_of)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
@@ -18,6 +19,7 @@ from kafka_sidecar.large_messages.resume_points import ResumePoints
 from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, FindSettings, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topics
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
@@ -86,7 +88,7 @@ class Assembling:
         return ShareAssembleStage(find, self._services)
 
 
-class LargeMessages:
+class LargeMessages(Feature):
     """The current settings. A request that has begun is handled by those that were current then."""
 
     def __init__(self, name_of: Callable[[bytes], str | None], id_of: Callable[[str], bytes]) -> None:
@@ -123,6 +125,16 @@ class LargeMessages:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         return partial(self._apply, new, store, config)
+
+    def stages(self) -> Stages:
+        offsets = self.offset_fetch()
+        return Stages(
+            produce=tuple(filter(None, (self.object_stage(), self.split_stage()))),
+            fetch=tuple(filter(None, (self.assemble_stage(), self.safe_offset_stage()))),
+            acquired=tuple(filter(None, (self.share_stage(),))),
+            commits=tuple(filter(None, (self.offset_stage(),))),
+            messages={ApiKey.OFFSET_FETCH: offsets} if offsets is not None else {},
+        )
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
@@ -210,3 +222,10 @@ def _object_store(config: Config) -> ObjectStore | None:
     if section.object_store is None:
         return None
     return ObjectStore(section.object_store, section.object_store_options, section.object_store_timeout)
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says."""
+    large_messages = LargeMessages(site.topics.name_of, site.topics.id_of)
+    large_messages.register(site.performer)
+    return large_messages

@@ -2,9 +2,9 @@
 
 configs = TopicConfigs(store, cluster.topic_ids, check)
 configs.register(performer)
-await configs.start()
+await configs.start_up()
 configs.policy_of("orders", None)
-MessageExchanges([configs.stages()[ApiKey.CREATE_TOPICS]])
+MessageExchanges([configs.stages().messages[ApiKey.CREATE_TOPICS]])
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     RECORD_VALIDATION_POLICY,
     Change,
@@ -42,6 +43,7 @@ from kafka_sidecar.proxy.features.topic_configs.stages import (
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ MAX_WRITE_S = 10.0  # for all that one request changes; clients wait 30 s and lo
 FIRST_RETRY_S, MAX_RETRY_S = 0.05, 0.5  # until a topic that was just created has an id at all brokers
 
 
-class TopicConfigs:
+class TopicConfigs(Feature):
     """Reads what is set for each topic, and sets it for clients."""
 
     def __init__(
@@ -75,12 +77,12 @@ class TopicConfigs:
         performer.add(StoreConfigs, lambda need: self.store(need.changes))
         performer.add(ForgetConfigs, lambda need: self.forget(need.entries))
 
-    async def start(self) -> None:
+    async def start_up(self) -> None:
         """Begin to read; `wait_ready` returns once all is known."""
         await self._store.start(self)
         self._task = spawn(self._keep_ids_current(), "topic configs")
 
-    async def stop(self) -> None:
+    async def shut_down(self, within_s: float = 0.0) -> None:
         if self._task is not None:
             await stop(self._task)
         await self._store.stop()
@@ -127,13 +129,27 @@ class TopicConfigs:
         """
         return self.entries.configs(topic, topic_id or NO_ID).get(RECORD_VALIDATION_POLICY)
 
-    def stages(self) -> dict[int, MessageStage]:
-        """By API."""
-        return {
-            ApiKey.DESCRIBE_CONFIGS: DescribeConfigs(self),
-            ApiKey.DELETE_TOPICS: DeleteTopics(self),
-            **{key: AlterConfigs(api, self) for key, api in CONFIGS_APIS.items()},
-        }
+    def families(self) -> Iterator[Family]:
+        yield gauge("topic_configs_entries", "Topics with stored configs that apply", len(self.entries))
+        yield gauge(
+            "topic_configs_trouble",
+            "1 while the topic of topic configs cannot be read, or is lost; 0 otherwise",
+            {"unreadable": int(self.trouble is not None and self.lost is None), "lost": int(self.lost is not None)},
+            "reason",
+        )
+        changes = {name: self.changes[name] for name in self.own}
+        yield counter("topic_config_changes", "Changes of clients that were stored", changes, "config")
+        about = "Records of the topic that are no topic configs"
+        yield counter("topic_configs_unreadable_records", about, self.unreadable)
+
+    def stages(self) -> Stages:
+        return Stages(
+            messages={
+                ApiKey.DESCRIBE_CONFIGS: DescribeConfigs(self),
+                ApiKey.DELETE_TOPICS: DeleteTopics(self),
+                **{key: AlterConfigs(api, self) for key, api in CONFIGS_APIS.items()},
+            }
+        )
 
     def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         self.changes.update(note_changes(client, topic, before, after))
@@ -270,3 +286,19 @@ def note_changes(client: Client, topic: str, before: Mapping[str, str], after: M
             },
         )
     return changed
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says. The topic is that of the start: it is read from then on."""
+    from kafka_sidecar.proxy.features.topic_configs.kafka_clients import KafkaClients
+    from kafka_sidecar.proxy.features.topic_configs.kafka_store import KafkaStore
+
+    topic, factor = site.config.topic_configs.topic, site.config.topic_configs.replication_factor
+    servers, topic_ids = site.config.bootstrap_servers, site.cluster.topic_ids
+    assert topic is not None
+    store = KafkaStore(lambda: KafkaClients(servers, topic, factor, site.access, topic_ids))
+    configs = TopicConfigs(store, topic_ids, lambda text: site.check_policy(text))
+    configs.register(site.performer)
+    site.topics.on_topics = configs.seen
+    site.policies = configs
+    return configs

@@ -8,22 +8,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.validation.from_config import rules
-from kafka_sidecar.proxy.features.validation.rules import TopicConfig
+from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.telemetry.metrics import Family
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
 log = logging.getLogger(__name__)
@@ -32,29 +33,13 @@ MAX_FETCH_S = 5.0  # below validation.timeout: that a fetch takes too long is th
 GRACE_S = 1.0  # in which a fetch that is over its limit may end by itself
 
 
-class KeptConfigs(Protocol):
-    """What is set on topics with Kafka's own tools."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether it is known here."""
-
-    @property
-    def trouble(self) -> str | None:
-        """Why it is not."""
-
-    async def wait_ready(self) -> None: ...
-
-    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
-
-
-class Validator(Stage):
+class Validator(Stage, Feature):
     """The current rules. A request that has begun is validated by those that were current then."""
 
     def __init__(
         self,
         config: Config,
-        topic_configs: KeptConfigs | None = None,
+        topic_configs: TopicPolicies | None = None,
         id_of: Callable[[str], bytes] = lambda _: NO_ID,
     ) -> None:
         """Raises ConfigError where a policy or a topic's string is wrong.
@@ -67,12 +52,21 @@ class Validator(Stage):
         self._fetches = PolicyFetches()
         self.apply(config)
 
+    def load(self, config: Config) -> Callable[[], None]:
+        return partial(self._apply, config, self._rules(config))
+
     def apply(self, config: Config) -> None:
         """Validate by the rules of a configuration from now on. Raises ConfigError; the old rules stay then."""
+        self._apply(config, self._rules(config))
+
+    def _rules(self, config: Config) -> Rules:
         try:
-            self.rules = rules(config, self.stats.policy_failed, self._topic_config())
+            return rules(config, self.stats.policy_failed, self._topic_config())
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+    def _apply(self, config: Config, new: Rules) -> None:
+        self.rules = new
         self._terms = Terms(
             self.rules,
             self.stats,
@@ -82,6 +76,12 @@ class Validator(Stage):
             config.limits.max_record_errors,
         )
         self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
+
+    def stages(self) -> Stages:
+        return Stages(produce=(self,))
+
+    def families(self) -> Iterable[Family]:
+        return self.stats.families()
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
@@ -163,3 +163,11 @@ class PolicyFetches:
                 await rule.policy.resolve(key)
         except (Exception, SystemExit):  # whatever a policy raises is its failure, not the session's
             log.exception("policy fetch failed", extra={"policy": rule.name})
+
+
+def feature(site: Site) -> Feature:
+    """As `compose.FEATURES` says."""
+    validator = Validator(site.config, site.policies, site.topics.id_of)
+    validator.register(site.performer)
+    site.check_policy = validator.check
+    return validator

@@ -180,7 +180,7 @@ def test_principals_are_read_where_interceptors_are_shown_them() -> None:
     frame = request(ApiKey.SASL_AUTHENTICATE, 2, 1)
     assert stages_of(begun(started(), ApiKey.SASL_AUTHENTICATE, 2, frame)) == [PrincipalRun]
     features = started()
-    features.interception = None
+    del features.made["interception"]
     features.apply(config("a:1"))
     assert begun(features, ApiKey.SASL_AUTHENTICATE, 2, frame) is None
 

@@ -23,6 +23,8 @@ from support.share_fetches import partition, partitions_in, share_request, share
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.proxy.exchanges.commits import Commits
+from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
 from kafka_sidecar.proxy.relay.exchange import Need, Send, Work
 
@@ -153,7 +155,9 @@ def composed(features: Any) -> dict[str, list[str]]:
     for key, exchanges in features._exchanges.items():
         stages = [*filter(None, [getattr(exchanges, "guard", None)]), *exchanges.stages]
         found[ApiKey(key).name] = [
-            type(one).__name__ for stage in stages for one in (stage, *getattr(stage, "stages", ()))
+            type(one).__name__
+            for stage in stages
+            for one in (stage, *(stage.stages if isinstance(stage, AcquiredRecords | Commits) else ()))
         ]
     return found
 

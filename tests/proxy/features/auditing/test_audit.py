@@ -56,9 +56,9 @@ COUNTS = [("produce_attempt", False), ("produce_ack", False)]
 
 async def test_an_emitter_opens_counts_and_closes(topic: FakeTopic) -> None:
     audited = audit()
-    await audited.start()
+    await audited.start_up()
     count(audited)
-    await audited.stop(LIMIT_S)
+    await audited.shut_down(LIMIT_S)
     assert kinds(topic.events) == [OPENING, *COUNTS, CLOSING]
     assert {event["emitter_id"] for event in topic.events} == {"pod-1"}
 
@@ -66,12 +66,12 @@ async def test_an_emitter_opens_counts_and_closes(topic: FakeTopic) -> None:
 async def test_what_waits_to_be_counted_is_counted_in_time_or_before_the_audit_stops(topic: FakeTopic) -> None:
     audited = audit()
     assert not audited.counting.count_later(lambda: count(audited))
-    await audited.start()
+    await audited.start_up()
     is_time = asyncio.Event()
     assert audited.counting.count_later(is_time.set)
     await asyncio.wait_for(is_time.wait(), LIMIT_S)
     assert audited.counting.count_later(lambda: count(audited))
-    await audited.stop(LIMIT_S)
+    await audited.shut_down(LIMIT_S)
     assert kinds(topic.events) == [OPENING, *COUNTS, CLOSING]
     assert not audited.counting.count_later(lambda: count(audited))
 
@@ -93,18 +93,18 @@ async def test_without_kafka_a_stop_keeps_all_events_and_the_next_start_sends_th
     topic.error = OSError("no broker")
     caplog.set_level(logging.INFO)
     first = audit(spool_file=str(spooled))
-    await first.start()
+    await first.start_up()
     count(first)
-    await first.stop(0.05)
+    await first.shut_down(0.05)
     assert kinds([orjson.loads(line) for line in spooled.read_bytes().splitlines()]) == [OPENING, *COUNTS, CLOSING]
 
     second = audit(spool_file=str(spooled))  # again without Kafka
-    await second.start()
-    await second.stop(0.05)
+    await second.start_up()
+    await second.shut_down(0.05)
     topic.error = None
     third = audit(spool_file=str(spooled))
-    await third.start()
-    await third.stop(LIMIT_S)
+    await third.start_up()
+    await third.shut_down(LIMIT_S)
     assert kinds(topic.events) == [OPENING, *COUNTS, CLOSING, OPENING, CLOSING, OPENING, CLOSING]
     assert not spooled.exists()
     messages = [(record.getMessage(), record.__dict__.get("events")) for record in caplog.records]
@@ -115,8 +115,8 @@ async def test_without_kafka_a_stop_keeps_all_events_and_the_next_start_sends_th
 async def test_without_a_spool_the_loss_is_logged(topic: FakeTopic, caplog: pytest.LogCaptureFixture) -> None:
     topic.error = OSError("no broker")
     audited = audit()
-    await audited.start()
-    await audited.stop(0.05)
+    await audited.start_up()
+    await audited.shut_down(0.05)
     assert (caplog.records[-1].getMessage(), caplog.records[-1].__dict__["events"]) == ("audit events lost", 2)
 
 
@@ -133,16 +133,16 @@ async def test_an_auditor_that_emits_no_events_needs_no_topic() -> None:
 
     ledger = Ledger()
     audited = Audit(config("a:1", audit={"auditor_class": "acme:Ledger"}), TopicNameCache(no_names), ledger)
-    await audited.start()
+    await audited.start_up()
     count(audited)
-    await audited.stop(LIMIT_S)
+    await audited.shut_down(LIMIT_S)
     assert (ledger.counted, ledger.closed_within, audited.sender) == (1, LIMIT_S, None)
 
 
 async def test_events_after_the_loop_has_ended_are_no_error(topic: FakeTopic) -> None:
     audited = audit()
-    await audited.start()
-    await audited.stop(LIMIT_S)
+    await audited.start_up()
+    await audited.shut_down(LIMIT_S)
 
     class Ended:
         def call_soon_threadsafe(self, call: Any) -> None:
@@ -163,8 +163,8 @@ async def test_an_auditor_that_fails_at_start_and_close_does_not_stop_the_sideca
             raise RuntimeError("no disk")
 
     audited = Audit(config("a:1", audit={"auditor_class": "acme:Failing"}), TopicNameCache(no_names), Failing())
-    await audited.start()
-    await audited.stop(LIMIT_S)
+    await audited.start_up()
+    await audited.shut_down(LIMIT_S)
     assert audited.counting.stats.uncounted == {("(start or close)", "auditor_failed"): 2}
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from support.in_process import config
 
 from kafka_sidecar.audit.events import Interval
-from kafka_sidecar.proxy.features.auditing.audit import Audit
-from kafka_sidecar.proxy.features.auditing.exposition import collect
+from kafka_sidecar.proxy.features.auditing.audit import Audit, collect
 
 NAMES: Any = SimpleNamespace(name_of=None)
 

@@ -375,6 +375,6 @@ def test_any_bytes_are_a_request_or_a_codec_error(key: int, data: st.DataObject)
 @pytest.mark.parametrize(("key", "oldest"), [(CREATE, 2), (ApiKey.DESCRIBE_CONFIGS, 1), (ApiKey.DELETE_TOPICS, 1)])
 async def test_versions_that_kafka_has_dropped_are_left_to_the_broker(cluster: Cluster, key: int, oldest: int) -> None:
     async with cluster.sidecar() as configs:
-        stage = configs.stages()[key]
+        stage = configs.stages().messages[key]
         assert stage.start(FAKE_CLIENT, oldest - 1) is None
         assert stage.start(FAKE_CLIENT, oldest) is not None

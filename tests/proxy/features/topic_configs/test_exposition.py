@@ -8,7 +8,6 @@ from support.topic_configs import POLICY, Cluster
 
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import Change
-from kafka_sidecar.proxy.features.topic_configs.exposition import collect
 
 CHANGES = f"topic_config_changes {POLICY}"
 
@@ -17,7 +16,7 @@ def read(configs: TopicConfigs) -> dict[str, Any]:
     """Name without prefix, and the reason -> value."""
     return {
         " ".join((family.name.removeprefix("topic_configs_"), *labels)): value
-        for family in collect(configs)
+        for family in configs.families()
         for labels, value in family.samples.items()
     }
 

@@ -64,7 +64,7 @@ async def test_it_is_not_ready_while_its_topic_configs_are_lost_until_they_are_r
     cluster = Cluster()
     async with FakeBroker(1) as broker, pages(broker) as (server, port), cluster.sidecar() as configs:
         await until(lambda: server.metrics.cluster_reached)
-        server.features.topic_configs = configs
+        server.features.made["topic_configs"] = configs
 
         async def state() -> tuple[int, str]:
             status, _, body = await get(port, "/readyz")
@@ -79,7 +79,7 @@ async def test_it_is_not_ready_while_its_topic_configs_are_lost_until_they_are_r
         cluster.stores[0].trouble = None
         server.features.recover()
         assert await state() == (200, "ready")
-        server.features.topic_configs = None
+        server.features.made.clear()
         server.features.recover()
 
 

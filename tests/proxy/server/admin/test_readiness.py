@@ -48,10 +48,12 @@ async def test_a_cluster_that_cannot_be_reached_is_named_with_the_reason() -> No
 async def test_the_state_of_topic_configs_and_of_the_audit_is_shown() -> None:
     cluster = Cluster()
     async with FakeBroker(1) as broker, pages(broker) as (server, _), cluster.sidecar() as configs:
-        server.features.topic_configs = configs
-        server.features.audit = started({"type": "latency"}, audit={"topic": "audit"}).audit
+        server.features.made["topic_configs"] = configs
+        audit = started({"type": "latency"}, audit={"topic": "audit"}).audit
+        assert audit is not None
+        server.features.made["auditing"] = audit
         found = json.loads(json.dumps(verbose_readiness(server)))
-        server.features.topic_configs = server.features.audit = None
+        server.features.made.clear()
     assert found["topic_config_reader"] == {
         "topic": None, "has_read_to_the_end": True, "trouble": None, "topics_with_configs": 0, "unreadable_records": 0,
     }  # fmt: skip

@@ -1,0 +1,107 @@
+"""A feature of a sidecar: one value with one protocol. None knows another one; compose.py has the list of all.
+
+Its stages are those of design D8: what a client sends passes the features in their order, what it gets in reverse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
+from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.watch import Tap
+from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.telemetry.metrics import Family
+
+if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
+    from kafka_sidecar.proxy.exchanges.commits import Stage as CommitStage
+    from kafka_sidecar.proxy.exchanges.fetch import GuardStage as FetchGuard
+    from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
+    from kafka_sidecar.proxy.exchanges.messages import MessageStage
+    from kafka_sidecar.proxy.exchanges.produce import GuardStage as ProduceGuard
+    from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
+    from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
+
+
+class TopicPolicies(Protocol):
+    """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether they are known here."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why they are not."""
+
+    async def wait_ready(self) -> None: ...
+
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
+
+
+def _accept(text: str) -> None:
+    """No policy is known that could be wrong."""
+
+
+@dataclass(slots=True)
+class Site:
+    """The sidecar, as its features see it. The last two are how one gives another what neither imports."""
+
+    config: Config  # as it was at the start
+    topics: TopicNameCache
+    cluster: MetadataClient
+    performer: Performer
+    access: BrokerAccess  # of the features' own clients
+    denied: Counter[str]  # resources, by API
+    policies: TopicPolicies | None = None
+    check_policy: Callable[[str], None] = _accept  # raises ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The part of a feature in the requests of each API, with its current settings."""
+
+    produce: Sequence[ProduceStage] = ()
+    fetch: Sequence[FetchStage] = ()
+    acquired: Sequence[ShareFetchStage] = ()  # records of ShareFetch
+    commits: Sequence[CommitStage] = ()
+    messages: Mapping[int, MessageStage] = field(default_factory=dict)  # by API
+    produce_guard: ProduceGuard | None = None
+    fetch_guard: FetchGuard | None = None
+    needs_principal: bool = False  # of clients that log in to the broker
+
+
+NO_STAGES = Stages()
+
+
+class Feature:
+    """One feature, with nothing to do where it does not say otherwise."""
+
+    def load(self, config: Config) -> Callable[[], None]:
+        """Load a configuration; what is returned applies it, to requests that begin then. Raises ConfigError."""
+        return lambda: None
+
+    async def start_up(self) -> None:
+        """Called once, before anything is relayed."""
+
+    async def shut_down(self, within_s: float) -> None:
+        """Called once nothing is relayed; what is left to do may take this long (seconds)."""
+
+    def recover(self) -> None:
+        """An operator has decided that what was lost is to be written again."""
+
+    def stages(self) -> Stages:
+        return NO_STAGES
+
+    def tap(self, key: int, version: int) -> Tap | None:
+        """What watches requests of this API and version, if anything."""
+        return None
+
+    def families(self) -> Iterable[Family]:
+        """Its metrics."""
+        return ()
