@@ -6,8 +6,8 @@ import asyncio
 import random
 
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins as Logins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.security.sasl.relogin import Relogin, ReloginRoutes
 
 # Of a lifetime, as Kafka's clients: not all of them at once, and in time whatever clocks and networks do.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Need, Outcome, Respond, Steps
 from kafka_sidecar.proxy.relay.routes import Route, Table
-from kafka_sidecar.proxy.security.sasl.gate import Gate
+from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin as Gate
 
 SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
