@@ -20,7 +20,7 @@ from support.secured_broker import PASSWORD, secured
 from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.plugins.remedies import VariableText
+from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import dialer, login_driver
 from kafka_sidecar.proxy.security.sasl import tokens

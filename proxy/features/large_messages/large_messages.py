@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
-from kafka_sidecar.large_messages.resume_points import ResumePoints
-from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, FindSettings, ShareAssembleStage
