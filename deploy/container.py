@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAME = "kafka-sidecar"
+VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"  # of the application
 CONFIG_VOLUME, TMP_VOLUME = f"{NAME}-config", f"{NAME}-tmp"
 CONFIG_FOLDER = "/etc/kafka-sidecar"
 CONFIG_FILE = f"{CONFIG_FOLDER}/kafka-sidecar.yaml"

@@ -5,28 +5,30 @@ An annotation of the pod has what cannot be seen in it: what was there before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kafka_sidecar.deploy import yaml_tree
-from kafka_sidecar.deploy.config_maps import lacks_brokers
+import yaml
+
+from kafka_sidecar.deploy import manifest
 from kafka_sidecar.deploy.container import (
     CONFIG_VOLUME,
     NAME,
     TMP_VOLUME,
+    VARIABLE,
     Sidecar,
     build_container,
     build_volumes,
 )
-from kafka_sidecar.deploy.edits import KEPT, Edits
-from kafka_sidecar.deploy.pods import Pod, find_pods
-from kafka_sidecar.deploy.record import ANNOTATION, Record, parse_record
-from kafka_sidecar.deploy.yaml_tree import Document, Entry, ManifestError, Node, Sequence, is_empty
+from kafka_sidecar.deploy.manifest import ManifestError, Mapping, Pod, find_pods, unshared, value_at, written
 
-VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+ANNOTATION = "kafka-sidecar/injected"
 EXIT_WHEN_UNUSED = "20s"
 VALUES = ("value", "valueFrom")
+FILE = "kafka-sidecar.yaml"
+BROKERS = ("bootstrap_servers", "bootstrap.servers")  # ours, and Kafka's name of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,214 +39,261 @@ class Changed:
     pods: tuple[str, ...]
 
 
-def inject(text: str, sidecar: Sidecar, variables: Iterable[str] = (VARIABLE,)) -> Changed:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a pod was before. Paths are those below it, with the names of containers: `containers/app/env`."""
+
+    collections: dict[str, list[Any]] = field(default_factory=dict)
+    """Collections that were absent ([]) or empty (a list of what was there). Not those that had something."""
+    variables: dict[str, Mapping | None] = field(default_factory=dict)
+    """Variables: None if absent, else their `value` or `valueFrom`, if any."""
+
+
+def inject(text: str, sidecar: Sidecar, variables: tuple[str, ...] = (VARIABLE,)) -> Changed:
     """Add the sidecar to every pod, in place of one that was injected before. ManifestError if one cannot have it."""
-    names, original = tuple(variables), remove(text).text
-    lacks = sidecar.config_map is None or lacks_brokers(yaml_tree.parse(original), sidecar.config_map)
-    needed = names if sidecar.bootstrap_servers is None and lacks else ()
-    return _change(original, lambda pod, document, edits: _Injection(pod, document, edits).run(sidecar, names, needed))
+    original = remove(text).text
+    lacks = sidecar.config_map is None or _lacks_brokers(original, sidecar.config_map)
+    needed = variables if sidecar.bootstrap_servers is None and lacks else ()
+
+    def change(pod: Pod, was: Pod) -> bool:
+        """``was``: what the pod is before the first change; another one may share its spec."""
+        _check(was, sidecar)
+        own = sidecar
+        if needed:
+            own = replace(own, bootstrap_servers=_own_brokers(was, needed, sidecar.config_map))
+        if own.is_plain and was.spec.get("restartPolicy") in ("Never", "OnFailure"):  # it must not keep the pod
+            own = replace(own, exit_when_unused=EXIT_WHEN_UNUSED)
+        _add_to(pod, own, variables, _record(was, own, variables))
+        return True
+
+    return _change(original, change)
 
 
 def remove(text: str) -> Changed:
     """Remove the sidecar from every pod to which it was added, and restore what was there before."""
-    if ANNOTATION not in text:
-        return Changed(text, ())
-    changed = _change(text, lambda pod, document, edits: _Removal(pod, document, edits).run(0))
-    try:
-        yaml_tree.parse(changed.text)
-    except ManifestError:  # another program has written it again, so that restored aliases have lost their anchors
-        return _change(text, lambda pod, document, edits: _Removal(pod, document, edits).run(-1))
-    return changed
+    return _change(text, _remove_from) if ANNOTATION in text else Changed(text, ())
 
 
-def _change(text: str, change: Callable[[Pod, Document, Edits], bool]) -> Changed:
-    is_ended = text.endswith("\n")
-    changed, names = text if is_ended else f"{text}\n", list[str]()
-    for document in reversed(yaml_tree.parse(changed)):  # so that the places of the others stay
-        pods = list(find_pods(document))
-        edits = Edits(changed, document, _indents_lists(changed, document, pods))
-        done = [str(pod) for pod in pods if _change_pod(pod, document, edits, change)]
-        names[:0] = done
-        changed = edits.apply()
-    return Changed(changed if is_ended else changed.removesuffix("\n"), tuple(names))
+def _change(text: str, change: Callable[[Pod, Pod], bool]) -> Changed:
+    names: list[str] = []
+
+    def change_document(root: Any) -> bool:
+        before, alone = unshared(root), unshared(root)  # the latter is changed as if it had no aliases
+        done = []
+        for pod, was, other in zip(find_pods(root), find_pods(before), find_pods(alone), strict=True):
+            try:
+                if change(pod, was):
+                    change(other, was)
+                    done.append(str(pod))
+            except ManifestError as error:
+                raise ManifestError(f"{pod}: {error}") from error
+        if unshared(root) != alone:
+            raise ManifestError(f"{done[0]}: an alias shares what is changed with something else; write it out")
+        names.extend(done)
+        return bool(done)
+
+    return Changed(manifest.change(text, change_document), tuple(names))
 
 
-def _change_pod(pod: Pod, document: Document, edits: Edits, change: Callable[[Pod, Document, Edits], bool]) -> bool:
-    try:
-        return change(pod, document, edits)
-    except ManifestError as error:
-        raise ManifestError(f"{pod}: {error}") from error
+def _items(owner: Any, key: str) -> list[Any]:
+    """The mappings of the list under a key; none where there is no list."""
+    found = owner.get(key) if isinstance(owner, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def _indents_lists(text: str, document: Document, pods: list[Pod]) -> bool:
-    """Whether the containers are indented under their key."""
-    for pod in pods:
-        found = document.find(pod.spec, "containers")
-        value = document.resolve(found[1].value) if found is not None else None
-        if found is not None and isinstance(value, Sequence) and not value.is_flow:
-            key, dash = found[1].start, value.first_dash
-            return dash - text.rfind("\n", 0, dash) > key - text.rfind("\n", 0, key)
+def _containers(spec: Mapping, sidecar: Sidecar, variables: tuple[str, ...]) -> Iterator[tuple[str, Any, list[str]]]:
+    """Path and container, and which variables it gets: initial ones those that they have."""
+    for container in _items(spec, "containers"):
+        yield f"containers/{container.get('name')}", container, list(variables)
+    for container in () if sidecar.is_plain else _items(spec, "initContainers"):
+        names = [item.get("name") for item in _items(container, "env")]
+        if used := [name for name in variables if name in names]:
+            yield f"initContainers/{container.get('name')}", container, used
+
+
+def _check(pod: Pod, sidecar: Sidecar) -> None:
+    containers = _items(pod.spec, "containers")
+    others = [*containers, *_items(pod.spec, "initContainers")]
+    if not containers:
+        raise ManifestError("it has no containers")
+    if any(container.get("name") == NAME for container in others):
+        raise ManifestError(f'it has a container "{NAME}" that was not injected: remove it from the manifest')
+    for flag, number in (("--port", sidecar.port), ("--admin-port", sidecar.admin_port)):
+        for container in others:
+            if str(number) in [str(port.get("containerPort")) for port in _items(container, "ports")]:
+                owner = container.get("name")
+                raise ManifestError(f"container {owner} uses port {number}: choose another with {flag}")
+
+
+def _own_brokers(pod: Pod, variables: tuple[str, ...], config_map: str | None) -> Mapping:
+    """What the application's own variables have for its brokers."""
+    found: list[Mapping] = []
+    for container in _items(pod.spec, "containers"):
+        for item in _items(container, "env"):
+            brokers = _value_of(item) if item.get("name") in variables else {}
+            found += [brokers] if brokers and brokers not in found else []
+    file = f"in ConfigMap {config_map}" if config_map is not None else "a file with --config-map"
+    names, remedy = " or ".join(variables), f"name the brokers with --bootstrap-servers, or {file}"
+    if not found:
+        raise ManifestError(f"no container has {names}: {remedy}")
+    if len(found) > 1:
+        raise ManifestError(f"{names} has different values: {remedy}")
+    if "$(" in str(found[0].get("value", "")):
+        raise ManifestError(f"{names} refers to other variables of its container: {remedy}")
+    return found[0]
+
+
+def _value_of(variable: Mapping) -> Mapping:
+    return {key: variable[key] for key in VALUES if key in variable}
+
+
+def _record(pod: Pod, sidecar: Sidecar, variables: tuple[str, ...]) -> Record:
+    record = Record()
+
+    def note(path: str, owner: Any, key: str) -> None:
+        if not owner.get(key):
+            record.collections[path] = [owner[key]] if key in owner else []
+
+    for path, container, names in _containers(pod.spec, sidecar, variables):
+        note(f"{path}/env", container, "env")
+        there = {item.get("name"): _value_of(item) for item in _items(container, "env")}
+        record.variables.update({f"{path}/{name}": there.get(name) for name in names})
+    note(_place(sidecar), pod.spec, _place(sidecar))
+    note("volumes", pod.spec, "volumes")
+    note("metadata", pod.template, "metadata")
+    note("metadata/annotations", pod.template.get("metadata") or {}, "annotations")
+    return record
+
+
+def _place(sidecar: Sidecar) -> str:
+    return "containers" if sidecar.is_plain else "initContainers"
+
+
+def _add_to(pod: Pod, sidecar: Sidecar, variables: tuple[str, ...], record: Record) -> None:
+    """Each step does nothing where it was done before: two pods may share a part by an alias."""
+    for _, container, names in list(_containers(pod.spec, sidecar, variables)):
+        for name, item in ((one.get("name"), one) for one in _items(container, "env")):
+            if name in names:
+                _replace(item, {"value": sidecar.address})
+        _add(container, "env", [{"name": name, "value": sidecar.address} for name in names])
+    _add(pod.spec, _place(sidecar), [build_container(sidecar)])
+    _add(pod.spec, "volumes", build_volumes(sidecar))
+    metadata = _filled(pod.template, "metadata", {})
+    annotations = _filled(metadata, "annotations", {})
+    _put(annotations, 0, ANNOTATION, json.dumps(asdict(record), separators=(",", ":"), default=str))
+
+
+def _add(owner: Mapping, key: str, items: list[Any]) -> None:
+    """Add to the top of a list those items whose name it does not have."""
+    there = [item.get("name") for item in _items(owner, key)]
+    missing = [item for item in items if item["name"] not in there]
+    if missing:
+        found = _filled(owner, key, [])
+        for index, item in enumerate(missing):
+            found.insert(index, written(item))
+
+
+def _filled(owner: Mapping, key: str, empty: Any) -> Any:
+    """The collection under a key, a new one in place of an empty one."""
+    if not owner.get(key):
+        _put(owner, 0, key, empty)
+    elif not isinstance(owner[key], type(empty)):
+        raise ManifestError(f"{key}: write a {'list' if empty == [] else 'mapping'}")
+    return owner[key]
+
+
+def _put(owner: Mapping, position: int, key: str, value: Any) -> None:
+    """Set a key; a new one is inserted, where the mapping has an order that a person reads."""
+    insert = getattr(owner, "insert", None)
+    if key in owner or insert is None:
+        owner[key] = written(value)
+    else:
+        insert(position, key, written(value))
+
+
+def _replace(variable: Mapping, value: Mapping) -> None:
+    """Give a variable another `value` or `valueFrom`, or none."""
+    keys = [key for key in variable if key in VALUES]
+    position = list(variable).index(keys[0]) if keys else len(variable)
+    for key in keys:
+        if key not in value:
+            del variable[key]
+    for key, one in value.items():
+        _put(variable, position, key, one)
+
+
+def _remove_from(pod: Pod, was: Pod) -> bool:
+    annotation = value_at(was.template, "metadata", "annotations", ANNOTATION)
+    if not annotation:
+        return False
+    record = _parse(str(annotation))
+    for path in ("containers", "initContainers"):
+        for container in _items(pod.spec, path):
+            _restore(f"{path}/{container.get('name')}", container, record)
+        _take(pod.spec, path, record.collections.get(path), lambda item: item.get("name") == NAME)
+    volumes = (CONFIG_VOLUME, TMP_VOLUME)
+    _take(pod.spec, "volumes", record.collections.get("volumes"), lambda item: item.get("name") in volumes)
+    metadata = pod.template["metadata"]
+    metadata["annotations"].pop(ANNOTATION, None)
+    _empty(metadata, "annotations", record.collections.get("metadata/annotations"))
+    _empty(pod.template, "metadata", record.collections.get("metadata"))
     return True
 
 
-class _Injection:
-    def __init__(self, pod: Pod, document: Document, edits: Edits) -> None:
-        self._pod = pod
-        self._document = document
-        self._edits = edits
-        self._record = Record()
+def _parse(annotation: str) -> Record:
+    try:
+        match json.loads(annotation):
+            case {"collections": dict(collections), "variables": dict(variables)}:
+                return Record(collections, variables)
+    except ValueError:
+        pass
+    raise ManifestError(f"the annotation {ANNOTATION} was changed: inject into the original manifest")
 
-    def run(self, sidecar: Sidecar, variables: tuple[str, ...], with_brokers: tuple[str, ...]) -> bool:
-        """Set ``variables`` to the sidecar's address; one of ``with_brokers`` must have the brokers."""
-        spec, place = self._pod.spec, "containers" if sidecar.is_plain else "initContainers"
-        self._check(sidecar)
-        if with_brokers:
-            sidecar = replace(sidecar, bootstrap_servers=self._own_brokers(with_brokers, sidecar.config_map))
-        if sidecar.is_plain and self._ends():
-            sidecar = replace(sidecar, exit_when_unused=EXIT_WHEN_UNUSED)
-        for path in ("containers",) if sidecar.is_plain else ("containers", "initContainers"):
-            for container in self._document.items(spec, path):
-                used = variables if path == "containers" else self._used(container, variables)
-                self._set(f"{path}/{self._document.text(container, 'name')}", container, used, sidecar.address)
-        self._add(spec, place, [build_container(sidecar)])
-        self._add(spec, "volumes", build_volumes(sidecar))
-        self._annotate()
-        return True
 
-    def _check(self, sidecar: Sidecar) -> None:
-        spec, text = self._pod.spec, self._document.text
-        others = [*self._document.items(spec, "containers"), *self._document.items(spec, "initContainers")]
-        if not self._document.items(spec, "containers"):
-            raise ManifestError("it has no containers")
-        if any(text(container, "name") == NAME for container in others):
-            raise ManifestError(f'it has a container "{NAME}" that was not injected: remove it from the manifest')
-        for flag, number in (("--port", sidecar.port), ("--admin-port", sidecar.admin_port)):
-            for container in others:
-                if str(number) in [text(port, "containerPort") for port in self._document.items(container, "ports")]:
-                    owner = text(container, "name")
-                    raise ManifestError(f"container {owner} uses port {number}: choose another with {flag}")
+def _restore(path: str, container: Mapping, record: Record) -> None:
+    """The variables of one container."""
+    prefix = f"{path}/"
+    before = {name.removeprefix(prefix): was for name, was in record.variables.items() if name.startswith(prefix)}
+    for item in _items(container, "env"):
+        if (value := before.get(str(item.get("name")))) is not None:
+            _replace(item, value)
+    added = [name for name, value in before.items() if value is None]
+    _take(container, "env", record.collections.get(f"{path}/env"), lambda item: item.get("name") in added)
 
-    def _ends(self) -> bool:
-        """Whether the pod ends with its containers, which a plain sidecar must not prevent."""
-        return self._document.text(self._pod.spec, "restartPolicy") in ("Never", "OnFailure")
 
-    def _own_brokers(self, variables: tuple[str, ...], config_map: str | None) -> dict[str, Any]:
-        """What the application's own variables have for its brokers."""
-        found: list[dict[str, Any]] = []
-        for container in self._document.items(self._pod.spec, "containers"):
-            for item in self._document.items(container, "env"):
-                if self._document.text(item, "name") in variables:
-                    brokers = {key: value for key, value in self._document.data(item).items() if key in VALUES}
-                    found += [brokers] if brokers and brokers not in found else []
-        file = f"in ConfigMap {config_map}" if config_map is not None else "a file with --config-map"
-        names, remedy = " or ".join(variables), f"name the brokers with --bootstrap-servers, or {file}"
-        if not found:
-            raise ManifestError(f"no container has {names}: {remedy}")
-        if len(found) > 1:
-            raise ManifestError(f"{names} has different values: {remedy}")
-        if "$(" in str(found[0].get("value", "")):
-            raise ManifestError(f"{names} refers to other variables of its container: {remedy}")
-        return found[0]
+def _take(owner: Mapping, key: str, was: list[Any] | None, is_added: Callable[[Any], bool]) -> None:
+    """Remove what was added to a list, and restore what it was, if nothing else is in it."""
+    found = owner.get(key)
+    if isinstance(found, list):
+        for index in reversed([place for place, item in enumerate(found) if isinstance(item, dict) and is_added(item)]):
+            del found[index]
+    _empty(owner, key, was)
 
-    def _used(self, container: Node, variables: tuple[str, ...]) -> tuple[str, ...]:
-        names = {self._document.text(item, "name") for item in self._document.items(container, "env")}
-        return tuple(name for name in variables if name in names)
 
-    def _set(self, path: str, container: Node, variables: tuple[str, ...], address: str) -> None:
-        """Set the variables of one container."""
-        assert isinstance(container, yaml_tree.Mapping)
-        if not variables:
-            return
-        self._record.note(f"{path}/env", self._edits.state(container, "env"))
-        there = {self._document.text(item, "name"): item for item in self._document.items(container, "env")}
-        added = [{"name": name, "value": address} for name in variables if name not in there]
-        if added:
-            self._edits.add(container, "env", added)
-        for name in variables:
-            item = there.get(name)
-            was = self._replace(item, address) if isinstance(item, yaml_tree.Mapping) else None
-            self._record.variables[f"{path}/{name}"] = was
-
-    def _replace(self, item: yaml_tree.Mapping, address: str) -> list[str]:
-        """Replace the value of a variable; returns the text that was there, none if it had no value."""
-        found = next((found for key in VALUES if (found := self._document.find(item, key)) is not None), None)
-        if found is None:
-            self._edits.add_entry(item, "value", address)
-            return []
-        return self._edits.replace_entry(*found, "value", address)
-
-    def _add(self, owner: yaml_tree.Mapping, key: str, items: list[Any]) -> None:
-        self._record.note(key, self._edits.state(owner, key))
-        self._edits.add(owner, key, items)
-
-    def _annotate(self) -> None:
-        """The record, in the pod's annotations: itself too, if these or the metadata were empty."""
-        template, metadata = self._pod.template, self._document.get(self._pod.template, "metadata")
-        if isinstance(metadata, yaml_tree.Mapping) and not is_empty(metadata):
-            self._record.note("metadata/annotations", self._edits.state(metadata, "annotations"))
-            self._edits.add(metadata, "annotations", self._annotation())
+def _empty(owner: Mapping, key: str, was: list[Any] | None) -> None:
+    if was is not None and key in owner and not owner[key]:
+        if was:
+            owner[key] = was[0]
         else:
-            self._record.note("metadata", self._edits.state(template, "metadata"))
-            self._edits.add(template, "metadata", {"annotations": self._annotation()})
-
-    def _annotation(self) -> dict[str, str]:
-        return {ANNOTATION: self._record.to_json()}
+            del owner[key]
 
 
-class _Removal:
-    def __init__(self, pod: Pod, document: Document, edits: Edits) -> None:
-        self._pod = pod
-        self._document = document
-        self._edits = edits
-        self._record = Record()
+def _lacks_brokers(text: str, name: str) -> bool:
+    """Whether the ConfigMap is in the manifest, and its configuration file has no brokers."""
+    files = [value_at(found, "data", FILE) for root in manifest.documents(text) for found in _config_maps(root, name)]
+    return bool(files) and not any(file is None or _has_brokers(file) for file in files)
 
-    def run(self, which: int) -> bool:
-        """``which`` of a variable's texts is restored."""
-        spec, annotation = (
-            self._pod.spec,
-            self._document.text(self._pod.template, "metadata", "annotations", ANNOTATION),
-        )
-        if not annotation:
-            return False
-        self._record = parse_record(annotation)
-        for path in ("containers", "initContainers"):
-            for container in self._document.items(spec, path):
-                assert isinstance(container, yaml_tree.Mapping)
-                self._restore(f"{path}/{self._document.text(container, 'name')}", container, which)
-            self._take(spec, path, NAME)
-        self._take(spec, "volumes", CONFIG_VOLUME, TMP_VOLUME)
-        self._take_annotation()
-        return True
 
-    def _take(self, owner: yaml_tree.Mapping, key: str, *names: str, path: str = "") -> None:
-        def is_added(item: Node | Entry) -> bool:
-            return isinstance(item, Node) and self._document.text(item, "name") in names
+def _has_brokers(file: Any) -> bool:
+    try:
+        found = yaml.safe_load(str(file))
+    except yaml.YAMLError:
+        return True  # `kafka-sidecar validate` says what is wrong with it
+    return isinstance(found, dict) and any(found.get(key) for key in BROKERS)
 
-        self._edits.take(owner, key, is_added, self._record.was(path or key))
 
-    def _restore(self, path: str, container: yaml_tree.Mapping, which: int) -> None:
-        """The variables of one container."""
-        was = self._record.of_container(path)
-        for item in self._document.items(container, "env"):
-            texts = was.get(self._document.text(item, "name"))
-            found = self._document.find(item, "value")
-            if texts is not None and found is not None:
-                self._edits.restore_entry(*found, texts[which] if texts else "")
-        self._take(container, "env", *(name for name, texts in was.items() if texts is None), path=f"{path}/env")
-
-    def _take_annotation(self) -> None:
-        template, metadata = self._pod.template, self._document.get(self._pod.template, "metadata")
-        assert isinstance(metadata, yaml_tree.Mapping)
-        annotations = self._document.get(metadata, "annotations")
-        assert isinstance(annotations, yaml_tree.Mapping)
-        is_alone = len(annotations.children) == len(metadata.children) == 1
-        is_own = self._record.was("metadata") != KEPT
-        if is_alone and is_own:
-            self._edits.take(template, "metadata", lambda _: True, self._record.was("metadata"))
-            return
-        was = None if is_own else self._record.was("metadata/annotations")
-        self._edits.take(metadata, "annotations", self._is_annotation, was)
-
-    def _is_annotation(self, child: Node | Entry) -> bool:
-        key = self._document.resolve(child.key) if isinstance(child, Entry) else None
-        return isinstance(key, yaml_tree.Scalar) and key.value == ANNOTATION
+def _config_maps(root: Any, name: str) -> Iterator[Mapping]:
+    for item in _items(root, "items"):
+        yield from _config_maps(item, name)
+    if value_at(root, "kind") == "ConfigMap" and value_at(root, "metadata", "name") == name:
+        yield root

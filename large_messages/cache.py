@@ -1,7 +1,14 @@
-"""The payloads of segments that were read recently: a cache, because the log has them too.
+"""State that assembly keeps between requests: segments that were read, unfinished messages, where consumers go on.
 
-One for all connections of a process, limited in bytes. Segments that are views of one object, such as a response of the
-broker, keep all of it in memory: it counts once, as long as any of them is here.
+The cache has the payloads of segments that were read recently; the log has them too. One for all connections of a
+process, limited in bytes. Segments that are views of one object, such as a response of the broker, keep all of it in
+memory: it counts once, as long as any of them is here.
+
+Messages that could not be assembled before a client's deadline are kept across connections, because a client that waits
+too long reconnects and asks for the same message again: the next request goes on where this one has stopped.
+
+With `offsets: strict-li`, a consumer of li begins at the safe offset S of its group and shows nothing before the
+committed offset C. A plain one begins at C: it is the records from S to C that it lacks, which `ResumePoints` has.
 """
 
 from __future__ import annotations
@@ -9,9 +16,12 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import NamedTuple
 
+from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.segment import Segment
 
 ENTRY_BYTES = 400  # of the objects of an entry, roughly
+MAX_PARTITIONS = 10_000
+MAX_POINTS = 16  # of a partition: about as many as it has groups
 
 
 class Place(NamedTuple):
@@ -89,3 +99,50 @@ class SegmentCache:
 def _bytes_kept(payload: bytes | memoryview) -> int:
     """How much a payload keeps in memory."""
     return memoryview(payload.obj).nbytes if isinstance(payload, memoryview) else len(payload)
+
+
+class Unfinished:
+    """Assemblies by the record that completes them; the oldest are forgotten first."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit``: bytes of all values together; one is kept whatever its size."""
+        self._limit = limit
+        self._assemblies: OrderedDict[Place, Assembly] = OrderedDict()
+        self.bytes = 0
+
+    def put(self, place: Place, assembly: Assembly) -> None:
+        """Keep an assembly until `take` asks for it."""
+        self.take(place)
+        self._assemblies[place] = assembly
+        self.bytes += len(assembly)
+        while self.bytes > self._limit and len(self._assemblies) > 1:
+            self.take(next(iter(self._assemblies)))
+
+    def take(self, place: Place) -> Assembly | None:
+        """The assembly of the message at a place, which is forgotten here."""
+        found = self._assemblies.pop(place, None)
+        if found is not None:
+            self.bytes -= len(found)
+        return found
+
+
+class ResumePoints:
+    """Pairs of S and C by partition; those that were noted first are forgotten first."""
+
+    def __init__(self) -> None:
+        self._points: OrderedDict[tuple[str, int], dict[int, int]] = OrderedDict()  # S by C
+
+    def note(self, topic: str, partition: int, safe: int, committed: int) -> None:
+        """A consumer has asked for what its group has committed."""
+        points = self._points.setdefault((topic, partition), {})
+        self._points.move_to_end((topic, partition))
+        points[committed] = min(safe, points.pop(committed, safe))
+        if len(points) > MAX_POINTS:
+            del points[next(iter(points))]
+        if len(self._points) > MAX_PARTITIONS:
+            self._points.popitem(last=False)
+
+    def before(self, topic: str, partition: int, offset: int) -> list[tuple[int, int]]:
+        """The ranges from S to C, exclusive, of consumers that may have come to an offset."""
+        points = self._points.get((topic, partition), {})
+        return [(safe, committed) for committed, safe in points.items() if committed <= offset]

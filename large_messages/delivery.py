@@ -30,6 +30,7 @@ from kafka_sidecar.codec.visibility import (
 )
 from kafka_sidecar.large_messages.assemble import TOO_LARGE, Locations, assemble, find_segments
 from kafka_sidecar.large_messages.assembly import Assembly
+from kafka_sidecar.large_messages.cache import Unfinished
 from kafka_sidecar.large_messages.classify import Damaged, Part
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog
 from kafka_sidecar.large_messages.reading import (
@@ -41,7 +42,6 @@ from kafka_sidecar.large_messages.reading import (
     UnreadableError,
 )
 from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
-from kafka_sidecar.large_messages.unfinished import Unfinished
 
 DAMAGED = "damaged"
 WITHHELD = {True: ("too_large", ErrorCode.UNKNOWN_SERVER_ERROR), False: (DAMAGED, ErrorCode.CORRUPT_MESSAGE)}

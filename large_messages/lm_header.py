@@ -1,14 +1,21 @@
-"""The record header `_lm` of li-apache-kafka-clients: which segment of which message a record is.
+"""The record headers of li-apache-kafka-clients, as its producers and consumers add them.
+
+`_lm` says which segment of which message a record is:
 
 type 1 | id, least significant half 8 | id, most significant half 8 | number 4 | count 4 | size 4 (types >= 1)
+
+`_t` is the time when the record was created (ms since 1970), `_so` the safe offset after the record was delivered,
+where it is not the offset after it: both an int64, big-endian.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import KEEP, Keep, Records, with_header_each
 from kafka_sidecar.large_messages.segment import NO_MESSAGE, UNKNOWN_SIZE, Segment
 
 KEY = b"_lm"
@@ -20,6 +27,11 @@ _IDS_AND_NUMBERS = Struct(">b8s8sii")
 _SIZE = Struct(">i")
 _HALF = 8
 _FULL_BYTES = _IDS_AND_NUMBERS.size + _SIZE.size
+TIMESTAMP, SAFE_OFFSET = b"_t", b"_so"
+NO_TIMESTAMP = -1
+
+_INT64 = Struct(">q")
+_MAX_BYTES = (1 << 31) - 1  # that a batch may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +75,29 @@ class LmHeader:
         kind, least, most, number, count = _IDS_AND_NUMBERS.unpack_from(data)
         size: int = _SIZE.unpack_from(data, _IDS_AND_NUMBERS.size)[0] if len(data) == _FULL_BYTES else UNKNOWN_SIZE
         return LmHeader(kind, most + least, number, count, size)
+
+
+def with_timestamps(records: Records, now_ms: int) -> Records:
+    """The records, each with `_t`, but for those that have one: they keep the time of their first topic.
+
+    Args:
+        now_ms: for records without a timestamp.
+    """
+    times = [_INT64.pack(now_ms if time == NO_TIMESTAMP else time) for time in records.timestamps()]
+    return with_header_each(records, TIMESTAMP, times, only_if_absent=True, limit=_MAX_BYTES)
+
+
+def with_safe_offsets(base_offset: int, records: Records, safe_offset: Callable[[int], int]) -> Records:
+    """The records of a batch, those with `_so` after which a large message is incomplete; themselves if there are none.
+
+    Args:
+        safe_offset: S of a committed offset.
+    """
+    following = [base_offset + record.offset_delta + 1 for record in records]
+    safe = [safe_offset(offset) for offset in following]
+    if safe == following:
+        return records
+    values: list[bytes | Keep | None] = [
+        KEEP if one == offset else _INT64.pack(one) for one, offset in zip(safe, following, strict=True)
+    ]
+    return with_header_each(records, SAFE_OFFSET, values, limit=_MAX_BYTES)

@@ -1,4 +1,4 @@
-"""The record header `_lmo`: the value of the record is in an object store.
+"""Values that are stored as objects (the pattern "claim check"): the record header `_lmo`, and the batch that has it.
 
     version 1 | size 8 | CRC-32C of the value 4 | key of the object, UTF-8
 
@@ -8,10 +8,14 @@ The value of the record is the key too: consumers without the sidecar see where 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from struct import Struct
 
+from crc32c import crc32c
+
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.records import Change, Header, Record, Records, edit_records
 
 KEY = b"_lmo"
 VERSION = 1
@@ -62,3 +66,35 @@ def is_key_of(topic: str, key: str) -> bool:
     """Whether `new_key` makes such keys for a topic."""
     folder, _, name = key.partition("/")
     return folder == topic and _NAME.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The records of a batch as they are sent, and the objects to store before."""
+
+    records: Records
+    objects: tuple[tuple[str, bytes], ...]  # key, value
+
+
+def claim(records: Records, above: int, new_key: Callable[[], str]) -> Claims | None:
+    """Replace values of more than ``above`` bytes by references; None: there are none.
+
+    References that clients send are removed: they would have the sidecar read what they must not.
+    """
+    changes = list[tuple[Record, Change]]()
+    objects = list[tuple[str, bytes]]()
+    for record in records:
+        headers = _without_references(record.headers)
+        if record.value_size > above:
+            value, key = record.value or b"", new_key()
+            reference = ObjectReference(key, len(value), crc32c(value))
+            objects.append((key, value))
+            header = Header(KEY, reference.encode())
+            changes.append((record, Change(value=key.encode(), headers=(*headers, header))))
+        elif len(headers) < len(record.headers):
+            changes.append((record, Change(headers=headers)))
+    return Claims(edit_records(records, changes), tuple(objects)) if changes else None
+
+
+def _without_references(headers: Collection[Header]) -> tuple[Header, ...]:
+    return tuple([header for header in headers if header.key_bytes != KEY])

@@ -17,8 +17,7 @@ from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batch
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
 from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
-from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Reading, UnreadableError, compute
-from kafka_sidecar.large_messages.report import Report
+from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Reading, Report, UnreadableError, compute
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings

@@ -1,4 +1,4 @@
-"""What assembling a partition needs from outside: reads of its log, and long work in a thread.
+"""The needs of assembling a partition, reads of its log and long work in a thread; and what it reports.
 
 All of it is plain values: a generator yields a `Read` or `Compute` and gets the result back.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 
@@ -82,3 +82,30 @@ class UnreadableError(Exception):
     def __init__(self, error_code: int) -> None:
         super().__init__(f"the broker has responded with error {error_code}")
         self.error_code = error_code
+
+
+class Report(Protocol):
+    """Is notified of what becomes of the large messages of one partition. Called in the event loop and in order."""
+
+    def read(self, size: int) -> None:
+        """The log was read for a message: so many bytes."""
+
+    def looked_back(self) -> None:
+        """The log before a message is read, to find its segments."""
+
+    def hidden(self, offset: int, message_id: bytes) -> None:
+        """A segment that does not complete its message."""
+
+    def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
+        """A message of ``size`` bytes, whose first segment is at ``start`` and whose own offset is ``end``."""
+
+    def was_aborted(self, offset: int, message_id: bytes) -> None:
+        """A message whose transaction was aborted: no reader of committed records will get it."""
+
+    def withheld(self, offset: int, reason: str) -> None:
+        """What begins at this offset may be a segment and cannot be looked into: no consumer gets it, or what follows.
+        ``reason`` is a label value of a metric."""
+
+    def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
+        """A message cannot be assembled, or a record is damaged: then its message is not known. ``reason`` is a label
+        value of a metric."""

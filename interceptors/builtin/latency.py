@@ -10,7 +10,6 @@ from typing import Any, Literal
 from pydantic import Field, PositiveInt
 
 from kafka_sidecar.codec.records import Records
-from kafka_sidecar.interceptors.bounded_series import Series
 from kafka_sidecar.interceptors.builtin.create_timestamp import KEY, TIME
 from kafka_sidecar.interceptors.contract import (
     UNKNOWN,
@@ -20,7 +19,7 @@ from kafka_sidecar.interceptors.contract import (
     ProducerInterceptor,
     RecordBatch,
 )
-from kafka_sidecar.interceptors.metrics import Histogram, Metric
+from kafka_sidecar.interceptors.metrics import Histogram, Metric, Series
 from kafka_sidecar.plugins.settings import Settings, read_settings
 
 US_PER_MS = 1000

@@ -8,14 +8,13 @@ from typing import Any
 
 from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
 from kafka_sidecar.codec.visibility import offsets_of
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.partition_log import PartitionLog
 from kafka_sidecar.large_messages.reading import Compute, Fetched, Read, Reading
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.large_messages.unfinished import Unfinished
 
 NO_LIMIT = 1 << 62
 

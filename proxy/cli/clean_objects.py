@@ -56,7 +56,7 @@ def clean_objects(
 async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
     """Raises ConfigError, OSError."""
     from kafka_sidecar.proxy.features.large_messages.clean_up import ObjectListing, TopicReferences, clean_topic
-    from kafka_sidecar.proxy.security.sasl.logins import open_logins
+    from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins
     from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
     from kafka_sidecar.proxy.security.tls.sides import TlsSides
 
@@ -67,7 +67,9 @@ async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
         store = ObjectListing(large.object_store, large.object_store_options)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    access = BrokerAccess(config.connections.source_address, TlsSides(config).brokers, open_logins(config, Counter()))
+    access = BrokerAccess(
+        config.connections.source_address, TlsSides(config).brokers, open_broker_logins(config, Counter())
+    )
     references = TopicReferences(config.bootstrap_servers, access, _show_progress)
     topics = [topic for topic in await store.topics() if _is_stored_as_objects(topic, config)]
     now = time.time()

@@ -14,8 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from kafka_sidecar.plugins.remedies import remedy
-from kafka_sidecar.plugins.settings import SettingsError
+from kafka_sidecar.plugins.settings import SettingsError, remedy
 
 Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of the file
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic.json_schema import WithJsonSchema
 
-from kafka_sidecar.plugins.remedies import VariableText
+from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.sections import Section

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.plugins.remedies import StrictScalars
+from kafka_sidecar.plugins.settings import StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.types import ClassPath, Level, Replicas, TopicName, duration_field
 

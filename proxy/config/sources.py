@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from kafka_sidecar.plugins.remedies import VariableText
+from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX, ConfigError, Location, Mistake, Origins, variable_of
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.tls import CLIENT_NAMES, STORE_TYPES

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
-from kafka_sidecar.plugins.remedies import VariableText
+from kafka_sidecar.plugins.settings import VariableText
 
 AUTO: Literal["auto"] = "auto"
 MAX_WORKERS = 256

@@ -21,7 +21,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.runtime.renewal import EARLIEST
-from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def connect_with(access: BrokerAccess, client: AIOKafkaClient) -> None:
     _replace_globals(client, CONNECTING, create_conn=create_conn)
 
 
-def _log_in_with(logins: Logins, connection: AIOKafkaConnection, address: str) -> None:
+def _log_in_with(logins: BrokerLogins, connection: AIOKafkaConnection, address: str) -> None:
     """Let a connection log in as the sidecar's others do, and again before its session is over (KIP-368)."""
     clock, turn, send = connection._loop.time, asyncio.Lock(), connection.send
     is_due_at = float("inf")

@@ -17,9 +17,9 @@ from kafka_sidecar.proxy.relay.exchange import Closing, Need, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
 from kafka_sidecar.proxy.runtime.flow import Activity, Flow
+from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
 from kafka_sidecar.proxy.runtime.renewal import Renewal
 from kafka_sidecar.proxy.runtime.side import (
     MIN_CHUNK_BYTES,
@@ -31,7 +31,7 @@ from kafka_sidecar.proxy.runtime.side import (
     writer_of,
 )
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
 C = TypeVar("C", contravariant=True)  # what a connection is
@@ -139,7 +139,7 @@ class BrokerSide(Side):
     def has_read(self, size: int) -> None:
         self._connection.bytes_from_broker += size
 
-    def logged_in(self, logins: Logins, lifetime_s: float) -> None:
+    def logged_in(self, logins: BrokerLogins, lifetime_s: float) -> None:
         """The sidecar has logged in on this connection; the broker ends it after this time."""
         self._renewal = Renewal(self._connection.session, logins, lifetime_s)
 
@@ -194,7 +194,7 @@ class Connection:
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._early_bytes = 0
         self._dialling: asyncio.Task[None] | None = None
-        self.login: ClientLogin | None = None  # to this sidecar
+        self.login: LoginDriver | None = None  # to this sidecar
         self.handshake: asyncio.Task[None] | None = None  # of TLS with the client, while it lasts
         self._closing: Closing | None = None
         self._open_sides = 1

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
@@ -65,7 +65,7 @@ class Dialer:
         candidates: Callable[[], list[Address]],
         factory: Callable[[], asyncio.Protocol],
         wait_s: float,
-        logins: Logins | None = None,
+        logins: BrokerLogins | None = None,
     ) -> None:
         """Connect a protocol to one of the candidates, trying again for ``wait_s``. Raises BrokerUnreachableError."""
         access = replace(self._access, logins=logins)

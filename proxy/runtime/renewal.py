@@ -6,8 +6,8 @@ import asyncio
 import random
 
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.sasl.logins import Logins
 from kafka_sidecar.proxy.security.sasl.relogin import Relogin
 
 # Of a lifetime, as Kafka's clients: not all of them at once, and in time whatever clocks and networks do.
@@ -17,7 +17,7 @@ EARLIEST, LATEST = 0.85, 0.95
 class Renewal:
     """The login of one connection."""
 
-    def __init__(self, session: Session, logins: Logins, lifetime_s: float) -> None:
+    def __init__(self, session: Session, logins: BrokerLogins, lifetime_s: float) -> None:
         self._session = session
         self._logins = logins
         self._due: Relogin | None = None

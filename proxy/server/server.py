@@ -35,17 +35,17 @@ from kafka_sidecar.proxy.runtime.admission import (
     connections_that_fit,
     default_max_buffered,
 )
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin, Verifications
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
+from kafka_sidecar.proxy.runtime.login_driver import LoginDriver, Verifications
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
-from kafka_sidecar.proxy.security.sasl.gates import open_gates, reject_logins
-from kafka_sidecar.proxy.security.sasl.logins import open_logins, open_principal_logins
+from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
+from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
 from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
@@ -86,9 +86,12 @@ class Server:
         )
         limits = config.connections
         self.own = OwnConnections()
-        self.logins = open_logins(config, metrics.broker_logins)
-        self._client_logins = open_principal_logins(config, self.logins, metrics.broker_logins)
-        access, timeout_s = BrokerAccess(limits.source_address, self.tls.brokers, self.logins), limits.connect_timeout
+        self.broker_logins = open_broker_logins(config, metrics.broker_logins)
+        self._logins_by_principal = open_logins_by_principal(config, self.broker_logins, metrics.broker_logins)
+        access, timeout_s = (
+            BrokerAccess(limits.source_address, self.tls.brokers, self.broker_logins),
+            limits.connect_timeout,
+        )
         self._cluster = MetadataClient(
             self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
         )
@@ -102,7 +105,7 @@ class Server:
         self._performer = self._open_performer()
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
         metrics.features.append(self._tls_metrics)
-        self._gates = open_gates(config, lambda *asked: own_versions(self._cluster.offered, *asked))
+        self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
@@ -121,13 +124,13 @@ class Server:
         performer.add(TopicNames, self._learn_names)
         performer.add(TopicIds, self._find_ids)
         performer.add(LoginTokens, lambda need: need.credentials.tokens())
-        performer.add(FreshKeys, lambda need: need.gate.refresh_keys())
+        performer.add(FreshKeys, lambda need: need.login.refresh_keys())
         return performer
 
     def _open_routes(self) -> Routes:
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
-        relays_logins = self.logins is None and self._gates is None
-        answer = local_response if relays_logins else reject_logins(local_response)
+        relays_logins = self.broker_logins is None and self._client_logins is None
+        answer = local_response if relays_logins else reject_client_logins(local_response)
         return Routes(self.metrics, rewrites.response, answer, self.features.exchange, self.features.tap)
 
     async def start(self) -> None:
@@ -277,10 +280,10 @@ class Server:
                 session.record = self.record_requests(session, session.record)
             number, perform = next(self._numbers), self._performer.perform
             made = Connection(number, session, listener, dial, perform, self, limits.window)
-            if (gates := self._gates) is not None:
-                gate = gates.begin(session)
+            if (logins := self._client_logins) is not None:
+                login = logins.begin(session)
                 counts = self.metrics.client_logins
-                made.login = ClientLogin(made, gate, gates.timeout_s, counts, self._verifications)
+                made.login = LoginDriver(made, login, logins.timeout_s, counts, self._verifications)
             return made
 
         if (tls := self.tls.clients) is not None:
@@ -321,7 +324,7 @@ class Server:
 
     async def _dial_any(self, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
         wait_s = self.config.connections.broker_wait
-        await self._dialer.dial(self._candidates, factory, wait_s, self._client_logins.of(principal))
+        await self._dialer.dial(self._candidates, factory, wait_s, self._logins_by_principal.of(principal))
 
     async def _dial_node(self, node_id: int, factory: Callable[[], asyncio.Protocol], principal: str | None) -> None:
         def candidates() -> list[Address]:
@@ -329,7 +332,7 @@ class Server:
             return [(node.host, node.port)] if node is not None else []
 
         wait_s = min(NODE_WAIT_S, self.config.connections.broker_wait)
-        await self._dialer.dial(candidates, factory, wait_s, self._client_logins.of(principal))
+        await self._dialer.dial(candidates, factory, wait_s, self._logins_by_principal.of(principal))
 
     async def _learn_names(self, need: TopicNames) -> None:
         """Names that no broker knows stay unknown."""

@@ -76,7 +76,7 @@ def test_a_step_splits_its_words_after_quotes() -> None:
 
 
 def test_the_documentation_lists_the_packages_that_are_locked() -> None:
-    listed = re.findall(r"^\| `([\w-]+)` \| (\S+) \|", (ROOT / "docs/reference/image.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `([\w.-]+)` \| (\S+) \|", (ROOT / "docs/reference/image.md").read_text(), re.MULTILINE)
     locked = re.findall(r"^([\w-]+)==(\S+)", (ROOT / "requirements-run.lock").read_text(), re.MULTILINE)
-    versions = {name.lower().replace("_", "-"): version for name, version in listed if name != "kafka-sidecar"}
+    versions = {re.sub("[_.]", "-", name.lower()): version for name, version in listed if name != "kafka-sidecar"}
     assert {*versions.items()} == {*locked} - {pair for pair in locked if pair[0] == "colorama"}  # Windows

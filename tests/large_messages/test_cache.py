@@ -7,11 +7,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.large_messages.cache import ENTRY_BYTES, Place, SegmentCache
+from kafka_sidecar.large_messages.assembly import Assembly
+from kafka_sidecar.large_messages.cache import ENTRY_BYTES, Place, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.segment import Segment
 
 SIZE = 100
 ROOM = 3 * (SIZE + ENTRY_BYTES)
+FIRST, SECOND = Place("orders", 0, 5), Place("orders", 1, 5)
 
 
 def segment(number: int, size: int = SIZE) -> Segment:
@@ -91,3 +93,33 @@ def test_no_view_makes_it_larger_than_its_limit(puts: list[tuple[int, int, int]]
     kept = [found for offset in range(10) if (found := cache.get(place(offset))) is not None]
     objects = {id(view.obj): memoryview(view.obj).nbytes for one in kept if isinstance(view := one.payload, memoryview)}
     assert cache.bytes == sum(objects.values()) + ENTRY_BYTES * len(kept)
+
+
+def assembly(size: int) -> Assembly:
+    return Assembly(Segment(bytes(16), 0, 2, size, b"x"))
+
+
+def test_an_assembly_is_taken_once() -> None:
+    unfinished, one = Unfinished(1000), assembly(100)
+    unfinished.put(FIRST, one)
+    assert unfinished.bytes == 100
+    assert unfinished.take(SECOND) is None
+    assert unfinished.take(FIRST) is one
+    assert unfinished.take(FIRST) is None
+    assert unfinished.bytes == 0
+
+
+def test_the_oldest_is_forgotten_first_and_one_is_always_kept() -> None:
+    unfinished, large = Unfinished(150), assembly(500)
+    unfinished.put(FIRST, assembly(100))
+    unfinished.put(SECOND, large)
+    assert unfinished.take(FIRST) is None
+    assert unfinished.take(SECOND) is large
+
+
+def test_a_newer_assembly_of_the_same_message_replaces_the_older_one() -> None:
+    unfinished, newer = Unfinished(1000), assembly(200)
+    unfinished.put(FIRST, assembly(100))
+    unfinished.put(FIRST, newer)
+    assert unfinished.bytes == 200
+    assert unfinished.take(FIRST) is newer

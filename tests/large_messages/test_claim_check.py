@@ -6,8 +6,7 @@ from crc32c import crc32c
 
 from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, build_batch
 from kafka_sidecar.large_messages import object_reference
-from kafka_sidecar.large_messages.claim_check import claim
-from kafka_sidecar.large_messages.object_reference import ObjectReference, new_key
+from kafka_sidecar.large_messages.object_reference import ObjectReference, claim, new_key
 
 MINE = Header("mine", b"x")
 KEY = new_key("orders", bytes(16))

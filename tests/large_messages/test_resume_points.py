@@ -7,7 +7,7 @@ from functools import partial
 from support.large_logs import Log, Process, consume, lm, message_id
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
-from kafka_sidecar.large_messages.resume_points import MAX_PARTITIONS, MAX_POINTS, ResumePoints
+from kafka_sidecar.large_messages.cache import MAX_PARTITIONS, MAX_POINTS, ResumePoints
 
 FIRST, SECOND = (b"ab", b"cd"), (b"ef", b"gh")
 

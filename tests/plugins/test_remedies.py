@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from kafka_sidecar.plugins.remedies import StrictScalars, VariableText, remedy
+from kafka_sidecar.plugins.settings import StrictScalars, VariableText, remedy
 from kafka_sidecar.plugins.units import Size
 
 

@@ -12,16 +12,14 @@ from crc32c import crc32c
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.back_pointers import BackPointers
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.lm_header import V3, LmHeader
 from kafka_sidecar.large_messages.partition_log import PartitionLog
-from kafka_sidecar.large_messages.reading import Compute, Fetched, LateError, Read, Reading
-from kafka_sidecar.large_messages.report import Report
+from kafka_sidecar.large_messages.reading import Compute, Fetched, LateError, Read, Reading, Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.large_messages.unfinished import Unfinished
 
 T = TypeVar("T")
 TOPIC_ID = bytes(range(16))

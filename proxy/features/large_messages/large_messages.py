@@ -12,11 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
-from kafka_sidecar.large_messages.resume_points import ResumePoints
-from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages

@@ -13,8 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, reseal
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
-from kafka_sidecar.large_messages.claim_check import claim
-from kafka_sidecar.large_messages.object_reference import new_key
+from kafka_sidecar.large_messages.object_reference import claim, new_key
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun

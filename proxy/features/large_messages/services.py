@@ -10,14 +10,12 @@ from math import inf
 from typing import Protocol
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.partition_log import PartitionLog
-from kafka_sidecar.large_messages.report import Report
-from kafka_sidecar.large_messages.resume_points import ResumePoints
+from kafka_sidecar.large_messages.reading import Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex, SegmentIndexes
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead

@@ -18,8 +18,8 @@ from kafka_sidecar.codec.records import Batch, BatchTooLargeError, Records, rese
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.large_messages.lm_header import with_timestamps
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.large_messages.special_headers import with_timestamps
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split, strip_delivered
 from kafka_sidecar.proxy.config.large_messages import MAX_MESSAGE_FOR_ALL_CLIENTS
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kafka_sidecar.large_messages.intervals import Intervals
-from kafka_sidecar.large_messages.report import Report
+from kafka_sidecar.large_messages.reading import Report
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter

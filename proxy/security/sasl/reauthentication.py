@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Need, Outcome, Respond, Steps
-from kafka_sidecar.proxy.security.sasl.gate import Gate
+from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 
 SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
@@ -16,14 +16,14 @@ SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 class FreshKeys(Need):
     """The keys of tokens, asked for again."""
 
-    gate: Gate
+    login: ClientLogin
 
 
 @dataclass(frozen=True, slots=True)
 class Reauthentication:
     """A `Gate` of the session of a client whose login ends. ``answered`` is called after each response."""
 
-    login: Gate
+    login: ClientLogin
     answered: Callable[[], None]
 
     def holds(self, key: int, is_local: bool) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka_sidecar.proxy.security.sasl.logins import Logins
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to, reason_of
 
@@ -28,7 +28,7 @@ class BrokerAccess:
 
     source_address: str | None = None
     tls: LiveTls | None = None
-    logins: Logins | None = None
+    logins: BrokerLogins | None = None
 
     @property
     def context(self) -> ssl.SSLContext | None:

@@ -59,9 +59,9 @@ def _trouble(server: Server) -> str | None:
 
 
 def _login(server: Server) -> str:
-    if server.logins is None:
+    if server.broker_logins is None:
         return DISABLED
-    return server.logins.failure or ("ok" if server.logins.counts["success"] else "not tried yet")
+    return server.broker_logins.failure or ("ok" if server.broker_logins.counts["success"] else "not tried yet")
 
 
 def _brokers(server: Server) -> dict[str, Any]:

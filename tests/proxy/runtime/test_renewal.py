@@ -50,8 +50,8 @@ async def test_a_password_that_is_no_longer_accepted_ends_the_connection_at_its_
             client.send(HEARTBEAT)
             assert await client.rest() == b""
         await until(lambda: server.metrics.disconnects["authentication_failed"])
-        assert server.logins is not None
-        assert "Invalid username or password" in (server.logins.failure or "")
+        assert server.broker_logins is not None
+        assert "Invalid username or password" in (server.broker_logins.failure or "")
 
 
 async def test_a_client_that_closes_stops_the_timer(brokers: dict[str, Any]) -> None:

@@ -18,11 +18,10 @@ from support.produce_requests import VERSIONS, produce_request, results, topic_i
 
 from kafka_sidecar.codec.records import Codec, Header, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages import object_reference
-from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.object_reference import ObjectReference
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.large_messages.unfinished import Unfinished
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 from harness.certificates import authority
 
-from kafka_sidecar.plugins.remedies import VariableText
+from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.config.tls import BrokerTls
 from kafka_sidecar.proxy.security.tls.contexts import broker_context
 from kafka_sidecar.proxy.security.tls.stores import StoreError, read_identity, read_trusted

@@ -230,8 +230,8 @@ async def test_a_new_key_is_asked_for_when_a_client_logs_in_again_with_it(tmp_pa
     (tmp_path / "keys").write_text(key_set(SIGNER))
     sasl = {"mechanisms": ["OAUTHBEARER"], "jwks_endpoint": "http://127.0.0.1:1/keys"}
     async with FakeBroker(1) as broker, serving(broker, clients={"sasl": sasl}) as server:
-        assert server._gates is not None
-        keys: Any = server._gates._tokens._keys  # type: ignore[union-attr]
+        assert server._client_logins is not None
+        keys: Any = server._client_logins._tokens._keys  # type: ignore[union-attr]
         keys._fetch = lambda url: (tmp_path / "keys").read_bytes()
         await until(lambda: server.addresses.nodes)
         async with connected(port_of(server)) as client:

@@ -1,4 +1,4 @@
-"""A client's login to the sidecar: until it has succeeded, what the client sends is for the gate alone.
+"""Drives the login of one client to the sidecar: until it has succeeded, what the client sends is for that alone.
 
 Passwords, proofs and tokens are verified in a thread: a password takes milliseconds of CPU.
 """
@@ -15,7 +15,7 @@ from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.security.sasl.gate import Gate
+from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
 
 T = TypeVar("T")
@@ -52,14 +52,19 @@ class Connected(Protocol):
     def end(self, closing: Closing) -> None: ...
 
 
-class ClientLogin:
-    """That of one connection."""
+class LoginDriver:
+    """Drives that of one connection."""
 
     def __init__(
-        self, connection: Connected, gate: Gate, limit_s: float, counts: Counter[str], verifications: Verifications
+        self,
+        connection: Connected,
+        login: ClientLogin,
+        limit_s: float,
+        counts: Counter[str],
+        verifications: Verifications,
     ) -> None:
         self._connection = connection
-        self._gate = gate
+        self._login = login
         self._counts = counts  # by result
         self._verifications = verifications  # over all connections
         self._waits = False  # for a verification
@@ -67,59 +72,59 @@ class ClientLogin:
 
     def feed(self, chunk: bytes) -> bytes:
         """What is for the broker: nothing before the login; what came with it is received again after it."""
-        gate = self._gate
-        if gate.is_open:
+        login = self._login
+        if login.is_open:
             return chunk
-        if gate.closing is None:
-            self._go_on(gate.feed(chunk))
+        if login.closing is None:
+            self._go_on(login.feed(chunk))
         return b""
 
     def _go_on(self, out: bytes) -> None:
-        gate = self._gate
-        if gate.closing is not None:
-            self._reject(out, gate.closing)
+        login = self._login
+        if login.closing is not None:
+            self._reject(out, login.closing)
             return
         self._write(out)
-        if gate.awaits_turn and not self._waits:
+        if login.awaits_turn and not self._waits:
             self._waits = True
             spawn(self._verify(), "verify a login")
-        elif gate.is_open:
+        elif login.is_open:
             self._limit.cancel()
             self._counts[SUCCESS] += 1
-            if gate.lifetime_s is not None:
+            if login.lifetime_s is not None:
                 session = self._connection.session
-                session.gates = (Reauthentication(gate, self._reauthenticated), *session.gates)
-                self._limit = self._begin_lifetime(gate.lifetime_s)
-            if gate.rest:
-                self._connection.client.data_received(gate.rest)
+                session.gates = (Reauthentication(login, self._reauthenticated), *session.gates)
+                self._limit = self._begin_lifetime(login.lifetime_s)
+            if login.rest:
+                self._connection.client.data_received(login.rest)
 
     async def _verify(self) -> None:
         """Verify a password, proof or token, unless the client has gone or has been disconnected meanwhile."""
-        gate = self._gate
-        if gate.needs_keys:
-            await gate.refresh_keys()
-        outcome = await self._verifications.run(lambda: gate.verify() if self._is_wanted else None)
+        login = self._login
+        if login.needs_keys:
+            await login.refresh_keys()
+        outcome = await self._verifications.run(lambda: login.verify() if self._is_wanted else None)
         self._waits = False
         if outcome is not None and self._is_wanted:
-            self._go_on(gate.take_turn(outcome))
+            self._go_on(login.take_turn(outcome))
 
     @property
     def _is_wanted(self) -> bool:
         transport = self._connection.client.transport
-        return transport is not None and not transport.is_closing() and self._gate.closing is None
+        return transport is not None and not transport.is_closing() and self._login.closing is None
 
     def _begin_lifetime(self, lifetime_s: float) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(lifetime_s, self._expired)
 
     def _reauthenticated(self) -> None:
         """The client has had an answer to a SASL request after its login."""
-        gate = self._gate
-        if gate.closing is not None:
-            self._reject(b"", gate.closing)
-        elif gate.lifetime_s is not None and gate.has_ended_login:
+        login = self._login
+        if login.closing is not None:
+            self._reject(b"", login.closing)
+        elif login.lifetime_s is not None and login.has_ended_login:
             self._limit.cancel()
             self._counts[RENEWED] += 1
-            self._limit = self._begin_lifetime(gate.lifetime_s)
+            self._limit = self._begin_lifetime(login.lifetime_s)
 
     def _expired(self) -> None:
         self._connection.end(
@@ -132,7 +137,7 @@ class ClientLogin:
 
     @property
     def is_pending(self) -> bool:
-        return not self._gate.is_open
+        return not self._login.is_open
 
     def _write(self, out: bytes) -> None:
         transport = self._connection.client.transport
@@ -142,7 +147,7 @@ class ClientLogin:
     def _reject(self, out: bytes, closing: Closing) -> None:
         self._limit.cancel()
         self._counts[FAILURE] += 1
-        pause_s = REJECTED_PAUSE_S if self._gate.is_rejected else 0.0
+        pause_s = REJECTED_PAUSE_S if self._login.is_rejected else 0.0
         asyncio.get_running_loop().call_later(pause_s, self._end, out, closing)
 
     def _end(self, out: bytes, closing: Closing) -> None:

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime import client_login
-from kafka_sidecar.proxy.runtime.client_login import ClientLogin, Verifications
+from kafka_sidecar.proxy.runtime import login_driver
+from kafka_sidecar.proxy.runtime.login_driver import LoginDriver, Verifications
 
 
-class Gate:
+class ClientLogin:
     """Opens at "open", closes at "bad", both in a turn; anything else is echoed."""
 
     def __init__(self, verify: Callable[[], bytes]) -> None:
@@ -61,10 +61,10 @@ class Side:
 
 def login(
     limit_s: float = 10.0, verifications: Verifications | None = None, verify: Callable[[], bytes] = lambda: b""
-) -> tuple[Side, ClientLogin, Counter[str]]:
+) -> tuple[Side, LoginDriver, Counter[str]]:
     side, counts = Side(), Counter[str]()
     thread = verifications or Verifications()
-    return side, ClientLogin(side, Gate(verify), limit_s, counts, thread), counts  # type: ignore[arg-type]
+    return side, LoginDriver(side, ClientLogin(verify), limit_s, counts, thread), counts  # type: ignore[arg-type]
 
 
 async def verified() -> None:
@@ -113,7 +113,7 @@ async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnec
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_login, "REJECTED_PAUSE_S", 0.04)
+    monkeypatch.setattr(login_driver, "REJECTED_PAUSE_S", 0.04)
     side, one, counts = login()
     one.feed(b"bad")
     await verified()

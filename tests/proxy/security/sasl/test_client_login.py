@@ -12,7 +12,7 @@ from support.dialogue import Dialogue, pieces, request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import RouteError
-from kafka_sidecar.proxy.security.sasl.gate import MAX_FRAME_BYTES, MAX_FRAMES, Gate
+from kafka_sidecar.proxy.security.sasl.client_login import MAX_FRAME_BYTES, MAX_FRAMES, ClientLogin
 from kafka_sidecar.proxy.security.sasl.users import Users, create_verifier
 from kafka_sidecar.proxy.security.sasl.verification import plain
 
@@ -32,11 +32,11 @@ def versions(version: int, correlation_id: int) -> bytes:
     return oracle.framed(pack(">i", correlation_id) + b"versions %d" % version)
 
 
-def gate() -> Gate:
-    return Gate(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, versions)
+def client_login() -> ClientLogin:
+    return ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, versions)
 
 
-def fed(one: Gate, chunk: bytes) -> bytes:
+def fed(one: ClientLogin, chunk: bytes) -> bytes:
     """The responses to a chunk, where every token has its turn at once."""
     out = one.feed(chunk)
     while one.awaits_turn:
@@ -45,7 +45,7 @@ def fed(one: Gate, chunk: bytes) -> bytes:
 
 
 def test_a_login_lets_the_requests_after_it_through() -> None:
-    one = gate()
+    one = client_login()
     out = oracle.frames_of(fed(one, VERSIONS + HANDSHAKE + token() + METADATA[:20]))
     assert out[0] == versions(0, 1)
     assert oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, out[1])[1].mechanisms == ("PLAIN",)
@@ -55,7 +55,7 @@ def test_a_login_lets_the_requests_after_it_through() -> None:
 
 @given(st.lists(st.integers(0, 1000), max_size=20))
 def test_any_chunks_give_the_same_responses(cuts: list[int]) -> None:
-    whole, one = gate(), gate()
+    whole, one = client_login(), client_login()
     data = VERSIONS + HANDSHAKE + token()
     assert b"".join(fed(one, piece) for piece in pieces(data, cuts)) == fed(whole, data)
     assert one.is_open
@@ -63,14 +63,14 @@ def test_any_chunks_give_the_same_responses(cuts: list[int]) -> None:
 
 def test_the_principal_and_the_client_id_are_known_after_the_login() -> None:
     client = Dialogue().session
-    one = Gate(client, {"PLAIN": lambda: plain(USERS)}, versions)
+    one = ClientLogin(client, {"PLAIN": lambda: plain(USERS)}, versions)
     fed(one, HANDSHAKE)
     fed(one, token())
     assert (client.principal, client.client_id) == ("User:alice", "app")
 
 
 def test_a_wrong_password_gets_kafkas_error_and_ends_the_connection() -> None:
-    one = gate()
+    one = client_login()
     fed(one, HANDSHAKE)
     _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, fed(one, token(b"Hush")))
     assert (answer.error_code, answer.error_message) == (FAILED, "Authentication failed: Invalid username or password")
@@ -81,7 +81,7 @@ def test_a_wrong_password_gets_kafkas_error_and_ends_the_connection() -> None:
 
 
 def test_a_token_waits_for_its_turn() -> None:
-    one = gate()
+    one = client_login()
     one.feed(HANDSHAKE)
     assert (one.feed(token() + METADATA), one.awaits_turn, one.is_open) == (b"", True, False)
     _, answer = oracle.read_response(ApiKey.SASL_AUTHENTICATE, 2, one.take_turn(one.verify()))
@@ -90,7 +90,7 @@ def test_a_token_waits_for_its_turn() -> None:
 
 @pytest.mark.parametrize("chunks", [1, 100])
 def test_little_is_kept_while_a_token_waits(chunks: int) -> None:
-    one = gate()
+    one = client_login()
     one.feed(HANDSHAKE + token())
     for _ in range(chunks):
         one.feed(bytes(MAX_FRAME_BYTES // chunks))
@@ -101,7 +101,7 @@ def test_little_is_kept_while_a_token_waits(chunks: int) -> None:
 
 
 def test_another_mechanism_gets_those_that_there_are() -> None:
-    one = gate()
+    one = client_login()
     asked = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="GSSAPI"), 2)
     _, answer = oracle.read_response(ApiKey.SASL_HANDSHAKE, 1, fed(one, asked))
     assert (answer.error_code, answer.mechanisms) == (UNSUPPORTED_MECHANISM, ("PLAIN",))
@@ -122,7 +122,7 @@ def test_another_mechanism_gets_those_that_there_are() -> None:
     ],
 )
 def test_anything_else_ends_the_connection(sent: list[bytes], detail: str) -> None:
-    one = gate()
+    one = client_login()
     for data in sent:
         fed(one, data)
     assert one.closing is not None
@@ -130,7 +130,7 @@ def test_anything_else_ends_the_connection(sent: list[bytes], detail: str) -> No
 
 
 def test_the_first_bytes_of_another_protocol_are_named() -> None:
-    one = gate()
+    one = client_login()
     fed(one, b"GET / HTTP/1.1\r\n")
     assert one.closing is not None
     assert one.closing.cause == "not_kafka"
@@ -140,7 +140,7 @@ def test_without_a_broker_there_are_no_versions_to_offer() -> None:
     def unknown(version: int, correlation_id: int) -> bytes:
         raise RouteError("broker_unreachable", "no broker has responded yet")
 
-    one = Gate(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, unknown)
+    one = ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, unknown)
     assert fed(one, VERSIONS) == b""
     assert one.closing is not None
     assert one.closing.cause == "broker_unreachable"
@@ -148,7 +148,7 @@ def test_without_a_broker_there_are_no_versions_to_offer() -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_hostile_bytes_never_open_it_and_no_more_than_a_frame_is_kept(data: bytes, after_handshake: bool) -> None:
-    one = gate()
+    one = client_login()
     if after_handshake:
         fed(one, HANDSHAKE)
     for at in range(0, len(data), 7):

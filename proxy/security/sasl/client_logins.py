@@ -23,7 +23,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.sasl import ClientSasl
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.security.sasl.gate import ApiVersionsOf, Gate
+from kafka_sidecar.proxy.security.sasl.client_login import ApiVersionsOf, ClientLogin
 from kafka_sidecar.proxy.security.sasl.users import Users, UsersError, read_users
 from kafka_sidecar.proxy.security.sasl.verification import Verification, oauthbearer, plain, scram
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -43,7 +43,7 @@ RESPONSES: dict[int, Message] = {
 Answer = Callable[[int, int], Callable[[int], bytes] | None]
 
 
-class Gates:
+class ClientLogins:
     """What each client has to pass."""
 
     def __init__(self, sasl: ClientSasl, api_versions: ApiVersionsOf) -> None:
@@ -58,9 +58,9 @@ class Gates:
             name: partial(self._verification, name) for name in sasl.mechanisms
         }
 
-    def begin(self, client: Client) -> Gate:
+    def begin(self, client: Client) -> ClientLogin:
         """That of a client that has connected."""
-        return Gate(client, self._mechanisms, self._api_versions, self._tokens)
+        return ClientLogin(client, self._mechanisms, self._api_versions, self._tokens)
 
     def _verification(self, mechanism: str) -> Verification:
         if mechanism == "OAUTHBEARER":
@@ -98,20 +98,20 @@ def _open_tokens(sasl: ClientSasl) -> TokenVerifier:
     return TokenVerifier(EndpointKeys(sasl.jwks_endpoint, sasl.jwks_refresh), rules)
 
 
-def open_gates(config: Config, api_versions: ApiVersionsOf) -> Gates | None:
+def open_client_logins(config: Config, api_versions: ApiVersionsOf) -> ClientLogins | None:
     """None where clients do not log in to the sidecar. Raises ConfigError."""
     sasl = config.clients.sasl
     if not sasl.mechanisms:
         return None
     try:
-        return Gates(sasl, api_versions)
+        return ClientLogins(sasl, api_versions)
     except UsersError as error:
         raise ConfigError(f"clients.sasl.users_file: {error}") from error
     except ValueError as error:  # KeysError
         raise ConfigError(f"clients.sasl.jwks_file: {error}") from error
 
 
-def reject_logins(answer: Answer) -> Answer:
+def reject_client_logins(answer: Answer) -> Answer:
     """The same, with errors for clients that log in."""
     lines = LogLimiter(LOG_EVERY_S, time.monotonic)
 

@@ -45,7 +45,7 @@ async def perform_login(credentials: Credentials, request: Request) -> float:
         ) from error
 
 
-class LoginProtocol(asyncio.Protocol):
+class BrokerLoginProtocol(asyncio.Protocol):
     """A connection during its login: one request at a time."""
 
     def __init__(self) -> None:
@@ -103,22 +103,22 @@ class LoginProtocol(asyncio.Protocol):
 class LoggedIn(Protocol):
     """A protocol that renews its login before the lifetime of its session is over (KIP-368)."""
 
-    def logged_in(self, logins: Logins, lifetime_s: float) -> None: ...
+    def logged_in(self, logins: BrokerLogins, lifetime_s: float) -> None: ...
 
 
-def open_logins(config: Config, counts: Counter[str]) -> Logins | None:
+def open_broker_logins(config: Config, counts: Counter[str]) -> BrokerLogins | None:
     """Those of a configuration; None where clients log in themselves. Raises ConfigError."""
     try:
         credentials = open_credentials(config.brokers.sasl)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return Logins(credentials, counts) if credentials is not None else None
+    return BrokerLogins(credentials, counts) if credentials is not None else None
 
 
-class Logins:
+class BrokerLogins:
     """Those with one set of credentials."""
 
-    protocol = LoginProtocol
+    protocol = BrokerLoginProtocol
 
     def __init__(self, credentials: Credentials, counts: Counter[str]) -> None:
         self.credentials = credentials
@@ -139,7 +139,7 @@ class Logins:
         self.succeeded("success")
         return lifetime_s
 
-    def hand_over(self, login: LoginProtocol, lifetime_s: float, protocol: asyncio.Protocol) -> None:
+    def hand_over(self, login: BrokerLoginProtocol, lifetime_s: float, protocol: asyncio.Protocol) -> None:
         """Let a protocol have the connection; one that can renew the login gets the lifetime of the session."""
         if lifetime_s and isinstance(protocol, LoggedIn):
             protocol.logged_in(self, lifetime_s)
@@ -158,17 +158,17 @@ class Logins:
             )
 
 
-Entry = tuple[Sequence[str], Logins]  # patterns of principals, and the login for them
+Entry = tuple[Sequence[str], BrokerLogins]  # patterns of principals, and the login for them
 
 
-class PrincipalLogins:
+class BrokerLoginsByPrincipal:
     """The first entry whose pattern fits a client's principal, or the sidecar's own login."""
 
-    def __init__(self, own: Logins | None, entries: Sequence[Entry]) -> None:
+    def __init__(self, own: BrokerLogins | None, entries: Sequence[Entry]) -> None:
         self._own = own
         self._entries = entries
 
-    def of(self, principal: str | None) -> Logins | None:
+    def of(self, principal: str | None) -> BrokerLogins | None:
         """For a connection of this client; None: it logs in itself, if anybody does."""
         if principal is not None:
             for patterns, logins in self._entries:
@@ -177,11 +177,11 @@ class PrincipalLogins:
         return self._own
 
 
-def open_principal_logins(config: Config, own: Logins | None, counts: Counter[str]) -> PrincipalLogins:
+def open_logins_by_principal(config: Config, own: BrokerLogins | None, counts: Counter[str]) -> BrokerLoginsByPrincipal:
     """Those of a configuration. Raises ConfigError: a password cannot be read."""
     try:
-        return PrincipalLogins(
-            own, [(one.principals, Logins(Password(one.sasl), counts)) for one in config.brokers.logins]
+        return BrokerLoginsByPrincipal(
+            own, [(one.principals, BrokerLogins(Password(one.sasl), counts)) for one in config.brokers.logins]
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error

@@ -1,4 +1,4 @@
-"""What a client may send before it has logged in to the sidecar: ApiVersions and SASL, in small frames; bytes in, out.
+"""The login of one client to the sidecar, bytes in and out: before it, only ApiVersions and SASL, in small frames.
 
     ApiVersions --> those of the sidecar and its brokers        any number of times
     SaslHandshake --> mechanisms
@@ -49,7 +49,7 @@ class TokenKeys(Protocol):
     async def refresh(self) -> None: ...
 
 
-class Gate:
+class ClientLogin:
     """One client's login."""
 
     def __init__(

@@ -19,14 +19,14 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
-from kafka_sidecar.proxy.security.sasl.logins import (
-    LoginProtocol,
-    PrincipalLogins,
-    open_logins,
-    open_principal_logins,
+from kafka_sidecar.proxy.security.sasl.broker_logins import (
+    BrokerLoginProtocol,
+    BrokerLoginsByPrincipal,
+    open_broker_logins,
+    open_logins_by_principal,
     perform_login,
 )
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
 from kafka_sidecar.proxy.server.admin.readiness import readiness
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -114,8 +114,8 @@ def entry(folder: Path, username: str, *principals: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def opened(settings: Config) -> PrincipalLogins:
-    return open_principal_logins(settings, open_logins(settings, Counter()), Counter())
+def opened(settings: Config) -> BrokerLoginsByPrincipal:
+    return open_logins_by_principal(settings, open_broker_logins(settings, Counter()), Counter())
 
 
 def test_the_first_entry_for_a_principal_applies_and_others_are_the_sidecars_own_user(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ class User:
         return plain("app", PASSWORD)
 
 
-async def login_protocol(broker: FakeBroker) -> LoginProtocol:
-    _, protocol = await asyncio.get_running_loop().create_connection(LoginProtocol, broker.host, broker.port)
+async def login_protocol(broker: FakeBroker) -> BrokerLoginProtocol:
+    _, protocol = await asyncio.get_running_loop().create_connection(BrokerLoginProtocol, broker.host, broker.port)
     return protocol
 
 
@@ -188,7 +188,7 @@ async def test_an_answer_that_is_not_kafka_is_an_error() -> None:
 
 
 async def test_a_response_that_comes_byte_by_byte_is_one_frame() -> None:
-    protocol = LoginProtocol()
+    protocol = BrokerLoginProtocol()
     protocol.connection_made(_Transport())
     asked = asyncio.ensure_future(protocol.request(b"asked"))
     await asyncio.sleep(0)
@@ -202,7 +202,7 @@ async def test_a_response_that_comes_byte_by_byte_is_one_frame() -> None:
 
 
 async def test_a_connection_that_has_ended_is_not_handed_over() -> None:
-    protocol = LoginProtocol()
+    protocol = BrokerLoginProtocol()
     protocol.connection_made(_Transport())
     protocol.connection_lost(None)
     with pytest.raises(LoginError, match="after the login"):
