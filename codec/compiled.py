@@ -31,9 +31,7 @@ MODULES = (
     "kafka_sidecar.codec.json.syntax",
     "kafka_sidecar.codec.large_bytes",
     "kafka_sidecar.codec.longs",
-    "kafka_sidecar.codec.noted_requests",
     "kafka_sidecar.codec.produce_counts",
-    "kafka_sidecar.codec.produce_notes",
     "kafka_sidecar.codec.records.batch",
     "kafka_sidecar.codec.records.batch_header",
     "kafka_sidecar.codec.records.check",
@@ -50,7 +48,6 @@ MODULES = (
     "kafka_sidecar.proxy.features.auditing.client",
     "kafka_sidecar.proxy.features.auditing.fetch",
     "kafka_sidecar.proxy.features.auditing.produce",
-    "kafka_sidecar.proxy.features.auditing.produce_results",
     "kafka_sidecar.proxy.relay.watch",
 )
 

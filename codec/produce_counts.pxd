@@ -23,6 +23,7 @@ cdef Sent new_sent(key, int index)
 
 
 cdef class ProduceWalk(RecordsWalk):
+    cpdef int restart(self) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2

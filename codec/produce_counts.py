@@ -83,6 +83,10 @@ class ProduceWalk(RecordsWalk):
     def __init__(self, version: int) -> None:
         self._open(version, version >= _PRODUCE_FLEXIBLE, version >= _PRODUCE_IDS, False)
 
+    def restart(self) -> None:
+        """Begin to read another request of the same version."""
+        self._restart()
+
     def _head(self, cursor: Cursor) -> int:
         cursor.skip(12)
         cursor.flexible = False

@@ -59,8 +59,8 @@ class RecordsWalk:
 
     __slots__ = (
         "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_max_carried", "_may_end_early",
-        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "is_done", "left",
-        "rows", "skip",
+        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "has_failed",
+        "is_done", "left", "rows", "skip",
     )  # fmt: skip
 
     def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
@@ -94,6 +94,7 @@ class RecordsWalk:
         self.rows: list[Any] = []
         self.skip = 0  # bytes that come next and need not be shown
         self.is_done = False
+        self.has_failed = False  # nothing more of the frame is read
         self.left = 0  # bytes that were shown and come after what is read of a frame, once that is done
 
     def feed(self, data: bytes, start: int, end: int) -> None:
@@ -129,6 +130,17 @@ class RecordsWalk:
             if end - mark > self._max_carried:
                 raise CodecError(f"{end - mark} bytes without the end of a struct") from None
             self._carry = data[mark:end]
+
+    def try_feed(self, data: bytes, start: int, end: int) -> bool:
+        """As `feed`; False, once: these bytes are no such frame, and what follows of it is ignored."""
+        if not self.has_failed:
+            try:
+                self.feed(data, start, end)
+            except CodecError:
+                self.has_failed = True
+                self.skip = 0
+                return False
+        return True
 
     def _step(self, cursor: Cursor, end: int) -> None:
         """Read one struct. What it changes, it changes after the last byte was read."""

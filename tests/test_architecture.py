@@ -40,7 +40,6 @@ FRONT_DOORS = {
         "messages",
         "pieces",
         "produce_counts",
-        "produce_notes",
         "records",
         "response_status",
         "response_tags",

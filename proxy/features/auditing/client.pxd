@@ -22,7 +22,6 @@ cdef class TappedClient:
     cdef Watch _idle
     cdef int _idle_left, _counters_left, _responses_version
     cdef FetchWalk _responses
-    cdef public Watch queue
 
     @cython.locals(watch=Watch)
     cdef Watch take_idle(self)

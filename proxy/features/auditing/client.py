@@ -47,7 +47,7 @@ class TappedClient:
 
     __slots__ = (
         "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
-        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin", "queue",
+        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin",
         "session_id",
     )  # fmt: skip
 
@@ -70,7 +70,6 @@ class TappedClient:
         self._idle_left = _MAX_IDLE  # and how many more it can be
         self._responses: FetchWalk | None = None  # one after the other
         self._responses_version = 0
-        self.queue: Watch | None = None  # of usual Produce requests
 
     def take_idle(self) -> Watch | None:
         """A watch whose request has its response, for the next request."""
