@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from kafka_sidecar.audit.counters cimport BatchCount
 from kafka_sidecar.audit.memory cimport AckMemory, Delivered, Recent
 from kafka_sidecar.audit.ranges cimport OffsetRanges
 from kafka_sidecar.audit.tally cimport Room, Tallies, Tally
@@ -29,9 +30,7 @@ cdef class EventStats:
     cdef Tally _tally(self, Tallies tallies, client, group, topic, partition, int64_t event_time)
     cpdef Tally acquired(self, client, group, topic, partition, int64_t event_time)
     @cython.locals(tally=Tally)
-    cpdef add_duplicated(
-        self, client, topic, partition, int64_t event_time, count, base_offset, is_certain
-    )
+    cpdef add_duplicated(self, client, topic, partition, int64_t event_time, BatchCount batch, is_certain)
     @cython.locals(tally=Tally)
     cpdef add_done(
         self, client, group, topic, partition, int64_t first, int64_t last, int64_t event_time

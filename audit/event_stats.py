@@ -1,6 +1,6 @@
 """What the default auditor counts in one interval, and what it remembers beyond it.
 
-No locks: one method is called at a time (event_counters.py). This file runs as it is and compiled (event_stats.pxd
+No lock of its own: that of `EventCounting` is held. This file runs as it is and compiled (event_stats.pxd
 holds the C types).
 """
 
@@ -15,10 +15,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
+    from kafka_sidecar.audit.counters import BatchCount
     from kafka_sidecar.audit.memory import AckMemory, Delivered, Recent
     from kafka_sidecar.audit.ranges import OffsetRanges
     from kafka_sidecar.audit.tally import Room, Tallies, Tally
 else:
+    from cython.cimports.kafka_sidecar.audit.counters import BatchCount  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.audit.memory import (  # type: ignore[no-redef]
         AckMemory,
         Delivered,
@@ -75,7 +77,7 @@ class EventStats:
         self.committed = Tallies(self.room)
 
     def close(self) -> None:
-        """Nothing to wait for: see above."""
+        """Nothing to do: see above."""
 
     def produced(
         self, client: AuditedClient, topic: str, partition: int, event_time: int, result: object
@@ -106,14 +108,7 @@ class EventStats:
         return self._tally(self.shared, client, group, topic, partition, event_time)
 
     def add_duplicated(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        event_time: int,
-        count: int,
-        base_offset: int,
-        is_certain: bool,
+        self, client: AuditedClient, topic: str, partition: int, event_time: int, batch: BatchCount, is_certain: bool
     ) -> None:
         """The batch was counted before, in this interval or in an earlier one."""
         tally = self._tally(self.acked, client, None, topic, partition, event_time)
@@ -122,7 +117,7 @@ class EventStats:
         tally.add(0, 0, event_time)
         certain, possible = self.copies.setdefault(tally, (OffsetRanges(), OffsetRanges()))
         ranges = certain if is_certain else possible
-        ranges.add(base_offset, base_offset + count - 1, len(ranges) < MAX_RANGES)
+        ranges.add(batch.first_offset, batch.last_offset, len(ranges) < MAX_RANGES)
 
     def add_done(
         self, client: AuditedClient, group: str, topic: str, partition: int, first: int, last: int, event_time: int

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.codec.longs cimport Longs
+from kafka_sidecar.codec.int64_list cimport Int64List
 
 cdef int64_t _NONE
 
@@ -21,7 +21,7 @@ cdef class Recent:
 cdef class Acked:
     cdef AckMemory _memory
     cdef readonly int64_t generation
-    cdef Longs _offsets, _times
+    cdef Int64List _offsets, _times
     cdef dict _late
     cdef Acked older
     cdef int64_t _last, _last_time

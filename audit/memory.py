@@ -13,9 +13,9 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.longs import Longs
+    from kafka_sidecar.codec.int64_list import Int64List
 else:
-    from cython.cimports.kafka_sidecar.codec.longs import Longs  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.int64_list import Int64List  # type: ignore[no-redef]
 
 MAX_RANGES = 16  # of one reader of one partition
 NONE = -2  # no offset, nor the one before an offset
@@ -71,8 +71,8 @@ class Acked:
     def __init__(self, memory: AckMemory, older: Acked | None) -> None:
         self._memory = memory
         self.generation = memory.generation
-        self._offsets = Longs()
-        self._times = Longs()
+        self._offsets = Int64List()
+        self._times = Int64List()
         self._late: dict[int, int] = {}  # timestamps of those that came after a greater one, or again
         self.older = older  # of the generation before
         self._last: int = -1 if self.older is None else self.older._last  # the greatest offset

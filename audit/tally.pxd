@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.codec.longs cimport Longs
+from kafka_sidecar.codec.int64_list cimport Int64List
 from kafka_sidecar.audit.ranges cimport OffsetRanges
 
 cdef int64_t _LATE
@@ -23,7 +23,7 @@ cdef class Tally:
     cdef readonly int64_t large, segments, repeated_large, repeated_segments
     cdef readonly int64_t min_ts, max_ts
     cdef readonly OffsetRanges offsets
-    cdef Longs _latencies
+    cdef Int64List _latencies
     cdef Room _room
 
     cdef int add(self, int64_t count, int64_t size, int64_t event_time) except -1

@@ -17,11 +17,11 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.audit.ranges import OffsetRanges
     from kafka_sidecar.audit.sketch import bucket_of
-    from kafka_sidecar.codec.longs import Longs
+    from kafka_sidecar.codec.int64_list import Int64List
 else:
     from cython.cimports.kafka_sidecar.audit.ranges import OffsetRanges  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.audit.sketch import bucket_of  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.longs import Longs  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.int64_list import Int64List  # type: ignore[no-redef]
 
 MAX_RANGES = 10_000  # of one key: an event of at most some 250 KB
 MAX_RANGES_IN_ALL = 500_000  # of an interval: 16 bytes each
@@ -63,7 +63,7 @@ class Tally:
         self.min_ts = _LATE
         self.max_ts = -_LATE
         self.offsets = OffsetRanges()
-        self._latencies = Longs()  # records by bucket
+        self._latencies = Int64List()  # records by bucket
 
     def add(self, count: int, size: int, event_time: int) -> None:
         self.count += count

@@ -13,7 +13,7 @@ cdef int _FLEXIBLE, _SESSIONS, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPL
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
-cdef class Shown:
+cdef class BatchRun:
     cdef readonly object key
     cdef readonly int index
     cdef readonly int64_t timestamp, count, size, first, last, aborted
@@ -44,5 +44,5 @@ cdef class FetchWalk(RecordsWalk):
     )
     @cython.locals(least=int64_t, greatest=int64_t)
     cdef bint _joins(self, int64_t first, int64_t timestamp, int64_t aborted) except -1
-    @cython.locals(row=Shown)
+    @cython.locals(row=BatchRun)
     cdef int _flush(self) except -1

@@ -37,7 +37,7 @@ _REPLICAS = first_version(PartitionData, "preferred_read_replica")
 _RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
 
 
-class Shown:
+class BatchRun:
     """Batches of a Fetch response that are counted as one."""
 
     __slots__ = ("aborted", "count", "first", "index", "key", "last", "size", "timestamp")
@@ -53,7 +53,7 @@ class Shown:
 
 
 class FetchWalk(RecordsWalk):
-    """A Fetch response from its length on; `rows` are `Shown`: what the client that asked for it reads.
+    """A Fetch response from its length on; `rows` are `BatchRun`: what the client that asked for it reads.
 
     What is before the offset that it asked for is cut off, control batches are not shown, and records of aborted
     transactions only to clients that read uncommitted ones. Batches that follow each other are one row if they are in
@@ -191,7 +191,7 @@ class FetchWalk(RecordsWalk):
 
     def _flush(self) -> None:
         if self._row_count:
-            row = Shown.__new__(Shown)
+            row = BatchRun.__new__(BatchRun)
             row.key, row.index, row.timestamp = self._key, self._index, self._row_max
             row.count, row.size, row.aborted = self._row_count, self._row_size, self._row_aborted
             row.first, row.last = self._row_first, self._row_last

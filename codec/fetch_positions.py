@@ -11,7 +11,6 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
     from kafka_sidecar.codec.fetch_head import (
         FetchHead,
         bytes_after_offset,
@@ -22,7 +21,6 @@ if not cython.compiled:
         read_fetch_head,
     )
 else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
         FetchHead,
         bytes_after_offset,

@@ -30,7 +30,7 @@ cdef class RecordsWalk:
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
     cdef object topic(self)
-    cpdef bint try_feed(self, bytes data, Py_ssize_t start, Py_ssize_t end) except -1
+    cpdef bint try_feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     cdef _step(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(left=Py_ssize_t)
     cdef _records(self, Cursor cursor, Py_ssize_t end)

@@ -131,16 +131,19 @@ class RecordsWalk:
                 raise CodecError(f"{end - mark} bytes without the end of a struct") from None
             self._carry = data[mark:end]
 
-    def try_feed(self, data: bytes, start: int, end: int) -> bool:
-        """As `feed`; False, once: these bytes are no such frame, and what follows of it is ignored."""
-        if not self.has_failed:
-            try:
-                self.feed(data, start, end)
-            except CodecError:
-                self.has_failed = True
-                self.skip = 0
-                return False
-        return True
+    def try_feed(self, data: bytes, start: int, end: int, last: bool) -> bool:
+        """As `feed`; False, once: these bytes are no such frame, or it is the ``last`` piece, and the frame is not
+        complete. What follows is ignored then."""
+        if self.has_failed:
+            return True
+        try:
+            self.feed(data, start, end)
+        except CodecError:
+            self.has_failed = True
+            self.skip = 0
+        else:
+            self.has_failed = last and not self.is_done
+        return not self.has_failed
 
     def _step(self, cursor: Cursor, end: int) -> None:
         """Read one struct. What it changes, it changes after the last byte was read."""

@@ -35,7 +35,7 @@ FRONT_DOORS = {
         "headers",
         "json",
         "large_bytes",
-        "longs",
+        "int64_list",
         "message",
         "messages",
         "pieces",

@@ -6,9 +6,8 @@ from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.group_requests import CommitRequests, Partition
-from kafka_sidecar.proxy.features.auditing.client import tapped
-from kafka_sidecar.proxy.features.auditing.counting import Counting, named
-from kafka_sidecar.proxy.features.auditing.pieces import Pieces
+from kafka_sidecar.proxy.features.auditing.connection import connection_of
+from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts, named
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.watch import Tap, Watch
 
@@ -24,7 +23,7 @@ class CommitTap(Tap):
         self.requests = CommitRequests(key, version)
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return CommitWatch(self, tapped(client, state).audited)
+        return CommitWatch(self, connection_of(client, state).audited)
 
 
 class CommitWatch(Watch):
@@ -36,7 +35,7 @@ class CommitWatch(Watch):
         super().__init__()
         self._tap = tap
         self._client = client
-        self._pieces = Pieces()
+        self._pieces = FrameParts()
         self._group = ""
         self._offsets: dict[Partition, int] = {}
 
@@ -44,7 +43,7 @@ class CommitWatch(Watch):
         frame = self._pieces.add(data, start, end, last)
         if frame is None:
             return
-        self._pieces = Pieces()
+        self._pieces = FrameParts()
         counting, client = self._tap.counting, self._client
         try:
             self._group, self._offsets = self._tap.requests.read(*frame)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.group_requests import GroupRequests
-from kafka_sidecar.proxy.features.auditing.counting import Counting
-from kafka_sidecar.proxy.features.auditing.pieces import Pieces
+from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.watch import Tap, Watch
@@ -52,7 +51,7 @@ class GroupWatch(Watch):
         super().__init__()
         self._tap = tap
         self._client = client
-        self._pieces = Pieces()
+        self._pieces = FrameParts()
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         frame = self._pieces.add(data, start, end, last)

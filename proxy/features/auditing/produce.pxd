@@ -1,9 +1,9 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.audit.counters cimport ProduceCounter
+from kafka_sidecar.audit.counters cimport BatchCount, ProduceCounter, sent_batch
 from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent, acknowledge
-from kafka_sidecar.proxy.features.auditing.client cimport NO_CLIENT, TappedClient, tapped
+from kafka_sidecar.proxy.features.auditing.connection cimport NO_CLIENT, AuditedConnection, connection_of
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
 cdef Py_ssize_t _MAX_KEPT, _MAX_PENDING
@@ -19,34 +19,37 @@ cdef class ProduceTap(Tap):
     cdef Py_ssize_t _pending_batches
     cdef bint _is_flush_due
 
-    @cython.locals(known=TappedClient, watch=ProduceWatch, idle=Watch)
+    @cython.locals(known=AuditedConnection, watch=ProduceWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
     cdef int count(
-        self, TappedClient client, list sent, ending, double latency_s, forwarded, bint was_abandoned
+        self, AuditedConnection client, list sent, ending, double latency_s, forwarded, bint was_abandoned
     ) except -1
     cpdef flush_pending(self)
     @cython.locals(
-        pending=list, client=TappedClient, sent=list, latency_s=double, was_abandoned=bint
+        pending=list, client=AuditedConnection, sent=list, latency_s=double, was_abandoned=bint
     )
     cdef int flush(self) except -1
-    @cython.locals(place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t, base=int64_t, counter=ProduceCounter)
+    @cython.locals(
+        place=Py_ssize_t, one=Sent, are_stored=bint, timestamp=int64_t, base=int64_t, batch=BatchCount,
+        counter=ProduceCounter,
+    )
     cdef int _count(
-        self, TappedClient client, list sent, ending, double latency_s, forwarded, bint was_abandoned
+        self, AuditedConnection client, list sent, ending, double latency_s, forwarded, bint was_abandoned
     ) except -1
     @cython.locals(one=Sent, is_stored=bint, base=int64_t)
-    cdef int count_large(self, TappedClient client, list sent, large, forwarded, ending) except -1
+    cdef int count_large(self, AuditedConnection client, list sent, large, forwarded, ending) except -1
 
 
 cdef class ProduceWatch(Watch):
     cdef object _forwarded, _large, _pieces
     cdef list _sent
     cdef ProduceTap _tap
-    cdef TappedClient _client
+    cdef AuditedConnection _client
     cdef double _since
     cdef bint _is_abandoned
     cdef ProduceWalk _walk
 
-    @cython.locals(client=TappedClient)
+    @cython.locals(client=AuditedConnection)
     cpdef done(self)
     @cython.locals(walk=ProduceWalk)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)

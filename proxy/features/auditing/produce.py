@@ -15,8 +15,7 @@ from kafka_sidecar.audit.contract import NO_OFFSET, Result
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
-from kafka_sidecar.proxy.features.auditing.counting import Counting, large_messages, named
-from kafka_sidecar.proxy.features.auditing.pieces import Pieces
+from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts, large_messages, named
 from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
 
 try:
@@ -25,19 +24,21 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
+    from kafka_sidecar.audit.counters import sent_batch
     from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
-    from kafka_sidecar.proxy.features.auditing.client import NO_CLIENT, TappedClient, tapped
+    from kafka_sidecar.proxy.features.auditing.connection import NO_CLIENT, AuditedConnection, connection_of
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
+    from cython.cimports.kafka_sidecar.audit.counters import sent_batch  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.produce_counts import (  # type: ignore[no-redef]
         ProduceWalk,
         Sent,
         acknowledge,
     )
-    from cython.cimports.kafka_sidecar.proxy.features.auditing.client import (  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.features.auditing.connection import (  # type: ignore[no-redef]
         NO_CLIENT,
-        TappedClient,
-        tapped,
+        AuditedConnection,
+        connection_of,
     )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
         Tap,
@@ -71,13 +72,13 @@ class ProduceTap(Tap):
         self.counting = counting
         self.version = version
         self._pending: list[
-            tuple[TappedClient, list[Sent], Result | None, float, Partitions | None, bool]
+            tuple[AuditedConnection, list[Sent], Result | None, float, Partitions | None, bool]
         ] = []  # arguments of `_count`
         self._pending_batches = 0
         self._is_flush_due = False  # will be called in time
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        known = tapped(client, state)
+        known = connection_of(client, state)
         idle = known.take_idle()
         watch = cython.cast(ProduceWatch, idle) if type(idle) is ProduceWatch else None
         if watch is None or watch._tap is not self:
@@ -87,7 +88,7 @@ class ProduceTap(Tap):
 
     def count(
         self,
-        client: TappedClient,
+        client: AuditedConnection,
         sent: list[Sent],
         ending: Result | None,
         latency_s: float,
@@ -115,12 +116,14 @@ class ProduceTap(Tap):
     def flush(self) -> None:
         """Count what is not counted yet."""
         pending, self._pending, self._pending_batches = self._pending, [], 0
-        for client, sent, ending, latency_s, forwarded, was_abandoned in pending:
-            self._count(client, sent, ending, latency_s, forwarded, was_abandoned)
+        if pending:
+            with self.counting.auditor.counting:
+                for client, sent, ending, latency_s, forwarded, was_abandoned in pending:
+                    self._count(client, sent, ending, latency_s, forwarded, was_abandoned)
 
     def _count(
         self,
-        client: TappedClient,
+        client: AuditedConnection,
         sent: list[Sent],
         ending: Result | None,
         latency_s: float,
@@ -141,11 +144,11 @@ class ProduceTap(Tap):
                         are_stored, timestamp, base = False, one.timestamp, _NO_OFFSET
                         result = _result(one, ending, forwarded)
                     counter = client.produce_counter(self.counting, one.key, one.index)
+                    batch = sent_batch(timestamp, one.count, one.size, result, base, latency_s)
                     if counter is not None:
-                        counter.count(timestamp, one.count, one.size, result, base, latency_s)
+                        counter.count(batch)
                     else:
-                        rest = one.index, timestamp, one.count, one.size, result, base, latency_s
-                        call = named(self.counting.auditor.produced, (client.audited,), rest)
+                        call = named(self.counting.auditor.produced, (client.audited,), (one.index, batch))
                         self.counting.call(API, one.key, call)
             except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
                 self.counting.stats.failed(API, error)
@@ -154,7 +157,7 @@ class ProduceTap(Tap):
 
     def count_large(
         self,
-        client: TappedClient,
+        client: AuditedConnection,
         sent: list[Sent],
         large: LargeByPartition,
         forwarded: Partitions | None,
@@ -183,13 +186,13 @@ class ProduceWatch(Watch):
     def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
         self._tap = tap
-        self._client: TappedClient = NO_CLIENT
+        self._client: AuditedConnection = NO_CLIENT
         self._since = 0.0  # when the request came
         self._walk = ProduceWalk(tap.version)
         self._sent: list[Sent] = self._walk.rows
         self._forwarded: Partitions | None = None  # None: all
         self._large: LargeByPartition | None = None
-        self._pieces: Pieces | None = None  # of a response that arrives in pieces
+        self._pieces: FrameParts | None = None  # of a response that arrives in pieces
         self._is_abandoned = False
 
     def done(self) -> None:
@@ -204,13 +207,13 @@ class ProduceWatch(Watch):
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
         walk.skip = self.skip
-        if not walk.try_feed(data, start, end) or (last and not walk.is_done and not walk.has_failed):
+        if not walk.try_feed(data, start, end, last):
             self._tap.counting.stats.unreadable(API)
         self.skip = walk.skip
 
     def forwarded(self, frame: bytes) -> None:
         walk = ProduceWalk(self._tap.version)
-        if not frame or walk.try_feed(frame, 0, len(frame)):
+        if not frame or walk.try_feed(frame, 0, len(frame), False):
             self._forwarded = {(one.key, one.index) for one in walk.rows}
 
     def large_messages(self, found: LargeByPartition) -> None:
@@ -231,7 +234,7 @@ class ProduceWatch(Watch):
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         self.skip = 0
         if not last or self._pieces is not None:
-            self._pieces = self._pieces or Pieces()
+            self._pieces = self._pieces or FrameParts()
             frame = self._pieces.add(data, start, end, last)
             if frame is None:
                 return

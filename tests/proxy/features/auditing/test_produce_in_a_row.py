@@ -15,8 +15,8 @@ from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec import cython_shim
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.features.auditing import produce
-from kafka_sidecar.proxy.features.auditing.client import TappedClient
-from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.audit import tap
+from kafka_sidecar.proxy.features.auditing.connection import AuditedConnection
 
 VERSION = 12
 THREE = batch("a", "b", "c")
@@ -149,7 +149,7 @@ def test_an_auditor_that_fails_for_one_batch_gets_the_others(found: Audited) -> 
 
 def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(found: Audited) -> None:
     def clients() -> int:
-        return sum(isinstance(one, TappedClient) for one in gc.get_objects())
+        return sum(isinstance(one, AuditedConnection) for one in gc.get_objects())
 
     before = clients()
     gc.disable()

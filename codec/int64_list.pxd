@@ -6,7 +6,7 @@ cdef Py_ssize_t _MIN_ROOM
 
 @cython.final
 @cython.no_gc
-cdef class Longs:
+cdef class Int64List:
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t _room
     cdef long long* _values

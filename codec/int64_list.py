@@ -1,6 +1,6 @@
 """Lists of 64-bit integers, eight bytes each: what is noted of every batch takes no object.
 
-This file runs as it is and compiled (longs.pxd holds the C types).
+This file runs as it is and compiled (int64_list.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MIN_ROOM = 8
 _MIN_ROOM = MIN_ROOM  # for C
 
 
-class Longs:
+class Int64List:
     """A list that grows."""
 
     __slots__ = ("_room", "_values", "size")

@@ -10,7 +10,7 @@ cdef int _MAX_IDLE, _MAX_RECENT, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ
 
 
 @cython.final
-cdef class TappedClient:
+cdef class AuditedConnection:
     cdef readonly object audited
     cdef readonly tuple origin
     cdef public int session_id
@@ -40,7 +40,7 @@ cdef class TappedClient:
     cdef _make_room(self)
 
 
-cdef TappedClient NO_CLIENT
+cdef AuditedConnection NO_CLIENT
 
-@cython.locals(known=TappedClient)
-cpdef TappedClient tapped(client, state)
+@cython.locals(known=AuditedConnection)
+cpdef AuditedConnection connection_of(client, state)

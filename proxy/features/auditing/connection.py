@@ -1,6 +1,6 @@
 """What the taps know of one connection.
 
-This file runs as it is and compiled (client.pxd holds the C types).
+This file runs as it is and compiled (connection.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SES
 _MAX_IDLE, _MAX_RECENT = MAX_IDLE, MAX_RECENT
 
 
-class TappedClient:
+class AuditedConnection:
     """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
 
     __slots__ = (
@@ -186,12 +186,12 @@ class TappedClient:
 
 
 # Of a watch that watches no request: it must not keep a client that is gone.
-NO_CLIENT = TappedClient(AuditedClient(None, None, None))
+NO_CLIENT = AuditedConnection(AuditedClient(None, None, None))
 
 
-def tapped(client: Client, state: object) -> TappedClient:
+def connection_of(client: Client, state: object) -> AuditedConnection:
     """What is known of a connection's client, whose `tap_state` this is."""
-    if isinstance(state, TappedClient):
+    if isinstance(state, AuditedConnection):
         return state
-    known = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
+    known = client.tap_state = AuditedConnection(AuditedClient(client.client_id, client.principal, client.host))
     return known
