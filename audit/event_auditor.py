@@ -10,8 +10,7 @@ from pydantic import Field
 from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
 from kafka_sidecar.audit.contract import AuditedClient, AuditType, LargeMessages, Result
 from kafka_sidecar.audit.counters import BatchCount, FetchCounter, ProduceCounter
-from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, ProducedEvents
-from kafka_sidecar.audit.event_stats import EventStats
+from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, EventStats, ProducedEvents
 from kafka_sidecar.audit.events import Emitter, Interval, interval_events
 
 

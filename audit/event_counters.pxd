@@ -2,12 +2,41 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.audit.counters cimport BatchCount, FetchCounter, ProduceCounter
-from kafka_sidecar.audit.event_stats cimport EventStats, Memory
-from kafka_sidecar.audit.memory cimport Acked, AckMemory, Delivered
-from kafka_sidecar.audit.tally cimport Tally
+from kafka_sidecar.audit.memory cimport Acked, AckMemory, Delivered, Recent
+from kafka_sidecar.audit.tally cimport OffsetRanges, Room, Tallies, Tally
 
 cdef int64_t _MAX_OFFSET, _NO_TIMESTAMP
-cdef object ACKED, UNCONFIRMED, REJECTED
+cdef object ACKED, UNCONFIRMED, REJECTED, UNKNOWN
+
+
+@cython.final
+cdef class Memory:
+    cdef readonly AckMemory acks
+    cdef readonly Recent commits, readers
+
+    @cython.locals(seen=Delivered)
+    cpdef Delivered delivered(self, client, group, topic, partition)
+
+
+@cython.final
+cdef class EventStats:
+    cdef readonly int64_t bucket_ms
+    cdef readonly Room room
+    cdef readonly dict copies
+    cdef readonly Tallies acked, failed, unknown, delivered, shared, committed
+
+    @cython.locals(tallies=Tallies)
+    cpdef Tally produced(self, client, topic, partition, int64_t event_time, result)
+    cpdef Tally read(self, client, group, topic, partition, int64_t event_time)
+    @cython.locals(bucket=int64_t, key=tuple, tally=Tally)
+    cdef Tally _tally(self, Tallies tallies, client, group, topic, partition, int64_t event_time)
+    cpdef Tally acquired(self, client, group, topic, partition, int64_t event_time)
+    @cython.locals(tally=Tally)
+    cpdef add_duplicated(self, client, topic, partition, int64_t event_time, BatchCount batch, is_certain)
+    @cython.locals(tally=Tally)
+    cpdef add_done(
+        self, client, group, topic, partition, int64_t first, int64_t last, int64_t event_time
+    )
 
 
 @cython.final

@@ -1,7 +1,7 @@
 cimport cython
 
 from kafka_sidecar.codec.cursor cimport Cursor
-from kafka_sidecar.codec.fetch_head cimport FetchHead
+from kafka_sidecar.codec.fetch_positions cimport FetchHead
 
 cdef int _ID_SIZE, _PRODUCE_FLEXIBLE, _PRODUCE_TRANSACTIONS, _PRODUCE_IDS, _FETCH_MAX
 

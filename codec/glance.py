@@ -18,7 +18,7 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.cursor import Cursor
-    from kafka_sidecar.codec.fetch_head import (
+    from kafka_sidecar.codec.fetch_positions import (
         FetchHead,
         bytes_after_offset,
         bytes_before_offset,
@@ -29,7 +29,7 @@ if not cython.compiled:
     )
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.fetch_positions import (  # type: ignore[no-redef]
         FetchHead,
         bytes_after_offset,
         bytes_before_offset,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafka_sidecar.codec.envelope import replace_span
 from kafka_sidecar.codec.errors import TruncatedError
-from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.fetch_positions import NO_SESSION
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from kafka_sidecar.codec.wire import skip_tags

@@ -15,11 +15,10 @@ from kafka_sidecar.audit.outbox import Outbox
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.auditing.commits import CommitTap
 from kafka_sidecar.proxy.features.auditing.counting import Counting
 from kafka_sidecar.proxy.features.auditing.fetch import fetch_tap
 from kafka_sidecar.proxy.features.auditing.from_config import open_auditor, writer
-from kafka_sidecar.proxy.features.auditing.group_watch import GroupTap
+from kafka_sidecar.proxy.features.auditing.groups import MEMBERS, CommitTap, GroupTap
 from kafka_sidecar.proxy.features.auditing.produce import produce_tap
 from kafka_sidecar.proxy.features.auditing.sender import Sender, Spool
 from kafka_sidecar.proxy.features.auditing.share_fetch import share_acknowledge_tap, share_fetch_tap
@@ -39,11 +38,7 @@ TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
     ApiKey.FETCH: fetch_tap,
     ApiKey.OFFSET_COMMIT: CommitTap,
     ApiKey.TXN_OFFSET_COMMIT: CommitTap,
-    ApiKey.JOIN_GROUP: GroupTap,
-    ApiKey.SYNC_GROUP: GroupTap,
-    ApiKey.HEARTBEAT: GroupTap,
-    ApiKey.OFFSET_FETCH: GroupTap,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: GroupTap,
+    **dict.fromkeys(MEMBERS, GroupTap),
     ApiKey.SHARE_FETCH: share_fetch_tap,
     ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge_tap,
 }

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
 from kafka_sidecar.codec.fetch_counts cimport FetchWalk
 from kafka_sidecar.codec.fetch_positions cimport FetchPositions, Offsets
+from kafka_sidecar.codec.produce_counts cimport ProduceWalk
 from kafka_sidecar.proxy.relay.watch cimport Watch
 
 cdef int _MAX_IDLE, _MAX_RECENT, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
@@ -20,12 +21,15 @@ cdef class AuditedConnection:
     cdef list _recent
     cdef Py_ssize_t _place
     cdef Watch _idle
-    cdef int _idle_left, _counters_left, _responses_version
+    cdef int _idle_left, _counters_left, _responses_version, _requests_version
     cdef FetchWalk _responses
+    cdef ProduceWalk _requests
 
     @cython.locals(watch=Watch)
     cdef Watch take_idle(self)
     cdef int keep_idle(self, Watch watch) except -1
+    @cython.locals(walk=ProduceWalk)
+    cdef ProduceWalk produce_walk(self, int version)
     @cython.locals(offsets=Offsets, is_committed_only=bint)
     cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, double now_ms)
     cdef object known_topic(self)

@@ -18,6 +18,7 @@ if not cython.compiled:
     from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
     from kafka_sidecar.codec.fetch_counts import FetchWalk
     from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
+    from kafka_sidecar.codec.produce_counts import ProduceWalk
     from kafka_sidecar.proxy.relay.watch import Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
@@ -29,6 +30,7 @@ else:
         FetchPositions,
         Offsets,
     )
+    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
 
 MAX_SESSION_PARTITIONS = 100_000
@@ -47,8 +49,8 @@ class AuditedConnection:
 
     __slots__ = (
         "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
-        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin",
-        "session_id",
+        "_read", "_read_key", "_reading", "_recent", "_requests", "_requests_version", "_responses",
+        "_responses_version", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
@@ -68,7 +70,9 @@ class AuditedConnection:
         self._counters_left = _MAX_COUNTERS
         self._idle: Watch | None = None  # the first one of those whose request has its response,
         self._idle_left = _MAX_IDLE  # and how many more it can be
-        self._responses: FetchWalk | None = None  # one after the other
+        self._requests: ProduceWalk | None = None  # reads Produce requests, one after the other
+        self._requests_version = 0
+        self._responses: FetchWalk | None = None  # reads Fetch responses, one after the other
         self._responses_version = 0
 
     def take_idle(self) -> Watch | None:
@@ -84,6 +88,15 @@ class AuditedConnection:
         if self._idle_left:
             watch.following, self._idle = self._idle, watch
             self._idle_left -= 1
+
+    def produce_walk(self, version: int) -> ProduceWalk:
+        """The reader of the next Produce request that arrives whole; the one before has been read."""
+        walk = self._requests
+        if walk is None or self._requests_version != version:
+            walk = self._requests = ProduceWalk(version)
+            self._requests_version = version
+        walk.restart()
+        return walk
 
     def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: float) -> FetchWalk:
         """What reads the next Fetch response; the one before has been read."""

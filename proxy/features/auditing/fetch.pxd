@@ -30,7 +30,7 @@ cdef class FetchTap(Tap):
 
 
 cdef class FetchWatch(Watch):
-    cdef object _client, _large, _pieces
+    cdef object _client, _large, _parts
     cdef FetchTap _tap
     cdef AuditedConnection _state
     cdef FetchPositions _positions

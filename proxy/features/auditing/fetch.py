@@ -138,7 +138,7 @@ class FetchWatch(Watch):
     """One Fetch request."""
 
     __slots__ = (
-        "_client", "_is_read", "_is_whole", "_large", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap",
+        "_client", "_is_read", "_is_whole", "_large", "_now_s", "_parts", "_positions", "_received", "_state", "_tap",
         "_walk",
     )  # fmt: skip
 
@@ -147,7 +147,7 @@ class FetchWatch(Watch):
         self._tap = tap
         self._client: Client | None = None
         self._state: AuditedConnection = NO_CLIENT
-        self._pieces: FrameParts | None = None  # of a request that arrives in pieces
+        self._parts: FrameParts | None = None  # of a request that arrives in pieces
         self._positions = FetchPositions(tap.version)
         self._received: list[BatchRun] | None = None  # what the broker has sent, where the client gets something else
         self._large: LargeByPartition | None = None
@@ -158,16 +158,16 @@ class FetchWatch(Watch):
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
         if self._is_whole and self._positions.size() <= _MAX_KEPT:
-            self._pieces = self._received = self._large = self._walk = None
+            self._parts = self._received = self._large = self._walk = None
             self._is_whole = self._is_read = False
             self.skip = 0
             state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         self._is_whole = last
-        if not last or self._pieces is not None:
-            self._pieces = self._pieces or FrameParts()
-            frame = self._pieces.add(data, start, end, last)
+        if not last or self._parts is not None:
+            self._parts = self._parts or FrameParts()
+            frame = self._parts.add(data, start, end, last)
             if frame is None:
                 return
             data, start, end = frame

@@ -6,8 +6,9 @@ from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent, acknowledge
 from kafka_sidecar.proxy.features.auditing.connection cimport NO_CLIENT, AuditedConnection, connection_of
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
-cdef Py_ssize_t _MAX_KEPT, _MAX_PENDING
+cdef Py_ssize_t _MAX_PENDING
 cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
+cdef list NOTHING
 cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
 
 
@@ -41,7 +42,7 @@ cdef class ProduceTap(Tap):
 
 
 cdef class ProduceWatch(Watch):
-    cdef object _forwarded, _large, _pieces
+    cdef object _forwarded, _large, _parts
     cdef list _sent
     cdef ProduceTap _tap
     cdef AuditedConnection _client
@@ -51,7 +52,7 @@ cdef class ProduceWatch(Watch):
 
     @cython.locals(client=AuditedConnection)
     cpdef done(self)
-    @cython.locals(walk=ProduceWalk)
+    @cython.locals(walk=ProduceWalk, version=int)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
     @cython.locals(walk=ProduceWalk, one=Sent)
     cpdef forwarded(self, bytes frame)

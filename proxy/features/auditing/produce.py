@@ -48,13 +48,13 @@ else:
 API = "Produce"
 ACKED, UNCONFIRMED, REJECTED = Result.ACKED, Result.UNCONFIRMED, Result.REJECTED
 FAILED, UNKNOWN = Result.FAILED, Result.UNKNOWN
-MAX_KEPT = 64  # batches of a request whose watch is kept for the next one
 MAX_PENDING = 1000  # batches of all connections that are counted at a time
 # For C.
-_MAX_KEPT, _MAX_PENDING = MAX_KEPT, MAX_PENDING
+_MAX_PENDING = MAX_PENDING
 _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE = NO_OFFSET, NOT_ANSWERED, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 Partitions = set[tuple[str | bytes, int]]
+NOTHING: list[Sent] = []  # of a watch that watches no request
 
 
 def produce_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -181,35 +181,39 @@ class ProduceTap(Tap):
 class ProduceWatch(Watch):
     """One Produce request."""
 
-    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_large", "_pieces", "_sent", "_since", "_tap", "_walk")
+    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_large", "_parts", "_sent", "_since", "_tap", "_walk")
 
     def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
         self._tap = tap
         self._client: AuditedConnection = NO_CLIENT
         self._since = 0.0  # when the request came
-        self._walk = ProduceWalk(tap.version)
-        self._sent: list[Sent] = self._walk.rows
+        self._walk: ProduceWalk | None = None  # of a request that arrives in pieces
+        self._sent: list[Sent] = NOTHING
         self._forwarded: Partitions | None = None  # None: all
         self._large: LargeByPartition | None = None
-        self._pieces: FrameParts | None = None  # of a response that arrives in pieces
+        self._parts: FrameParts | None = None  # of a response that arrives in pieces
         self._is_abandoned = False
 
     def done(self) -> None:
         client, self._client = self._client, NO_CLIENT
-        if self._walk.is_done and len(self._sent) <= _MAX_KEPT and not self._is_abandoned:
-            self._walk.restart()
-            self._sent = self._walk.rows
-            self._pieces = self._forwarded = self._large = None
+        if self._walk is None and not self._is_abandoned:
+            self._sent = NOTHING
+            self._parts = self._forwarded = self._large = None
             self.skip = 0
             client.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
+        if walk is None:
+            version = self._tap.version
+            walk = self._client.produce_walk(version) if last else ProduceWalk(version)
+            self._sent = walk.rows
         walk.skip = self.skip
         if not walk.try_feed(data, start, end, last):
             self._tap.counting.stats.unreadable(API)
         self.skip = walk.skip
+        self._walk = None if last else walk
 
     def forwarded(self, frame: bytes) -> None:
         walk = ProduceWalk(self._tap.version)
@@ -233,9 +237,9 @@ class ProduceWatch(Watch):
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         self.skip = 0
-        if not last or self._pieces is not None:
-            self._pieces = self._pieces or FrameParts()
-            frame = self._pieces.add(data, start, end, last)
+        if not last or self._parts is not None:
+            self._parts = self._parts or FrameParts()
+            frame = self._parts.add(data, start, end, last)
             if frame is None:
                 return
             data, start, end = frame

@@ -15,6 +15,7 @@ from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.codec.envelope import decode_request, decode_response
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.fetch_counts import SharedBatch, ShareFetchWalk
 from kafka_sidecar.codec.messages.share_acknowledge import (
     AcknowledgementBatch,
     ShareAcknowledgeRequest,
@@ -22,7 +23,6 @@ from kafka_sidecar.codec.messages.share_acknowledge import (
 )
 from kafka_sidecar.codec.messages.share_fetch import AcknowledgementBatch as FetchAcknowledgementBatch
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchRequest
-from kafka_sidecar.codec.share_fetch_counts import SharedBatch, ShareFetchWalk
 from kafka_sidecar.proxy.features.auditing.connection import connection_of
 from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts, large_messages, named
 from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, LargeByPartition
@@ -62,21 +62,21 @@ class Accepted(NamedTuple):
 class ShareFetchWatch(Watch):
     """One ShareFetch request."""
 
-    __slots__ = ("_accepted", "_client", "_counting", "_large", "_pieces", "_received", "_version", "_walk")
+    __slots__ = ("_accepted", "_client", "_counting", "_large", "_parts", "_received", "_version", "_walk")
 
     def __init__(self, counting: Counting, version: int, client: Client) -> None:
         super().__init__()
         self._counting = counting
         self._version = version
         self._client = client
-        self._pieces = FrameParts()
+        self._parts = FrameParts()
         self._accepted: Accepted | None = None
         self._received: ShareFetchWalk | None = None  # what the broker has sent, where the client gets something else
         self._large = NO_LARGE
         self._walk = ShareFetchWalk(version)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        frame = self._pieces.add(data, start, end, last)
+        frame = self._parts.add(data, start, end, last)
         if frame is None:
             return
         try:
@@ -143,21 +143,21 @@ class ShareFetchWatch(Watch):
 class ShareAcknowledgeWatch(Watch):
     """One ShareAcknowledge."""
 
-    __slots__ = ("_accepted", "_client", "_counting", "_pieces", "_version")
+    __slots__ = ("_accepted", "_client", "_counting", "_parts", "_version")
 
     def __init__(self, counting: Counting, version: int, client: Client) -> None:
         super().__init__()
         self._counting = counting
         self._version = version
         self._client = client
-        self._pieces = FrameParts()
+        self._parts = FrameParts()
         self._accepted: Accepted | None = None
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        frame = self._pieces.add(data, start, end, last)
+        frame = self._parts.add(data, start, end, last)
         if frame is None:
             return
-        self._pieces = FrameParts()
+        self._parts = FrameParts()
         try:
             self._accepted = _accepted(
                 decode_request(ShareAcknowledgeRequest, frame[0][frame[1] : frame[2]])[1].message
@@ -166,7 +166,7 @@ class ShareAcknowledgeWatch(Watch):
             self._counting.stats.unreadable(ACKNOWLEDGE_API)
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
-        frame = self._pieces.add(data, start, end, last)
+        frame = self._parts.add(data, start, end, last)
         if frame is None or self._accepted is None or not self._accepted.ranges:
             return
         try:
