@@ -19,6 +19,9 @@ cdef class BatchRun:
     cdef readonly object key
     cdef readonly int index
     cdef readonly int64_t timestamp, count, size, first, last, aborted
+    cdef object owner
+    cdef int64_t hidden
+    cdef double latency_s
 
 
 cdef class FetchWalk(RecordsWalk):

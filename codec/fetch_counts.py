@@ -51,7 +51,19 @@ Acquired = tuple[str | bytes, int, int, int, int]
 class BatchRun:
     """Batches of a Fetch response that are counted as one."""
 
-    __slots__ = ("aborted", "count", "first", "index", "key", "last", "size", "timestamp")
+    __slots__ = (
+        "aborted",
+        "count",
+        "first",
+        "hidden",
+        "index",
+        "key",
+        "last",
+        "latency_s",
+        "owner",
+        "size",
+        "timestamp",
+    )
 
     key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
     index: int
@@ -61,6 +73,10 @@ class BatchRun:
     first: int  # offset
     last: int
     aborted: int  # records of aborted transactions
+    # For who counts it later.
+    owner: object
+    hidden: int  # records that an interceptor does not show
+    latency_s: float
 
 
 class FetchWalk(RecordsWalk):
@@ -206,6 +222,7 @@ class FetchWalk(RecordsWalk):
             row.key, row.index, row.timestamp = self._key, self._index, self._row_max
             row.count, row.size, row.aborted = self._row_count, self._row_size, self._row_aborted
             row.first, row.last = self._row_first, self._row_last
+            row.owner, row.latency_s, row.hidden = None, 0, 0
             self.rows.append(row)
             self._row_count = self._row_size = self._row_aborted = 0
 

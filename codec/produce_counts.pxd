@@ -15,6 +15,8 @@ cdef int _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED
 cdef class Sent:
     cdef readonly object key
     cdef readonly int index, error
+    cdef object owner, result
+    cdef double latency_s
     cdef readonly int64_t count, size, timestamp, crc, base_offset, append_time
 
 
@@ -23,7 +25,6 @@ cdef Sent new_sent(key, int index)
 
 
 cdef class ProduceWalk(RecordsWalk):
-    cpdef int restart(self) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
     @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2

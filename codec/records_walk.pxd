@@ -29,6 +29,8 @@ cdef class RecordsWalk:
     cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(rows=list)
+    cpdef list take_rows(self)
     cdef object topic(self)
     cpdef bint try_feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     cdef _step(self, Cursor cursor, Py_ssize_t end)

@@ -86,7 +86,7 @@ class RecordsWalk:
         self._max_carried = max_carried
 
     def _restart(self) -> None:
-        """Another frame of the same version begins."""
+        """Begin to read another frame of the same version."""
         self._carry = b""  # a struct that is not complete yet
         self._is_fed = False  # with any bytes of the frame
         self._phase = _HEAD
@@ -220,6 +220,11 @@ class RecordsWalk:
             cursor.at = at + size
         else:
             self._pass(cursor, size, end)
+
+    def take_rows(self) -> list[Any]:
+        """The rows, of which this object keeps none."""
+        rows, self.rows = self.rows, []
+        return rows
 
     def topic(self) -> str | bytes:
         """The topic that was read last."""

@@ -5,8 +5,9 @@ from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
 from kafka_sidecar.codec.fetch_counts cimport FetchWalk
 from kafka_sidecar.codec.fetch_positions cimport FetchPositions, Offsets
 from kafka_sidecar.codec.produce_counts cimport ProduceWalk
-from kafka_sidecar.proxy.relay.watch cimport Watch
+from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
+cdef Py_ssize_t _MAX_PENDING
 cdef int _MAX_IDLE, _MAX_RECENT, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
 
 
@@ -42,6 +43,21 @@ cdef class AuditedConnection:
     cdef FetchCounter fetch_counter(self, counting, group, key, index)
     cdef FetchCounter _new_fetch_counter(self, counting, key, index)
     cdef _make_room(self)
+
+
+cdef class CountingTap(Tap):
+    cdef str _api
+    cdef readonly object counting
+    cdef readonly int version
+    cdef list _pending
+    cdef bint _is_flush_due
+
+    cdef int add(self, list rows) except -1
+    cpdef flush_pending(self)
+    @cython.locals(rows=list)
+    cdef int flush(self) except -1
+    cdef int try_count(self, row) except -1
+    cdef int count(self, row) except -1
 
 
 cdef AuditedConnection NO_CLIENT

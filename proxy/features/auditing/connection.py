@@ -1,9 +1,11 @@
-"""What the taps know of one connection.
+"""What the taps of batches share: how they count, and what they know of a connection.
 
 This file runs as it is and compiled (connection.pxd holds the C types).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.proxy.features.auditing.counting import Counting
@@ -19,7 +21,7 @@ if not cython.compiled:
     from kafka_sidecar.codec.fetch_counts import FetchWalk
     from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
     from kafka_sidecar.codec.produce_counts import ProduceWalk
-    from kafka_sidecar.proxy.relay.watch import Watch
+    from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
         FetchCounter,
@@ -31,17 +33,21 @@ else:
         Offsets,
     )
     from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
+        Tap,
+        Watch,
+    )
 
 MAX_SESSION_PARTITIONS = 100_000
 MAX_IDLE = 8  # watches that a connection keeps: enough for as many requests in flight
+MAX_PENDING = 1000  # rows that wait to be counted
 MAX_RECENT = 16  # counters that are found by their place in a request
 MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
 READ_COMMITTED = 1
 # For C.
 _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
-_MAX_IDLE, _MAX_RECENT = MAX_IDLE, MAX_RECENT
+_MAX_IDLE, _MAX_RECENT, _MAX_PENDING = MAX_IDLE, MAX_RECENT, MAX_PENDING
 
 
 class AuditedConnection:
@@ -95,7 +101,7 @@ class AuditedConnection:
         if walk is None or self._requests_version != version:
             walk = self._requests = ProduceWalk(version)
             self._requests_version = version
-        walk.restart()
+        walk._restart()
         return walk
 
     def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: float) -> FetchWalk:
@@ -196,6 +202,55 @@ class AuditedConnection:
             self._counters_left = _MAX_COUNTERS
             self._produced, self._producing = {}, {}
             self._read, self._reading = {}, {}
+
+
+class CountingTap(Tap):
+    """A tap that counts rows some at a time.
+
+    Between two requests a CPU's caches are filled by other programs: what counts a batch takes several times as long to
+    load as to run, so it is loaded once for many. The rows are not among the objects that the garbage collector visits,
+    so it does not matter to it how many wait.
+    """
+
+    __slots__ = ("_api", "_is_flush_due", "_pending", "counting", "version")
+
+    def __init__(self, api: str, counting: Counting, version: int) -> None:
+        self._api = api
+        self.counting = counting
+        self.version = version
+        self._pending: list[Any] = []  # rows
+        self._is_flush_due = False  # will be called in time
+
+    def add(self, rows: list[Any]) -> None:
+        """Count rows soon. They must know their owner."""
+        self._pending += rows
+        if not self._is_flush_due:
+            self._is_flush_due = self.counting.count_later(self.flush_pending)
+        if len(self._pending) >= _MAX_PENDING or not self._is_flush_due:
+            self.flush()
+
+    def flush_pending(self) -> None:
+        """As `flush`, for what is called in time."""
+        self._is_flush_due = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Count what is not counted yet."""
+        rows, self._pending = self._pending, []
+        if rows:
+            with self.counting.auditor.counting:
+                for row in rows:
+                    self.try_count(row)
+
+    def try_count(self, row: Any) -> None:
+        try:
+            self.count(row)
+        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+            self.counting.stats.failed(self._api, error)
+
+    def count(self, row: Any) -> None:
+        """Call the auditor for a row."""
+        raise NotImplementedError
 
 
 # Of a watch that watches no request: it must not keep a client that is gone.

@@ -4,28 +4,22 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.audit.counters cimport BatchCount, FetchCounter, delivered_batch
 from kafka_sidecar.codec.fetch_counts cimport FetchWalk, BatchRun
 from kafka_sidecar.codec.fetch_positions cimport FetchPositions
-from kafka_sidecar.proxy.features.auditing.connection cimport NO_CLIENT, AuditedConnection
+from kafka_sidecar.proxy.features.auditing.connection cimport NO_CLIENT, AuditedConnection, CountingTap
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
-cdef Py_ssize_t _MAX_KEPT, _MAX_PENDING
+cdef Py_ssize_t _MAX_KEPT
 
 
-cdef class FetchTap(Tap):
-    cdef readonly object clock, counting, find_group
-    cdef readonly int version
+cdef class FetchTap(CountingTap):
+    cdef readonly object clock, find_group
     cdef readonly int64_t bucket_ms
-    cdef list _pending
-    cdef Py_ssize_t _pending_rows
-    cdef bint _is_flush_due
 
     @cython.locals(known=AuditedConnection, watch=FetchWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
+    @cython.locals(row=BatchRun)
     cdef int deliver(self, AuditedConnection state, list rows, double now_s) except -1
-    cpdef flush_pending(self)
-    @cython.locals(pending=list, state=AuditedConnection, rows=list, now_s=double, row=BatchRun)
-    cdef int flush(self) except -1
-    @cython.locals(count=int64_t, latency_s=double, batch=BatchCount, counter=FetchCounter)
-    cdef object count(self, AuditedConnection state, BatchRun row, group, int64_t hidden, double now_s)
+    @cython.locals(one=BatchRun, state=AuditedConnection, count=int64_t, batch=BatchCount, counter=FetchCounter)
+    cdef int count(self, row) except -1
     cdef object count_large(self, AuditedConnection state, BatchRun row, group, large)
 
 
@@ -45,10 +39,10 @@ cdef class FetchWatch(Watch):
     @cython.locals(walk=FetchWalk)
     cpdef received(self, bytes frame)
     cpdef large_messages(self, found)
-    @cython.locals(walk=FetchWalk)
+    @cython.locals(walk=FetchWalk, rows=list)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
     @cython.locals(positions=FetchPositions)
     cdef FetchWalk _begin(self, int64_t bucket_ms)
     cdef int _feed(self, FetchWalk walk, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
-    @cython.locals(tap=FetchTap, state=AuditedConnection, now_s=double, row=BatchRun, hidden=int64_t)
+    @cython.locals(tap=FetchTap, state=AuditedConnection, now_s=double, row=BatchRun)
     cdef _count_shown(self, list received, list shown)

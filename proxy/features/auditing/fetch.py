@@ -25,7 +25,12 @@ if not cython.compiled:
     from kafka_sidecar.audit.counters import delivered_batch
     from kafka_sidecar.codec.fetch_counts import BatchRun, FetchWalk
     from kafka_sidecar.codec.fetch_positions import FetchPositions
-    from kafka_sidecar.proxy.features.auditing.connection import NO_CLIENT, AuditedConnection, connection_of
+    from kafka_sidecar.proxy.features.auditing.connection import (
+        NO_CLIENT,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
+    )
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import delivered_batch  # type: ignore[no-redef]
@@ -37,6 +42,7 @@ else:
     from cython.cimports.kafka_sidecar.proxy.features.auditing.connection import (  # type: ignore[no-redef]
         NO_CLIENT,
         AuditedConnection,
+        CountingTap,
         connection_of,
     )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
@@ -46,8 +52,7 @@ else:
 
 API = "Fetch"
 MAX_KEPT = 64  # partitions of a request whose watch is kept for the next one
-MAX_PENDING = 1000  # rows of all connections that are counted at a time
-_MAX_KEPT, _MAX_PENDING = MAX_KEPT, MAX_PENDING  # for C
+_MAX_KEPT = MAX_KEPT  # for C
 
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -55,26 +60,16 @@ def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
     return FetchTap(counting, version)
 
 
-class FetchTap(Tap):
-    """Watches all requests of one version, and counts what was delivered.
+class FetchTap(CountingTap):
+    """Watches all requests of one version, and counts what was delivered."""
 
-    It is counted some responses at a time, as Produce requests are: see produce.py.
-    """
-
-    __slots__ = (
-        "_is_flush_due", "_pending", "_pending_rows", "bucket_ms", "clock", "counting", "find_group", "version",
-    )  # fmt: skip
+    __slots__ = ("bucket_ms", "clock", "find_group")
 
     def __init__(self, counting: Counting, version: int) -> None:
+        super().__init__(API, counting, version)
         self.bucket_ms = counting.bucket_ms
         self.clock = counting.clock
-        self.counting = counting
         self.find_group = counting.groups.find
-        self.version = version
-        # Not counted yet: who was sent what, and when (seconds).
-        self._pending: list[tuple[AuditedConnection, list[BatchRun], float]] = []
-        self._pending_rows = 0
-        self._is_flush_due = False  # will be counted in time
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = connection_of(client, state)
@@ -87,43 +82,23 @@ class FetchTap(Tap):
 
     def deliver(self, state: AuditedConnection, rows: list[BatchRun], now_s: float) -> None:
         """Count what a client was sent, soon."""
-        self._pending.append((state, rows, now_s))
-        self._pending_rows += len(rows)
-        if not self._is_flush_due:
-            self._is_flush_due = self.counting.count_later(self.flush_pending)
-        if self._pending_rows >= _MAX_PENDING or not self._is_flush_due:
-            self.flush()
+        for row in rows:
+            row.owner, row.hidden, row.latency_s = state, 0, now_s - row.timestamp / 1000
+        self.add(rows)
 
-    def flush_pending(self) -> None:
-        """As `flush`, for what is called in time."""
-        self._is_flush_due = False
-        self.flush()
-
-    def flush(self) -> None:
-        """Count what is not counted yet."""
-        pending, self._pending, self._pending_rows = self._pending, [], 0
-        if pending:
-            with self.counting.auditor.counting:
-                for state, rows, now_s in pending:
-                    group = self.find_group(state.origin)
-                    for row in rows:
-                        self.count(state, row, group, 0, now_s)
-
-    def count(self, state: AuditedConnection, row: BatchRun, group: str | None, hidden: int, now_s: float) -> None:
-        """Count batches that were delivered to a group at ``now_s``, without ``hidden`` records."""
-        latency_s = now_s - row.timestamp / 1000
-        count = row.count - hidden - row.aborted
-        batch = delivered_batch(row.timestamp, count, row.size, row.first, row.last, latency_s)
-        batch.hidden, batch.aborted = hidden, row.aborted
-        try:
-            counter = state.fetch_counter(self.counting, group, row.key, row.index)
-            if counter is not None:
-                counter.count(batch)
-                return
-            call = named(self.counting.auditor.delivered, (state.audited, group), (row.index, batch))
-            self.counting.call(API, row.key, call)
-        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-            self.counting.stats.failed(API, error)
+    def count(self, row: object) -> None:
+        one = cython.cast(BatchRun, row)
+        state = cython.cast(AuditedConnection, one.owner)
+        count = one.count - one.hidden - one.aborted
+        batch = delivered_batch(one.timestamp, count, one.size, one.first, one.last, one.latency_s)
+        batch.hidden, batch.aborted = one.hidden, one.aborted
+        group = self.find_group(state.origin)
+        counter = state.fetch_counter(self.counting, group, one.key, one.index)
+        if counter is not None:
+            counter.count(batch)
+        else:
+            call = named(self.counting.auditor.delivered, (state.audited, group), (one.index, batch))
+            self.counting.call(API, one.key, call)
 
     def count_large(self, state: AuditedConnection, row: BatchRun, group: str | None, large: LargeByPartition) -> None:
         """Call the auditor for the large messages of a batch, of which nothing is hidden. Before `count`."""
@@ -180,7 +155,7 @@ class FetchWatch(Watch):
     def received(self, frame: bytes) -> None:
         walk = self._begin(bucket_ms=0)
         self._feed(walk, frame, 0, len(frame), True)
-        self._received = walk.rows
+        self._received = walk.take_rows()
 
     def large_messages(self, found: LargeByPartition) -> None:
         self._large = found
@@ -196,14 +171,15 @@ class FetchWatch(Watch):
             return
         if self._is_read and not self._positions.session_epoch:
             self._state.session_id = walk.session_id
+        rows = walk.take_rows()
         if self._client is None or self._client.has_closed:
             return
         if self._received is not None:
-            self._count_shown(self._received, walk.rows)
+            self._count_shown(self._received, rows)
         elif self._large is not None:
-            self._count_shown(walk.rows, walk.rows)
-        elif walk.rows:
-            self._tap.deliver(self._state, walk.rows, self._now_s)
+            self._count_shown(rows, rows)
+        elif rows:
+            self._tap.deliver(self._state, rows, self._now_s)
 
     def _begin(self, bucket_ms: int) -> FetchWalk:
         self._now_s = self._tap.clock()
@@ -226,7 +202,8 @@ class FetchWatch(Watch):
             for row in received:
                 rows = by_partition.get((row.key, row.index), ())
                 left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
-                hidden = 0 if row.aborted else max(row.count - left, 0)
-                if self._large is not None and row.count > hidden + row.aborted:
+                row.owner, row.latency_s = state, now_s - row.timestamp / 1000
+                row.hidden = 0 if row.aborted else max(row.count - left, 0)
+                if self._large is not None and row.count > row.hidden + row.aborted:
                     tap.count_large(state, row, group, self._large)
-                tap.count(state, row, group, hidden, now_s)
+                tap.try_count(row)

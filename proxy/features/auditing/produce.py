@@ -3,8 +3,7 @@
 The partitions of a request are those that the client has named; one that the sidecar has not forwarded was rejected by
 it. An error DUPLICATE_SEQUENCE_NUMBER is a success at an unknown offset, as clients take it (KIP-98).
 
-Requests and responses are read as they pass, and counted some at a time: what is used for counting is no longer in the
-CPU's caches when the next request comes, and takes several times as long to load as to run.
+Requests and responses are read as they pass, and counted some at a time. What is not a success is counted at once.
 
 This file runs as it is and compiled (produce.pxd holds the C types).
 """
@@ -26,7 +25,12 @@ except ImportError:
 if not cython.compiled:
     from kafka_sidecar.audit.counters import sent_batch
     from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
-    from kafka_sidecar.proxy.features.auditing.connection import NO_CLIENT, AuditedConnection, connection_of
+    from kafka_sidecar.proxy.features.auditing.connection import (
+        NO_CLIENT,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
+    )
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import sent_batch  # type: ignore[no-redef]
@@ -38,6 +42,7 @@ else:
     from cython.cimports.kafka_sidecar.proxy.features.auditing.connection import (  # type: ignore[no-redef]
         NO_CLIENT,
         AuditedConnection,
+        CountingTap,
         connection_of,
     )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
@@ -48,9 +53,7 @@ else:
 API = "Produce"
 ACKED, UNCONFIRMED, REJECTED = Result.ACKED, Result.UNCONFIRMED, Result.REJECTED
 FAILED, UNKNOWN = Result.FAILED, Result.UNKNOWN
-MAX_PENDING = 1000  # batches of all connections that are counted at a time
 # For C.
-_MAX_PENDING = MAX_PENDING
 _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE = NO_OFFSET, NOT_ANSWERED, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 Partitions = set[tuple[str | bytes, int]]
@@ -62,20 +65,14 @@ def produce_tap(counting: Counting, key: int, version: int) -> Tap:
     return ProduceTap(counting, version)
 
 
-class ProduceTap(Tap):
+class ProduceTap(CountingTap):
     """Watches all requests of one version, and counts their batches."""
 
-    __slots__ = ("_is_flush_due", "_pending", "_pending_batches", "attempts", "counting", "version")
+    __slots__ = ("attempts",)
 
     def __init__(self, counting: Counting, version: int) -> None:
+        super().__init__(API, counting, version)
         self.attempts = counting.copies.attempts
-        self.counting = counting
-        self.version = version
-        self._pending: list[
-            tuple[AuditedConnection, list[Sent], Result | None, float, Partitions | None, bool]
-        ] = []  # arguments of `_count`
-        self._pending_batches = 0
-        self._is_flush_due = False  # will be called in time
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = connection_of(client, state)
@@ -86,7 +83,7 @@ class ProduceTap(Tap):
         watch._client, watch._since = known, now
         return watch
 
-    def count(
+    def end(
         self,
         client: AuditedConnection,
         sent: list[Sent],
@@ -95,65 +92,38 @@ class ProduceTap(Tap):
         forwarded: Partitions | None,
         was_abandoned: bool,
     ) -> None:
-        """Count each batch of a request, soon: with what the response says of it or, if ``ending`` is given, with that.
+        """Count each batch of a request: with what the response says of it or, if ``ending`` is given, with that.
 
         Args:
             forwarded: the partitions that the broker got; None: all.
             was_abandoned: the client has closed before the response.
         """
-        self._pending.append((client, sent, ending, latency_s, forwarded, was_abandoned))
-        self._pending_batches += len(sent)
-        if not self._is_flush_due:
-            self._is_flush_due = self.counting.count_later(self.flush_pending)
-        if self._pending_batches >= _MAX_PENDING or not self._is_flush_due:
-            self.flush()
-
-    def flush_pending(self) -> None:
-        """As `flush`, for what is called in time."""
-        self._is_flush_due = False
-        self.flush()
-
-    def flush(self) -> None:
-        """Count what is not counted yet."""
-        pending, self._pending, self._pending_batches = self._pending, [], 0
-        if pending:
-            with self.counting.auditor.counting:
-                for client, sent, ending, latency_s, forwarded, was_abandoned in pending:
-                    self._count(client, sent, ending, latency_s, forwarded, was_abandoned)
-
-    def _count(
-        self,
-        client: AuditedConnection,
-        sent: list[Sent],
-        ending: Result | None,
-        latency_s: float,
-        forwarded: Partitions | None,
-        was_abandoned: bool,
-    ) -> None:
-        place, are_stored = 0, ending is None
-        while place < len(sent):
-            try:
-                while place < len(sent):
-                    one = sent[place]
-                    place += 1
-                    if ending is None and not one.error:
-                        # The broker's time (LogAppendTime) is that which consumers see.
-                        timestamp = one.timestamp if one.append_time < 0 else one.append_time
-                        result, base = ACKED, one.base_offset
-                    else:
-                        are_stored, timestamp, base = False, one.timestamp, _NO_OFFSET
-                        result = _result(one, ending, forwarded)
-                    counter = client.produce_counter(self.counting, one.key, one.index)
-                    batch = sent_batch(timestamp, one.count, one.size, result, base, latency_s)
-                    if counter is not None:
-                        counter.count(batch)
-                    else:
-                        call = named(self.counting.auditor.produced, (client.audited,), (one.index, batch))
-                        self.counting.call(API, one.key, call)
-            except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-                self.counting.stats.failed(API, error)
+        are_stored = ending is None
+        for one in sent:
+            if ending is None and not one.error:
+                one.result = ACKED
+            else:
+                are_stored, one.result = False, _result(one, ending, forwarded)
+            one.owner, one.latency_s = client, latency_s
+        self.add(sent)
         if ending is not UNCONFIRMED and (self.attempts or was_abandoned or not are_stored):
+            self.flush()
             self.counting.copies.settled(client.audited, sent, was_abandoned)
+
+    def count(self, row: object) -> None:
+        one = cython.cast(Sent, row)
+        timestamp, base, client = one.timestamp, _NO_OFFSET, cython.cast(AuditedConnection, one.owner)
+        if one.result is ACKED and not one.error:
+            base = one.base_offset
+            if one.append_time >= 0:
+                timestamp = one.append_time  # the broker's time (LogAppendTime) is that which consumers see
+        batch = sent_batch(timestamp, one.count, one.size, one.result, base, one.latency_s)
+        counter = client.produce_counter(self.counting, one.key, one.index)
+        if counter is not None:
+            counter.count(batch)
+        else:
+            call = named(self.counting.auditor.produced, (client.audited,), (one.index, batch))
+            self.counting.call(API, one.key, call)
 
     def count_large(
         self,
@@ -163,7 +133,7 @@ class ProduceTap(Tap):
         forwarded: Partitions | None,
         ending: Result | None,
     ) -> None:
-        """Call the auditor for each batch with large messages. Just before `count` and `flush`."""
+        """Call the auditor for each batch with large messages: before `end` and `flush`, with the same arguments."""
         self.flush()
         call = self.counting.auditor.produced_large
         for one in sent:
@@ -208,12 +178,12 @@ class ProduceWatch(Watch):
         if walk is None:
             version = self._tap.version
             walk = self._client.produce_walk(version) if last else ProduceWalk(version)
-            self._sent = walk.rows
         walk.skip = self.skip
         if not walk.try_feed(data, start, end, last):
             self._tap.counting.stats.unreadable(API)
         self.skip = walk.skip
         self._walk = None if last else walk
+        self._sent = walk.take_rows() if last else walk.rows
 
     def forwarded(self, frame: bytes) -> None:
         walk = ProduceWalk(self._tap.version)
@@ -256,7 +226,7 @@ class ProduceWatch(Watch):
         tap, sent, forwarded = self._tap, self._sent, self._forwarded
         if self._large is not None:
             tap.count_large(self._client, sent, self._large, forwarded, ending)
-        tap.count(self._client, sent, ending, latency_s, forwarded, self._is_abandoned)
+        tap.end(self._client, sent, ending, latency_s, forwarded, self._is_abandoned)
         if self._large is not None:
             tap.flush()
 
