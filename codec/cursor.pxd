@@ -55,32 +55,32 @@ cdef class Cursor:
     cdef public Py_ssize_t at
     cdef public bint flexible
 
-    cdef int skip(self, Py_ssize_t size) except -1
+    cpdef int skip(self, Py_ssize_t size) except -1
     @cython.locals(at=Py_ssize_t)
-    cdef Py_ssize_t take(self, Py_ssize_t size) except -1
-    cdef int64_t integer(self, Py_ssize_t size) except? -1
+    cpdef Py_ssize_t take(self, Py_ssize_t size) except -1
+    cpdef int64_t integer(self, Py_ssize_t size) except? -1
     @cython.locals(value=Py_ssize_t, at=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
     cdef Py_ssize_t _uvarint(self) except -1
     @cython.locals(found=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
+    cpdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
-    cdef int limit(self, Py_ssize_t partitions) except -1
+    cpdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef int limit(self, Py_ssize_t partitions) except -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t topics(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef Py_ssize_t topics(self, Py_ssize_t min_bytes, str what) except -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
-    cdef str string(self, bint nullable, str what)
+    cpdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef str string(self, bint nullable, str what)
     @cython.locals(size=Py_ssize_t, at=Py_ssize_t, text=bytes)
-    cdef object topic(self, bint by_id, known=*)
-    cdef bint has_tags(self) except -1
-    cdef int read_tags(self, dict known) except -1
+    cpdef object topic(self, bint by_id, known=*)
+    cpdef bint has_tags(self) except -1
+    cpdef int read_tags(self, dict known) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
-    cdef int skip_tags(self) except -1
+    cpdef int skip_tags(self) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)
     cdef object _truncated(self)
 
 
 @cython.locals(cursor=Cursor)
-cdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+cpdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)

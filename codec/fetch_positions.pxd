@@ -16,14 +16,14 @@ cdef class FetchHead:
 
 
 @cython.locals(cursor=Cursor)
-cdef Cursor open_request(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
-cdef Cursor open_fetch(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
-cdef int read_fetch_head(Cursor cursor, int version, FetchHead found) except -1
-cdef bint names_ids(int version) noexcept
+cpdef Cursor open_request(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+cpdef Cursor open_fetch(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+cpdef int read_fetch_head(Cursor cursor, int version, FetchHead found) except -1
+cpdef bint names_ids(int version) noexcept
 cdef bint has_sessions(int version) noexcept
-cdef int bytes_before_offset(int version) noexcept
+cpdef int bytes_before_offset(int version) noexcept
 @cython.locals(size=int)
-cdef int bytes_after_offset(int version) noexcept
+cpdef int bytes_after_offset(int version) noexcept
 
 
 @cython.final
