@@ -7,11 +7,12 @@ each call must be fast, about a microsecond, and must never wait.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
-from kafka_sidecar.audit.counters import DeliveredCalls, FetchCounter, ProduceCounter, ProducedCalls
+from kafka_sidecar.audit.counters import BatchCount, DeliveredCalls, FetchCounter, ProduceCounter, ProducedCalls
 
 NO_TIMESTAMP = -1  # of a batch, as in Kafka
 NO_OFFSET = -1  # where the response does not name it
@@ -120,73 +121,41 @@ class Auditor:
 
 
 class BatchAuditor(Auditor):
-    """What the proxy calls, with positional arguments. These defaults make li's calls of them."""
+    """The calls of the proxy, with positional arguments. These defaults make li's calls of them."""
 
-    def produced(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        result: Result,
-        base_offset: int,
-        latency_s: float,
-    ) -> None:
+    counting: AbstractContextManager[object] = nullcontext()
+    """Held while `produce_counter` and `fetch_counter` are used, once for many batches: a lock, for an auditor whose
+    counters share something with another thread."""
+
+    def produced(self, client: AuditedClient, topic: str, partition: int, batch: BatchCount) -> None:
         """A client sent a batch, and this is how it ended.
 
         Args:
             client: who sent it.
             topic: by name.
             partition: number.
-            timestamp: the batch's greatest, ms since 1970, or `NO_TIMESTAMP`. Where the broker sets the time
-                (LogAppendTime), that of the response.
-            count: number of records.
-            size: bytes of the batch on the wire.
-            result: how it ended.
-            base_offset: of the response, or `NO_OFFSET`.
-            latency_s: from the request to its response; without meaning where there is none.
+            batch: what it has, and its result.
         """
-        token, event_time = self.audit_token(None, None), _event_time(timestamp)
-        self.record(token, topic, event_time, count, size, AuditType.ATTEMPT)
-        audit_type = TYPE_OF_RESULT[result]
+        token, event_time = self.audit_token(None, None), _event_time(batch)
+        self.record(token, topic, event_time, batch.count, batch.size, AuditType.ATTEMPT)
+        audit_type = TYPE_OF_RESULT[batch.result]
         if audit_type is not None:
-            self.record(token, topic, event_time, count, size, audit_type)
+            self.record(token, topic, event_time, batch.count, batch.size, audit_type)
 
     def duplicated(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        base_offset: int,
-        is_certain: bool,
+        self, client: AuditedClient, topic: str, partition: int, batch: BatchCount, is_certain: bool
     ) -> None:
         """A client got no response to a batch, sent it again, and this copy was acknowledged: after its `produced`.
 
         Args:
-            base_offset: of the later copy.
+            batch: the later copy; it has no latency.
             is_certain: whether both copies were acknowledged. Otherwise the earlier one may never have been stored.
 
         The others are those of `produced`. Nothing by default.
         """
 
     def delivered(
-        self,
-        client: AuditedClient,
-        group: str | None,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        first_offset: int,
-        last_offset: int,
-        latency_s: float,
-        hidden: int,
-        aborted: int,
+        self, client: AuditedClient, group: str | None, topic: str, partition: int, batch: BatchCount
     ) -> None:
         """A client was sent a batch that it fetched.
 
@@ -195,44 +164,23 @@ class BatchAuditor(Auditor):
             group: its consumer group, None if no request has named one, or `SEVERAL_GROUPS`.
             topic: by name.
             partition: number.
-            timestamp: the batch's greatest, ms since 1970, or `NO_TIMESTAMP`.
-            count: number of records that the client gets to see: hidden and aborted ones are not among them.
-            size: bytes of the batch on the wire.
-            first_offset: of the batch, or the offset that the client fetches from if the batch begins before it.
-            last_offset: of the batch, inclusive.
-            latency_s: from the event time to the delivery; without meaning where there is no timestamp.
-            hidden: records that an interceptor does not show.
-            aborted: records of aborted transactions, for a client that reads committed ones only.
+            batch: what the client gets of it.
         """
-        self.record(self.audit_token(None, None), topic, _event_time(timestamp), count, size, AuditType.SUCCESS)
+        self._record_success(topic, batch)
 
     def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
         """A group committed an offset, and the broker accepted it. li does not audit commits: nothing by default."""
 
-    def acquired(
-        self,
-        client: AuditedClient,
-        group: str,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        first_offset: int,
-        last_offset: int,
-        latency_s: float,
-        deliveries: int,
-        hidden: int,
-    ) -> None:
+    def acquired(self, client: AuditedClient, group: str, topic: str, partition: int, batch: BatchCount) -> None:
         """A member of a share group was sent records that it has acquired (KIP-932).
 
         Args:
             group: the share group.
-            deliveries: how often the broker has given out these records, this time included.
+            batch: of it what the member has acquired: first and last offset, and all between them.
 
-        The others are those of `delivered`; first and last offset are acquired, all between them too.
+        The others are those of `delivered`.
         """
-        self.record(self.audit_token(None, None), topic, _event_time(timestamp), count, size, AuditType.SUCCESS)
+        self._record_success(topic, batch)
 
     def accepted(
         self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
@@ -255,6 +203,10 @@ class BatchAuditor(Auditor):
     def fetch_counter(self, client: AuditedClient, group: str | None, topic: str, partition: int) -> FetchCounter:
         """What is called for what this client reads of this partition, for as long as its group is the same."""
         return DeliveredCalls(self.delivered, client, group, topic, partition)
+
+    def _record_success(self, topic: str, batch: BatchCount) -> None:
+        token = self.audit_token(None, None)
+        self.record(token, topic, _event_time(batch), batch.count, batch.size, AuditType.SUCCESS)
 
 
 TYPE_OF_RESULT: Mapping[Result, AuditType | None] = {
@@ -282,5 +234,5 @@ class RecordCalls(BatchAuditor):
         self._auditor.close(timeout)
 
 
-def _event_time(timestamp: int) -> int | None:
-    return None if timestamp == NO_TIMESTAMP else timestamp
+def _event_time(batch: BatchCount) -> int | None:
+    return None if batch.timestamp == NO_TIMESTAMP else batch.timestamp

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
 from kafka_sidecar.audit.contract import AuditedClient, AuditType, LargeMessages, Result
-from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
-from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, ProducedEvents
-from kafka_sidecar.audit.event_stats import EventStats
+from kafka_sidecar.audit.counters import BatchCount, FetchCounter, ProduceCounter
+from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, EventStats, ProducedEvents
 from kafka_sidecar.audit.events import Emitter, Interval, interval_events
 
 
@@ -35,6 +34,7 @@ class EventAuditor(AbstractAuditor):
         self.emit: Callable[[Interval], None] = lambda interval: None
         """Where the events go. Set it before `start`; it is called in the auditor's thread."""
         self._counting = EventCounting(clock)
+        self.counting = self._counting.lock
         self._emitter = Emitter("", 0)
         self._number = 0
         self._interval_start = 0
@@ -58,73 +58,26 @@ class EventAuditor(AbstractAuditor):
     def fetch_counter(self, client: AuditedClient, group: str | None, topic: str, partition: int) -> FetchCounter:
         return DeliveredEvents(self._counting, client, group, topic, partition)
 
-    def produced(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        result: Result,
-        base_offset: int,
-        latency_s: float,
-    ) -> None:
-        counter = self.produce_counter(client, topic, partition)
-        counter.count(timestamp, count, size, result, base_offset, latency_s)
+    def produced(self, client: AuditedClient, topic: str, partition: int, batch: BatchCount) -> None:
+        with self.counting:
+            self.produce_counter(client, topic, partition).count(batch)
 
     def duplicated(
-        self,
-        client: AuditedClient,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        base_offset: int,
-        is_certain: bool,
+        self, client: AuditedClient, topic: str, partition: int, batch: BatchCount, is_certain: bool
     ) -> None:
-        self._counting.duplicated(client, topic, partition, timestamp, count, base_offset, is_certain)
+        self._counting.duplicated(client, topic, partition, batch, is_certain)
 
     def delivered(
-        self,
-        client: AuditedClient,
-        group: str | None,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        first_offset: int,
-        last_offset: int,
-        latency_s: float,
-        hidden: int,
-        aborted: int,
+        self, client: AuditedClient, group: str | None, topic: str, partition: int, batch: BatchCount
     ) -> None:
-        counter = self.fetch_counter(client, group, topic, partition)
-        counter.count(timestamp, count, size, first_offset, last_offset, latency_s, hidden, aborted)
+        with self.counting:
+            self.fetch_counter(client, group, topic, partition).count(batch)
 
     def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
         self._counting.committed(client, group, topic, partition, offset)
 
-    def acquired(
-        self,
-        client: AuditedClient,
-        group: str,
-        topic: str,
-        partition: int,
-        timestamp: int,
-        count: int,
-        size: int,
-        first_offset: int,
-        last_offset: int,
-        latency_s: float,
-        deliveries: int,
-        hidden: int,
-    ) -> None:
-        self._counting.acquired(
-            client, group, topic, partition, timestamp, count, size, first_offset, last_offset, latency_s, deliveries,
-            hidden,
-        )  # fmt: skip
+    def acquired(self, client: AuditedClient, group: str, topic: str, partition: int, batch: BatchCount) -> None:
+        self._counting.acquired(client, group, topic, partition, batch)
 
     def accepted(
         self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int

@@ -1,36 +1,63 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
-from kafka_sidecar.audit.event_stats cimport EventStats, Memory
-from kafka_sidecar.audit.memory cimport Acked, AckMemory, Delivered
-from kafka_sidecar.audit.tally cimport Tally
+from kafka_sidecar.audit.counters cimport BatchCount, FetchCounter, ProduceCounter
+from kafka_sidecar.audit.memory cimport Acked, AckMemory, Delivered, Recent
+from kafka_sidecar.audit.tally cimport OffsetRanges, Room, Tallies, Tally
 
 cdef int64_t _MAX_OFFSET, _NO_TIMESTAMP
-cdef object ACKED, UNCONFIRMED, REJECTED
+cdef object ACKED, UNCONFIRMED, REJECTED, UNKNOWN
+
+
+@cython.final
+cdef class Memory:
+    cdef readonly AckMemory acks
+    cdef readonly Recent commits, readers
+
+    @cython.locals(seen=Delivered)
+    cpdef Delivered delivered(self, client, group, topic, partition)
+
+
+@cython.final
+cdef class EventStats:
+    cdef readonly int64_t bucket_ms
+    cdef readonly Room room
+    cdef readonly dict copies
+    cdef readonly Tallies acked, failed, unknown, delivered, shared, committed
+
+    @cython.locals(tallies=Tallies)
+    cpdef Tally produced(self, client, topic, partition, int64_t event_time, result)
+    cpdef Tally read(self, client, group, topic, partition, int64_t event_time)
+    @cython.locals(bucket=int64_t, key=tuple, tally=Tally)
+    cdef Tally _tally(self, Tallies tallies, client, group, topic, partition, int64_t event_time)
+    cpdef Tally acquired(self, client, group, topic, partition, int64_t event_time)
+    @cython.locals(tally=Tally)
+    cpdef add_duplicated(self, client, topic, partition, int64_t event_time, BatchCount batch, is_certain)
+    @cython.locals(tally=Tally)
+    cpdef add_done(
+        self, client, group, topic, partition, int64_t first, int64_t last, int64_t event_time
+    )
 
 
 @cython.final
 cdef class EventCounting:
     cdef readonly object clock
     cdef readonly int64_t interval
-    cdef bint _is_busy
+    cdef readonly object lock
     cdef Memory _memory
     cdef object _intervals
 
     cpdef use(self, intervals)
     cdef EventStats stats_for(self, event_time)
+    cdef int64_t event_time(self, int64_t timestamp) except? -1
     cpdef tuple times(self, event_time, bucket_ms)
     cpdef committed(self, client, group, topic, partition, offset)
     @cython.locals(event_time=int64_t, stats=EventStats)
-    cpdef duplicated(self, client, topic, partition, int64_t timestamp, count, base_offset, is_certain)
+    cpdef duplicated(self, client, topic, partition, BatchCount batch, is_certain)
     @cython.locals(event_time=int64_t, stats=EventStats)
     cpdef accepted(self, client, group, topic, partition, first, last)
-    @cython.locals(event_time=int64_t, stats=EventStats, tally=Tally)
-    cpdef acquired(
-        self, client, group, topic, partition, int64_t timestamp, int64_t count, int64_t size, int64_t first_offset,
-        int64_t last_offset, double latency_s, int deliveries, int64_t hidden,
-    )
+    @cython.locals(event_time=int64_t, stats=EventStats, tally=Tally, count=int64_t, hidden=int64_t)
+    cpdef acquired(self, client, group, topic, partition, BatchCount batch)
     @cython.locals(event_time=int64_t, stats=EventStats)
     cpdef count_large(self, large, result, int deliveries)
     @cython.locals(tally=Tally)
@@ -46,19 +73,12 @@ cdef class ProducedEvents(ProduceCounter):
     cdef Tally _tally
     cdef Acked _acked
 
-    @cython.locals(counting=EventCounting)
-    cpdef count(
-        self, int64_t timestamp, int64_t count, int64_t size, result, int64_t base_offset, double latency_s
-    )
-    @cython.locals(counting=EventCounting, event_time=int64_t, stats=EventStats, tally=Tally, interval=int64_t)
-    cdef _find(
-        self, int64_t timestamp, int64_t count, int64_t size, result, int64_t base_offset, double latency_s
-    )
-    @cython.locals(acked=Acked)
-    cdef int _count_acked(
-        self, Tally tally, int64_t timestamp, int64_t event_time, int64_t count, int64_t size, int64_t base_offset,
-        double latency_s,
-    ) except -1
+    @cython.locals(timestamp=int64_t, is_found=bint)
+    cpdef count(self, BatchCount batch)
+    @cython.locals(counting=EventCounting, count=int64_t, event_time=int64_t, stats=EventStats, tally=Tally)
+    cdef _find(self, BatchCount batch)
+    @cython.locals(count=int64_t, first=int64_t, acked=Acked)
+    cdef int _count_acked(self, Tally tally, BatchCount batch, int64_t event_time) except -1
     @cython.locals(acks=AckMemory)
     cdef Acked _remembered(self)
 
@@ -71,14 +91,11 @@ cdef class DeliveredEvents(FetchCounter):
     cdef Delivered _seen
 
     @cython.locals(
-        counting=EventCounting, event_time=int64_t, tally=Tally, before=int64_t, offsets=int64_t,
-        fresh=int64_t, is_found=bint,
+        counting=EventCounting, timestamp=int64_t, event_time=int64_t, tally=Tally, count=int64_t, hidden=int64_t,
+        aborted=int64_t, before=int64_t, offsets=int64_t, fresh=int64_t, is_found=bint,
     )
-    cpdef count(
-        self, int64_t timestamp, int64_t count, int64_t size, int64_t first_offset, int64_t last_offset,
-        double latency_s, int64_t hidden, int64_t aborted,
-    )
-    @cython.locals(counting=EventCounting, stats=EventStats, interval=int64_t)
+    cpdef count(self, BatchCount batch)
+    @cython.locals(counting=EventCounting, stats=EventStats)
     cdef bint _find(self, int64_t event_time) except -1
     @cython.locals(memory=Memory)
     cdef Delivered _remembered(self)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kafka_sidecar.audit.event_stats import EventStats
-from kafka_sidecar.audit.sketch import encode
-from kafka_sidecar.audit.tally import Tally, attempts
+from kafka_sidecar.audit.event_counters import EventStats
+from kafka_sidecar.audit.tally import Tally, attempts, encode
 
 VERSION = 1
 COPIES = ("duplicate_ranges", "resent_ranges")  # fields of few events: certain, possible

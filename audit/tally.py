@@ -1,13 +1,18 @@
-"""What is counted of the batches of one interval that have the same key, and the bound on the number of keys.
+"""Sums of the batches of one interval that have the same key, with their offsets and latencies; and the bound on keys.
+
+Latencies are counts in log buckets: sketches are merged by adding the counts, and the result is exact. Bucket i holds
+latencies above ``BASE**(i-1)`` and at most ``BASE**i`` ms; bucket 0 all of at most 1 ms. So a percentile is known to
+about 5 %.
 
 This file runs as it is and compiled (tally.pxd holds the C types).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-
-from kafka_sidecar.audit.sketch import Sketch
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from math import log
 
 try:
     import cython
@@ -15,19 +20,101 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.audit.ranges import OffsetRanges
-    from kafka_sidecar.audit.sketch import bucket_of
-    from kafka_sidecar.codec.longs import Longs
+    from math import ceil
+    from math import log as ln
+
+    from kafka_sidecar.audit.memory import Int64List
 else:
-    from cython.cimports.kafka_sidecar.audit.ranges import OffsetRanges  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.audit.sketch import bucket_of  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.longs import Longs  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.audit.memory import Int64List  # type: ignore[no-redef]
+    from cython.cimports.libc.math import ceil  # type: ignore[no-redef]
+    from cython.cimports.libc.math import log as ln  # type: ignore[no-redef]
 
 MAX_RANGES = 10_000  # of one key: an event of at most some 250 KB
 MAX_RANGES_IN_ALL = 500_000  # of an interval: 16 bytes each
 OTHER = "(other)"
 LATE = 1 << 62  # later than any event
 _LATE = LATE  # for C
+NONE = -2  # no offset, nor the one before an offset
+_NONE = NONE  # for C
+BASE = 1.1
+_BUCKETS_PER_E = 1 / log(BASE)
+MAX_INDEX = 400  # a thousand years
+_MAX_INDEX = MAX_INDEX  # for C
+
+Sketch = dict[int, int]  # index of a bucket -> number of records
+
+
+class OffsetRanges:
+    """Ranges of offsets. In most cases the next batch extends the last range."""
+
+    __slots__ = ("_begin", "_end", "_firsts", "_lasts", "is_exact")
+
+    def __init__(self) -> None:
+        self._firsts = array("q")
+        self._lasts = array("q")
+        self._begin = self._end = _NONE  # of the last range: its end is right there, in the array maybe not yet
+        self.is_exact = True
+        """False: where there was no room for another range, two were joined, with the offsets between them."""
+
+    def extend(self, first: int, last: int) -> bool:
+        """Add offsets that follow the last range, or that it has; False, and nothing is added, if not."""
+        if first != self._end + 1 or self._end == _NONE:
+            return self._begin <= first and last <= self._end and self._end != _NONE
+        self._end = last
+        return True
+
+    def add(self, first: int, last: int, has_room: bool = True) -> int:
+        """Add the offsets from ``first`` to ``last``; how many ranges more there are now.
+
+        Without room for another range, the nearest one is extended to them.
+        """
+        if self.extend(first, last):
+            return 0
+        self._note_end()
+        added = self._insert(first, last, has_room)
+        self._begin, self._end = self._firsts[len(self._firsts) - 1], self._lasts[len(self._lasts) - 1]
+        return added
+
+    def _note_end(self) -> None:
+        if self._lasts:
+            self._lasts[len(self._lasts) - 1] = self._end
+
+    def _insert(self, first: int, last: int, has_room: bool) -> int:
+        firsts, lasts = self._firsts, self._lasts
+        begin = bisect_left(lasts, first - 1)  # the first range that they touch
+        end = bisect_right(firsts, last + 1)  # after the last one
+        if begin < end:
+            firsts[begin] = min(first, firsts[begin])
+            lasts[begin] = max(last, lasts[end - 1])
+            del firsts[begin + 1 : end]
+            del lasts[begin + 1 : end]
+            return begin + 1 - end
+        if has_room or not firsts:
+            firsts.insert(begin, first)
+            lasts.insert(begin, last)
+            return 1
+        self.is_exact = False
+        if begin == len(firsts) or (begin and first - lasts[begin - 1] <= firsts[begin] - last):
+            lasts[begin - 1] = last
+        else:
+            firsts[begin] = first
+        return 0
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    @property
+    def first(self) -> int | None:
+        return self._firsts[0] if self._firsts else None
+
+    @property
+    def last(self) -> int | None:
+        return self._end if self._lasts else None
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """First and last offset of each range."""
+        self._note_end()
+        return list(zip(self._firsts, self._lasts, strict=True))
 
 
 class Tally:
@@ -63,7 +150,7 @@ class Tally:
         self.min_ts = _LATE
         self.max_ts = -_LATE
         self.offsets = OffsetRanges()
-        self._latencies = Longs()  # records by bucket
+        self._latencies = Int64List()  # records by bucket
 
     def add(self, count: int, size: int, event_time: int) -> None:
         self.count += count
@@ -170,3 +257,23 @@ def attempts(outcomes: Iterable[Tallies]) -> Iterator[Tally]:
                 )
             total.add_all(one)
     yield from sums.values()
+
+
+def bucket_of(latency_ms: float) -> int:
+    """The bucket of a latency.
+
+    >>> [bucket_of(ms) for ms in (-5.0, 0.2, 1.0, 1.05, 1.1, 1.2, 100.0)]
+    [0, 0, 0, 1, 1, 2, 49]
+    """
+    if latency_ms <= 1:
+        return 0
+    position = ln(latency_ms) * _BUCKETS_PER_E - 1e-9
+    return _MAX_INDEX if position > _MAX_INDEX else int(ceil(position))
+
+
+def encode(sketch: Mapping[int, int]) -> dict[str, object] | None:
+    """As it is in an event; None without latencies."""
+    if not sketch:
+        return None
+    indexes = sorted(sketch)
+    return {"base": BASE, "i": indexes, "c": [sketch[index] for index in indexes]}

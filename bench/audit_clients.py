@@ -35,7 +35,7 @@ PRODUCE, FETCH = "Produce", "Fetch"
 NONE, AUDITED = "no auditing", "audited"
 CONFIGS = {NONE: "{}\n", AUDITED: "audit: {topic: audit-events}\n"}
 BEFORE = ", before"
-TARGET = 1.05
+TARGET = 1.10
 
 
 @dataclass(frozen=True, slots=True)

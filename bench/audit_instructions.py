@@ -26,8 +26,8 @@ from rig import frames
 from rig.driver import Workload
 
 from kafka_sidecar.audit.event_auditor import EventAuditor
+from kafka_sidecar.proxy.features.auditing.audit import tap
 from kafka_sidecar.proxy.features.auditing.counting import Counting
-from kafka_sidecar.proxy.features.auditing.taps import tap
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
@@ -132,7 +132,7 @@ def relay_all(rows: list[Row], requests: int, mark: Callable[[], object]) -> Non
             relay(session, trips[:WARM_UP])
             mark()
             relay(session, trips[WARM_UP:])
-            counting.count_due()
+            counting.flush_pending()
             mark()
             if session.closing or counting.stats.uncounted or session.responses != len(trips) * row.load.depth:
                 sys.exit(f"{row.title}: {session.closing}, {counting.stats.uncounted} not counted")

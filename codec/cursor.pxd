@@ -29,28 +29,6 @@ cdef extern from *:
             && PyUnicode_GET_LENGTH(known) == size && !memcmp(PyUnicode_1BYTE_DATA(known), text, size);
     }
 
-    /* The varint at data[at], times 8, and the number of its bytes; 0: it is longer than 4, or than data[at:end]. */
-    static CYTHON_INLINE int64_t find_uvarint(PyObject *data, Py_ssize_t at, Py_ssize_t end) {
-        const unsigned char *p = (const unsigned char *)PyBytes_AS_STRING(data) + at;
-        int64_t value = 0;
-        for (int size = 1; size <= 4 && at + size <= end; size++) {
-            value |= (int64_t)(p[size - 1] & 127) << (7 * (size - 1));
-            if (p[size - 1] < 128) return value << 3 | size;
-        }
-        return 0;
-    }
-
-    /* Where the name or id of the topic at data[at] begins, times 128, and its size; 0: see cursor.py. */
-    static CYTHON_INLINE int64_t find_topic(PyObject *data, Py_ssize_t at, Py_ssize_t end, int by_id) {
-        const unsigned char *p = (const unsigned char *)PyBytes_AS_STRING(data);
-        Py_ssize_t size = 16;
-        if (!by_id) {
-            if (at >= end || p[at] == 0 || p[at] >= 128) return 0;
-            size = p[at++] - 1;
-        }
-        return at + size < end ? (int64_t)at << 7 | size : 0;
-    }
-
     /* Load data[at:at + size] into the CPU's cache, without waiting; the caller has checked the bounds. */
     static CYTHON_INLINE void prefetch(PyObject *data, Py_ssize_t at, Py_ssize_t size) {
     #if defined(__GNUC__)
@@ -62,8 +40,6 @@ cdef extern from *:
     """
     int64_t read_big_endian(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
     bint is_text(object known, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
-    int64_t find_uvarint(bytes data, Py_ssize_t at, Py_ssize_t end) noexcept
-    int64_t find_topic(bytes data, Py_ssize_t at, Py_ssize_t end, bint by_id) noexcept
     void prefetch(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
 
 cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _ONE_BYTE, _STRING, _UNLIMITED
@@ -79,32 +55,32 @@ cdef class Cursor:
     cdef public Py_ssize_t at
     cdef public bint flexible
 
-    cdef int skip(self, Py_ssize_t size) except -1
+    cpdef int skip(self, Py_ssize_t size) except -1
     @cython.locals(at=Py_ssize_t)
-    cdef Py_ssize_t take(self, Py_ssize_t size) except -1
-    cdef int64_t integer(self, Py_ssize_t size) except? -1
+    cpdef Py_ssize_t take(self, Py_ssize_t size) except -1
+    cpdef int64_t integer(self, Py_ssize_t size) except? -1
     @cython.locals(value=Py_ssize_t, at=Py_ssize_t, byte=Py_ssize_t, shift=int, _=int)
     cdef Py_ssize_t _uvarint(self) except -1
     @cython.locals(found=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
+    cpdef Py_ssize_t length(self, Py_ssize_t size, bint nullable, str what) except? -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
-    cdef int limit(self, Py_ssize_t partitions) except -1
+    cpdef Py_ssize_t count(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef int limit(self, Py_ssize_t partitions) except -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t topics(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef Py_ssize_t topics(self, Py_ssize_t min_bytes, str what) except -1
     @cython.locals(found=Py_ssize_t)
-    cdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
-    cdef str string(self, bint nullable, str what)
+    cpdef Py_ssize_t partitions(self, Py_ssize_t min_bytes, str what) except -1
+    cpdef str string(self, bint nullable, str what)
     @cython.locals(size=Py_ssize_t, at=Py_ssize_t, text=bytes)
-    cdef object topic(self, bint by_id, known=*)
-    cdef bint has_tags(self) except -1
-    cdef int read_tags(self, dict known) except -1
+    cpdef object topic(self, bint by_id, known=*)
+    cpdef bint has_tags(self) except -1
+    cpdef int read_tags(self, dict known) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
-    cdef int skip_tags(self) except -1
+    cpdef int skip_tags(self) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)
     cdef object _truncated(self)
 
 
 @cython.locals(cursor=Cursor)
-cdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+cpdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)

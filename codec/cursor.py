@@ -45,28 +45,6 @@ if not cython.compiled:  # for C they are in cursor.pxd
         text = known.encode("utf-8", "surrogateescape") if isinstance(known, str) else known
         return data[at : at + size] == text
 
-    def find_uvarint(data: bytes, at: int, end: int) -> int:
-        """The varint at data[at], times 8, and the number of its bytes; 0: it is longer than 4, or data[at:end]."""
-        value = 0
-        for size in range(1, min(end - at, 4) + 1):
-            byte = data[at + size - 1]
-            value |= (byte & 127) << (7 * (size - 1))
-            if byte < 128:
-                return value << 3 | size
-        return 0
-
-    def find_topic(data: bytes, at: int, end: int, by_id: bool) -> int:
-        """Where the id, or in a flexible version the name, of the topic at data[at] begins, times 128, and its size.
-
-        0: its size is no varint of one byte, or nothing follows it in data[at:end].
-        """
-        size = ID_SIZE
-        if not by_id:
-            if at >= end or not 0 < data[at] < 128:
-                return 0
-            size, at = data[at] - 1, at + 1
-        return at << 7 | size if at + size < end else 0
-
     def prefetch(data: bytes, at: int, size: int) -> None:
         """Load data[at : at + size] into the CPU's cache, if compiled. The caller has checked the bounds."""
 

@@ -5,8 +5,6 @@
     response frame:  length int32 | correlation id int32 | [tags] | body
 
 A frame here is complete and begins with its length. Bytes outside of an edit are kept.
-
-This file runs as it is and compiled (envelope.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -17,32 +15,19 @@ from struct import Struct as Format
 from typing import Generic, TypeVar
 
 from kafka_sidecar.codec.apis import request_header_version, response_header_version
+from kafka_sidecar.codec.cursor import cursor_at
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, Message, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest
+from kafka_sidecar.codec.scan import ProduceSpans
 from kafka_sidecar.codec.wire import CLIENT_ID_AT, LENGTH, LENGTH_SIZE, write_uvarint
-
-try:
-    import cython
-except ImportError:
-    from kafka_sidecar.codec import cython_shim as cython
-
-if not cython.compiled:
-    from kafka_sidecar.codec.cursor import cursor_at
-    from kafka_sidecar.codec.scan import ProduceSpans
-else:
-    from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
-        cursor_at,
-    )
-    from cython.cimports.kafka_sidecar.codec.scan import ProduceSpans  # type: ignore[no-redef]
 
 M = TypeVar("M", bound=Message)
 Edit = tuple[int, int, Buffer]  # start, end, replacement
 
 _ROUTE = Format(">hh")
-_LENGTH_SIZE = LENGTH_SIZE  # for C
-_CORRELATION_AT, _CLIENT_ID_AT, _RESPONSE_BODY_AT = 8, CLIENT_ID_AT, 8
+_CORRELATION_AT = _RESPONSE_BODY_AT = 8
 MIN_VIEW_BYTES = 64 << 10  # from this size on slices of a memoryview are cheaper than copies
 
 
@@ -56,11 +41,11 @@ class OpenRequest:
 
     @property
     def api_key(self) -> int:
-        return self._integer(_LENGTH_SIZE, 2)
+        return self._integer(LENGTH_SIZE, 2)
 
     @property
     def api_version(self) -> int:
-        return self._integer(_LENGTH_SIZE + 2, 2)
+        return self._integer(LENGTH_SIZE + 2, 2)
 
     @property
     def correlation_id(self) -> int:
@@ -68,12 +53,12 @@ class OpenRequest:
 
     @property
     def client_id(self) -> str | None:
-        return cursor_at(self.frame, _CLIENT_ID_AT, len(self.frame), False).string(True, "client_id")
+        return cursor_at(self.frame, CLIENT_ID_AT, len(self.frame), False).string(True, "client_id")
 
     @property
     def header(self) -> bytes:
         """Everything between the length and the message."""
-        return self.frame[_LENGTH_SIZE : self.body_at]
+        return self.frame[LENGTH_SIZE : self.body_at]
 
     def _integer(self, at: int, size: int) -> int:
         return cursor_at(self.frame, at, len(self.frame), False).integer(size)
@@ -85,9 +70,9 @@ def open_request(frame: bytes) -> OpenRequest:
     Raises:
         CodecError: these bytes are no header of a known API.
     """
-    cursor = cursor_at(frame, _CLIENT_ID_AT, len(frame), False)
+    cursor = cursor_at(frame, CLIENT_ID_AT, len(frame), False)
     cursor.skip(cursor.length(2, True, "client_id"))
-    cursor.flexible = _request_has_tags(frame[_LENGTH_SIZE:_CORRELATION_AT])
+    cursor.flexible = _request_has_tags(frame[LENGTH_SIZE:_CORRELATION_AT])
     cursor.skip_tags()
     request = OpenRequest.__new__(OpenRequest)
     request.frame = frame
@@ -204,7 +189,7 @@ def spliced(frame: bytes, edits: Iterable[Edit]) -> list[Buffer]:
     """
     data = frame if len(frame) < MIN_VIEW_BYTES else memoryview(frame)
     parts: list[Buffer] = [b""]
-    at, size = _LENGTH_SIZE, len(frame) - _LENGTH_SIZE
+    at, size = LENGTH_SIZE, len(frame) - LENGTH_SIZE
     for start, end, new in edits:
         if not at <= start <= end <= len(frame):
             raise ValueError(f"an edit of {start} to {end} after {at}, of {len(frame)} bytes")

@@ -8,15 +8,20 @@ from kafka_sidecar.codec.records_walk cimport RecordsWalk
 cdef int _TRANSACTIONAL, _CONTROL
 cdef int64_t _MAX_OFFSET, _PRECISION
 cdef int _FLEXIBLE, _SESSIONS, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPLICAS, _RESPONSE_IDS
+cdef int _LOCK_TIMEOUT
+cdef Py_ssize_t _ACQUIRED_BYTES
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
-cdef class Shown:
+cdef class BatchRun:
     cdef readonly object key
     cdef readonly int index
     cdef readonly int64_t timestamp, count, size, first, last, aborted
+    cdef object owner
+    cdef int64_t hidden
+    cdef double latency_s
 
 
 cdef class FetchWalk(RecordsWalk):
@@ -44,5 +49,23 @@ cdef class FetchWalk(RecordsWalk):
     )
     @cython.locals(least=int64_t, greatest=int64_t)
     cdef bint _joins(self, int64_t first, int64_t timestamp, int64_t aborted) except -1
-    @cython.locals(row=Shown)
+    @cython.locals(row=BatchRun)
     cdef int _flush(self) except -1
+
+
+cdef class ShareFetchWalk(RecordsWalk):
+    cdef readonly int error_code
+    cdef readonly list acquired
+    cdef readonly set refused
+    cdef bint _refuses
+
+    @cython.locals(error_code=int, count=Py_ssize_t)
+    cdef Py_ssize_t _head(self, Cursor cursor) except -2
+    @cython.locals(index=int, refuses=bint, size=Py_ssize_t)
+    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    cdef _add(
+        self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
+        int64_t producer_id,
+    )
+    @cython.locals(count=Py_ssize_t, found=list, _=Py_ssize_t, first=int64_t, last=int64_t)
+    cdef int _after_records(self, Cursor cursor) except -1

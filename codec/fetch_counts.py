@@ -1,4 +1,7 @@
-"""How many records a Fetch response delivers, by batch headers alone.
+"""How many records a response to Fetch or ShareFetch (KIP-932) delivers, by batch headers alone.
+
+A ShareFetch response has whole batches, and after them the ranges of offsets that the member has acquired; only these
+are its.
 
 This file runs as it is and compiled (fetch_counts.pxd holds the C types).
 """
@@ -9,6 +12,7 @@ from kafka_sidecar.codec.batch_layout import CONTROL, TRANSACTIONAL
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
 
 try:
     import cython
@@ -35,12 +39,31 @@ _STABLE = 4  # the last stable offset and the aborted transactions; the declarat
 _RESPONSE_START_OFFSET = first_version(PartitionData, "log_start_offset")
 _REPLICAS = first_version(PartitionData, "preferred_read_replica")
 _RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
+_ACQUIRED_BYTES = 18  # first and last offset, delivery count
+_LOCK_TIMEOUT = first_version(ShareFetchResponse, "acquisition_lock_timeout_ms")
+
+# topic id, partition, timestamp, records, bytes, first offset, last offset
+SharedBatch = tuple[str | bytes, int, int, int, int, int, int]
+# topic id, partition, first offset, last offset, how often they were delivered, this time included
+Acquired = tuple[str | bytes, int, int, int, int]
 
 
-class Shown:
+class BatchRun:
     """Batches of a Fetch response that are counted as one."""
 
-    __slots__ = ("aborted", "count", "first", "index", "key", "last", "size", "timestamp")
+    __slots__ = (
+        "aborted",
+        "count",
+        "first",
+        "hidden",
+        "index",
+        "key",
+        "last",
+        "latency_s",
+        "owner",
+        "size",
+        "timestamp",
+    )
 
     key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
     index: int
@@ -50,10 +73,14 @@ class Shown:
     first: int  # offset
     last: int
     aborted: int  # records of aborted transactions
+    # For who counts it later.
+    owner: object
+    hidden: int  # records that an interceptor does not show
+    latency_s: float
 
 
 class FetchWalk(RecordsWalk):
-    """A Fetch response from its length on; `rows` are `Shown`: what the client that asked for it reads.
+    """A Fetch response from its length on; `rows` are `BatchRun`: what the client that asked for it reads.
 
     What is before the offset that it asked for is cut off, control batches are not shown, and records of aborted
     transactions only to clients that read uncommitted ones. Batches that follow each other are one row if they are in
@@ -191,9 +218,73 @@ class FetchWalk(RecordsWalk):
 
     def _flush(self) -> None:
         if self._row_count:
-            row = Shown.__new__(Shown)
+            row = BatchRun.__new__(BatchRun)
             row.key, row.index, row.timestamp = self._key, self._index, self._row_max
             row.count, row.size, row.aborted = self._row_count, self._row_size, self._row_aborted
             row.first, row.last = self._row_first, self._row_last
+            row.owner, row.latency_s, row.hidden = None, 0, 0
             self.rows.append(row)
             self._row_count = self._row_size = self._row_aborted = 0
+
+
+class ShareFetchWalk(RecordsWalk):
+    """A ShareFetch response from its length on; `rows` are `SharedBatch`, without control batches."""
+
+    __slots__ = ("_refuses", "acquired", "error_code", "refused")
+
+    def __init__(self, version: int) -> None:
+        self._open(version, True, True, True)
+        self.error_code = 0
+        self.acquired: list[Acquired] = []
+        self.refused: set[tuple[str | bytes, int]] = set()
+        """Partitions of which the broker has not taken the acknowledgements in the request."""
+        self._refuses = False
+
+    def _head(self, cursor: Cursor) -> int:
+        cursor.skip(8)
+        cursor.skip_tags()
+        cursor.skip(4)
+        error_code = cursor.integer(2)
+        cursor.skip(cursor.length(2, True, "error_message"))
+        if self._version >= _LOCK_TIMEOUT:
+            cursor.skip(4)
+        count = cursor.length(4, False, "responses")
+        self.error_code = error_code
+        return count
+
+    def _partition(self, cursor: Cursor) -> int:
+        index = cursor.integer(4)
+        cursor.skip(2)
+        cursor.skip(cursor.length(2, True, "error_message"))
+        refuses = cursor.integer(2) != 0
+        cursor.skip(cursor.length(2, True, "acknowledge_error_message"))
+        cursor.skip(8)
+        cursor.skip_tags()
+        size = cursor.length(4, True, "records")
+        self._index = index
+        self._refuses = refuses
+        return size
+
+    def _add(
+        self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
+    ) -> None:
+        if base < 0 or base > _MAX_OFFSET:
+            raise CodecError(f"a batch at offset {base}")
+        if not attributes & _CONTROL:
+            self.rows.append((self._key, self._index, timestamp, count, size, base, base + delta))
+
+    def _after_records(self, cursor: Cursor) -> None:
+        count = cursor.length(4, False, "acquired_records")
+        found = []
+        for _ in range(count):
+            if self._reads_batches:
+                first = cursor.integer(8)
+                last = cursor.integer(8)
+                found.append((self._key, self._index, first, last, cursor.integer(2)))
+            else:
+                cursor.skip(_ACQUIRED_BYTES)
+            cursor.skip_tags()
+        cursor.skip_tags()
+        self.acquired += found
+        if self._refuses and self._reads_batches:
+            self.refused.add((self._key, self._index))

@@ -2,10 +2,28 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kafka_sidecar.codec.cursor cimport Cursor
-from kafka_sidecar.codec.fetch_head cimport FetchHead
 
-cdef Py_ssize_t _MAX_SCANNED, _NOWHERE, _HEAD_BYTES, _PARTITION_BYTES
-cdef int _UNKNOWN, _FLEXIBLE, _WITHOUT_REPLICA
+cdef Py_ssize_t _MAX_SCANNED
+cdef int _UNKNOWN
+cdef int _NO_SESSION, _CLIENT_ID_AT
+cdef int _FLEXIBLE, _MAX_BYTES, _ISOLATION, _SESSIONS, _REPLICA_STATE, _IDS, _START_OFFSET, _LEADER_EPOCH
+cdef int _FETCHED_EPOCH
+
+
+cdef class FetchHead:
+    cdef readonly int isolation_level, session_id, session_epoch
+    cdef readonly Py_ssize_t epoch_at
+
+
+@cython.locals(cursor=Cursor)
+cpdef Cursor open_request(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+cpdef Cursor open_fetch(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+cpdef int read_fetch_head(Cursor cursor, int version, FetchHead found) except -1
+cpdef bint names_ids(int version) noexcept
+cdef bint has_sessions(int version) noexcept
+cpdef int bytes_before_offset(int version) noexcept
+@cython.locals(size=int)
+cpdef int bytes_after_offset(int version) noexcept
 
 
 @cython.final
@@ -25,8 +43,8 @@ cdef class Offsets:
     cdef Py_ssize_t _next
 
     cpdef int clear(self) except -1
-    @cython.locals(row=Asked, text=bytes)
-    cdef object next_key(self, bytes data, Py_ssize_t at, Py_ssize_t size, bint is_id, known)
+    @cython.locals(row=Asked)
+    cdef object expected(self, known)
     @cython.locals(row=Asked)
     cpdef int add(self, key, int index, int64_t offset) except -1
     @cython.locals(row=Asked)
@@ -47,10 +65,7 @@ cdef class FetchPositions(FetchHead):
     cdef readonly list forgotten
 
     cpdef Py_ssize_t size(self) except -1
+    @cython.locals(
+        version=int, offsets=Offsets, before=int, after=int, cursor=Cursor, topic=object, index=int, _=Py_ssize_t
+    )
     cpdef int read(self, bytes data, Py_ssize_t at, Py_ssize_t end, known=*) except -1
-    @cython.locals(version=int, offsets=Offsets, before=int, after=int, index=int, _=Py_ssize_t)
-    cdef int _read_any(self, Cursor cursor, known) except -1
-    @cython.locals(here=Py_ssize_t, topics=int, _=int)
-    cdef bint _read_usual(self, bytes data, Py_ssize_t at, Py_ssize_t end, known) except -1
-    @cython.locals(found=int64_t, size=Py_ssize_t, is_id=bint, partitions=int, _=int)
-    cdef Py_ssize_t _read_topic(self, bytes data, Py_ssize_t here, Py_ssize_t end, known) except -2

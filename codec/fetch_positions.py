@@ -1,4 +1,4 @@
-"""From which offsets a Fetch request, or its fetch session, reads.
+"""Fetch requests: what stands before the topics, and from which offsets they, or their fetch sessions, read.
 
 This file runs as it is and compiled (fetch_positions.pxd holds the C types).
 """
@@ -6,7 +6,7 @@ This file runs as it is and compiled (fetch_positions.pxd holds the C types).
 from __future__ import annotations
 
 from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import FetchRequest
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 try:
     import cython
@@ -14,31 +14,11 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, find_topic, is_text, read_big_endian
-    from kafka_sidecar.codec.fetch_head import (
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        has_sessions,
-        names_ids,
-        open_fetch,
-        read_fetch_head,
-    )
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
-        find_topic,
-        is_text,
-        read_big_endian,
-    )
-    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        has_sessions,
-        names_ids,
-        open_fetch,
-        read_fetch_head,
+        cursor_at,
     )
 
 Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
@@ -47,9 +27,82 @@ MAX_SCANNED = 64  # partitions that are looked for one by one
 UNKNOWN = 0  # in place of an offset: all that a response holds is read
 # For C.
 _MAX_SCANNED, _UNKNOWN = MAX_SCANNED, UNKNOWN
-_NOWHERE = -1
-_FLEXIBLE, _WITHOUT_REPLICA = FetchRequest.declaration_.first_flexible, first_version(FetchRequest, "replica_state")
-_HEAD_BYTES, _PARTITION_BYTES = 22, 33
+NO_SESSION = -1  # the epoch of a request without a fetch session
+CLIENT_ID_AT = 12
+_NO_SESSION, _CLIENT_ID_AT = NO_SESSION, CLIENT_ID_AT  # for C
+
+_FLEXIBLE = FetchRequest.declaration_.first_flexible
+_MAX_BYTES = first_version(FetchRequest, "max_bytes")
+_ISOLATION = first_version(FetchRequest, "isolation_level")
+_SESSIONS = first_version(FetchRequest, "session_id")
+_REPLICA_STATE = first_version(FetchRequest, "replica_state")
+_IDS = first_version(FetchTopic, "topic_id")
+_START_OFFSET = first_version(FetchPartition, "log_start_offset")
+_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
+_FETCHED_EPOCH = first_version(FetchPartition, "last_fetched_epoch")
+
+
+class FetchHead:
+    """What a Fetch request says before its topics."""
+
+    __slots__ = ("epoch_at", "isolation_level", "session_epoch", "session_id")
+
+    isolation_level: int  # 1: committed records only
+    session_id: int
+    session_epoch: int  # 0: a session begins; -1: no session; more: it continues (KIP-227)
+    epoch_at: int  # position of the session's epoch; 0: there is none
+
+
+def open_request(data: bytes, at: int, end: int, flexible: bool) -> Cursor:
+    """A cursor at the body of the request data[at:end], which begins with its length."""
+    cursor = cursor_at(data, at, end, False)
+    cursor.skip(_CLIENT_ID_AT)
+    cursor.skip(cursor.length(2, True, "client_id"))
+    cursor.flexible = flexible
+    cursor.skip_tags()
+    return cursor
+
+
+def open_fetch(data: bytes, at: int, end: int, version: int) -> Cursor:
+    """As `open_request`, for a Fetch of this version."""
+    return open_request(data, at, end, version >= _FLEXIBLE)
+
+
+def read_fetch_head(cursor: Cursor, version: int, found: FetchHead) -> None:
+    """Read what stands before the topics."""
+    cursor.skip(8 if version >= _REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
+    if version >= _MAX_BYTES:
+        cursor.skip(4)
+    found.isolation_level = cursor.integer(1) if version >= _ISOLATION else 0
+    found.session_id, found.session_epoch, found.epoch_at = 0, _NO_SESSION, 0
+    if version >= _SESSIONS:
+        found.session_id = cursor.integer(4)
+        found.epoch_at = cursor.at
+        found.session_epoch = cursor.integer(4)
+
+
+def names_ids(version: int) -> bool:
+    """Whether topics are named by id."""
+    return version >= _IDS
+
+
+def has_sessions(version: int) -> bool:
+    return version >= _SESSIONS
+
+
+def bytes_before_offset(version: int) -> int:
+    """Of a partition: its index, and since v9 the leader's epoch."""
+    return 8 if version >= _LEADER_EPOCH else 4
+
+
+def bytes_after_offset(version: int) -> int:
+    """Of a partition, without its tags."""
+    size = 4  # partition_max_bytes
+    if version >= _START_OFFSET:
+        size += 8
+    if version >= _FETCHED_EPOCH:
+        size += 4
+    return size
 
 
 class Asked:
@@ -80,16 +133,9 @@ class Offsets:
         self.size = self._next = 0
         self._by_partition = None
 
-    def next_key(self, data: bytes, at: int, size: int, is_id: bool, known: str | bytes | None) -> str | bytes:
-        """The topic data[at : at + size], where it can be the object that it was in the last request, or ``known``."""
-        if self.size < len(self._rows):
-            row = self._rows[self.size]
-            if is_text(row.key, data, at, size):
-                return row.key
-        if known is not None and is_text(known, data, at, size):
-            return known
-        text = data[at : at + size]
-        return text if is_id else text.decode("utf-8", "surrogateescape")
+    def expected(self, known: str | bytes | None) -> str | bytes | None:
+        """The topic that the next row had in the last request, as this one most likely names it too; else ``known``."""
+        return self._rows[self.size].key if self.size < len(self._rows) else known
 
     def add(self, key: str | bytes, index: int, offset: int) -> None:
         """Add a partition that is not there yet."""
@@ -170,20 +216,15 @@ class FetchPositions(FetchHead):
         Raises:
             CodecError: these bytes are no such request.
         """
-        self.offsets.clear()
-        if self._version < _FLEXIBLE or not self._read_usual(data, at, end, known):
-            self._read_any(open_fetch(data, at, end, self._version), known)
-        elif self.forgotten:
-            self.forgotten = []
-
-    def _read_any(self, cursor: Cursor, known: str | bytes | None) -> None:
         version, offsets = self._version, self.offsets
         before, after = bytes_before_offset(version) - 4, bytes_after_offset(version)
-        self.forgotten = []
         offsets.clear()
+        if self.forgotten:
+            self.forgotten = []
+        cursor = open_fetch(data, at, end, version)
         read_fetch_head(cursor, version, self)
         for _ in range(cursor.length(4, False, "topics")):
-            topic = cursor.topic(names_ids(version), known)
+            topic = cursor.topic(names_ids(version), offsets.expected(known))
             for _ in range(cursor.length(4, False, "partitions")):
                 index = cursor.integer(4)
                 cursor.skip(before)
@@ -197,52 +238,3 @@ class FetchPositions(FetchHead):
                 for _ in range(cursor.length(4, False, "partitions")):
                     self.forgotten.append((topic, cursor.integer(4)))
                 cursor.skip_tags()
-
-    def _read_usual(self, data: bytes, at: int, end: int, known: str | bytes | None) -> bool:
-        """Read the usual request; False: it is none, and some of it may have been read.
-
-        A usual request is whole, without tagged fields, has fewer than 127 topics of fewer than 127 partitions, and
-        forgets none. It takes a third of the steps.
-        """
-        if not 0 <= at <= end - _HEAD_BYTES or end > len(data):
-            return False
-        # length int32 | api key, version int16 | correlation id int32 | client id string | tags
-        here = at + 14 + max(read_big_endian(data, at + 12, 2), 0)
-        if here + _HEAD_BYTES + 4 >= end or read_big_endian(data, here, 1):
-            return False
-        # replica_id (until v14), max_wait_ms, min_bytes, max_bytes int32 | isolation_level int8 |
-        # session_id, session_epoch int32
-        here += 13 if self._version >= _WITHOUT_REPLICA else 17
-        self.isolation_level = read_big_endian(data, here, 1)
-        self.session_id, self.session_epoch = read_big_endian(data, here + 1, 4), read_big_endian(data, here + 5, 4)
-        self.epoch_at = here + 5
-        topics = read_big_endian(data, here + 9, 1)
-        if topics <= 0:
-            return False
-        here += 10
-        for _ in range(topics - 1):
-            here = self._read_topic(data, here, end, known)
-            if here < 0:
-                return False
-        return here < end and read_big_endian(data, here, 1) == 1
-
-    def _read_topic(self, data: bytes, here: int, end: int, known: str | bytes | None) -> int:
-        """Add the partitions of the topic at data[here]; where it ends, or -1: it is not a usual one."""
-        is_id = names_ids(self._version)
-        found = find_topic(data, here, end, is_id)
-        if not found:
-            return _NOWHERE
-        here, size = found >> 7, found & 127
-        key = self.offsets.next_key(data, here, size, is_id, known)
-        here += size + 1
-        partitions = read_big_endian(data, here - 1, 1)
-        if partitions <= 0 or (partitions - 1) * _PARTITION_BYTES >= end - here:
-            return _NOWHERE
-        for _ in range(partitions - 1):
-            # index, current_leader_epoch int32 | fetch_offset int64 | last_fetched_epoch int32 |
-            # log_start_offset int64 | partition_max_bytes int32 | tags: none
-            if read_big_endian(data, here + _PARTITION_BYTES - 1, 1):
-                return _NOWHERE
-            self.offsets.add(key, read_big_endian(data, here, 4), read_big_endian(data, here + 8, 8))
-            here += _PARTITION_BYTES
-        return here + 1 if not read_big_endian(data, here, 1) else _NOWHERE

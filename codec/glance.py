@@ -1,47 +1,25 @@
 """Reads only the topics of a Produce or Fetch request: they decide whether the request must be buffered at all.
 
-``data`` holds at least the beginning of the request frame at ``at``; ``size`` is that of the frame with its length.
-This file runs as it is and compiled (glance.pxd holds the C types).
-"""
+``data`` holds at least the beginning of the request frame at ``at``; ``size`` is that of the frame with its length."""
 
 from __future__ import annotations
 
+from kafka_sidecar.codec.cursor import Cursor
 from kafka_sidecar.codec.errors import CodecError, TooManyError
+from kafka_sidecar.codec.fetch_positions import (
+    FetchHead,
+    bytes_after_offset,
+    bytes_before_offset,
+    names_ids,
+    open_fetch,
+    open_request,
+    read_fetch_head,
+)
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.wire import ID_SIZE, UNLIMITED
 
-try:
-    import cython
-except ImportError:
-    from kafka_sidecar.codec import cython_shim as cython
-
-if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor
-    from kafka_sidecar.codec.fetch_head import (
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        names_ids,
-        open_fetch,
-        open_request,
-        read_fetch_head,
-    )
-else:
-    from cython.cimports.kafka_sidecar.codec.cursor import Cursor  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.fetch_head import (  # type: ignore[no-redef]
-        FetchHead,
-        bytes_after_offset,
-        bytes_before_offset,
-        names_ids,
-        open_fetch,
-        open_request,
-        read_fetch_head,
-    )
-
 Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
-
-_ID_SIZE = ID_SIZE  # for C
 
 _PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
 _PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
@@ -138,7 +116,7 @@ def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> N
         cursor.limit(max_partitions)
         read_fetch_head(cursor, version, FetchHead.__new__(FetchHead))
         for _ in range(cursor.topics(1, "topics")):
-            cursor.skip(_ID_SIZE if names_ids(version) else cursor.length(2, False, "a topic's name"))
+            cursor.skip(ID_SIZE if names_ids(version) else cursor.length(2, False, "a topic's name"))
             _skip_fetched(cursor, version)
     except TooManyError:
         raise

@@ -15,6 +15,8 @@ cdef int _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED
 cdef class Sent:
     cdef readonly object key
     cdef readonly int index, error
+    cdef object owner, result
+    cdef double latency_s
     cdef readonly int64_t count, size, timestamp, crc, base_offset, append_time
 
 

@@ -54,7 +54,10 @@ _PRODUCED_IDS = first_version(TopicProduceResponse, "topic_id")
 class Sent:
     """A batch of a Produce request, and what the response says of its partition."""
 
-    __slots__ = ("append_time", "base_offset", "count", "crc", "error", "index", "key", "size", "timestamp")
+    __slots__ = (
+        "append_time", "base_offset", "count", "crc", "error", "index", "key", "latency_s", "owner", "result", "size",
+        "timestamp",
+    )  # fmt: skip
 
     key: str | bytes  # the topic's name, or since v13 its id of 16 bytes
     index: int
@@ -65,6 +68,10 @@ class Sent:
     error: int
     base_offset: int
     append_time: int  # ms; only where the broker sets the time (LogAppendTime)
+    # For who counts it later.
+    owner: object
+    result: object
+    latency_s: float
 
 
 def new_sent(key: str | bytes, index: int) -> Sent:
@@ -72,6 +79,8 @@ def new_sent(key: str | bytes, index: int) -> Sent:
     one = Sent.__new__(Sent)
     one.key, one.index = key, index
     one.error, one.base_offset, one.append_time = _NOT_ANSWERED, _NO_OFFSET, _NO_TIME
+    one.owner = one.result = None
+    one.latency_s = 0
     return one
 
 

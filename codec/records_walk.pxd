@@ -21,7 +21,7 @@ cdef class RecordsWalk:
     cdef Py_ssize_t _topics_left, _partitions_left, _records_left
     cdef readonly list rows
     cdef public Py_ssize_t skip
-    cdef readonly bint is_done
+    cdef readonly bint is_done, has_failed
     cdef readonly Py_ssize_t left
 
     cdef int _open(self, int version, bint flexible, bint by_id, bint may_end_early) except -1
@@ -29,7 +29,10 @@ cdef class RecordsWalk:
     cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
     cpdef feed(self, bytes data, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(rows=list)
+    cpdef list take_rows(self)
     cdef object topic(self)
+    cpdef bint try_feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     cdef _step(self, Cursor cursor, Py_ssize_t end)
     @cython.locals(left=Py_ssize_t)
     cdef _records(self, Cursor cursor, Py_ssize_t end)

@@ -59,8 +59,8 @@ class RecordsWalk:
 
     __slots__ = (
         "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_max_carried", "_may_end_early",
-        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "is_done", "left",
-        "rows", "skip",
+        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "has_failed",
+        "is_done", "left", "rows", "skip",
     )  # fmt: skip
 
     def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
@@ -86,7 +86,7 @@ class RecordsWalk:
         self._max_carried = max_carried
 
     def _restart(self) -> None:
-        """Another frame of the same version begins."""
+        """Begin to read another frame of the same version."""
         self._carry = b""  # a struct that is not complete yet
         self._is_fed = False  # with any bytes of the frame
         self._phase = _HEAD
@@ -94,6 +94,7 @@ class RecordsWalk:
         self.rows: list[Any] = []
         self.skip = 0  # bytes that come next and need not be shown
         self.is_done = False
+        self.has_failed = False  # nothing more of the frame is read
         self.left = 0  # bytes that were shown and come after what is read of a frame, once that is done
 
     def feed(self, data: bytes, start: int, end: int) -> None:
@@ -129,6 +130,20 @@ class RecordsWalk:
             if end - mark > self._max_carried:
                 raise CodecError(f"{end - mark} bytes without the end of a struct") from None
             self._carry = data[mark:end]
+
+    def try_feed(self, data: bytes, start: int, end: int, last: bool) -> bool:
+        """As `feed`; False, once: these bytes are no such frame, or it is the ``last`` piece, and the frame is not
+        complete. What follows is ignored then."""
+        if self.has_failed:
+            return True
+        try:
+            self.feed(data, start, end)
+        except CodecError:
+            self.has_failed = True
+            self.skip = 0
+        else:
+            self.has_failed = last and not self.is_done
+        return not self.has_failed
 
     def _step(self, cursor: Cursor, end: int) -> None:
         """Read one struct. What it changes, it changes after the last byte was read."""
@@ -205,6 +220,11 @@ class RecordsWalk:
             cursor.at = at + size
         else:
             self._pass(cursor, size, end)
+
+    def take_rows(self) -> list[Any]:
+        """The rows, of which this object keeps none."""
+        rows, self.rows = self.rows, []
+        return rows
 
     def topic(self) -> str | bytes:
         """The topic that was read last."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import Edit, array_count, response_body_at, splice, spliced
-from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.fetch_positions import NO_SESSION
 from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, first_version

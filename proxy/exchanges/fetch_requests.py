@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kafka_sidecar.codec.envelope import replace_span
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.fetch_positions import NO_SESSION
 from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.fetch_counts import FetchWalk
+from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import Offsets
 from kafka_sidecar.codec.message import field_reader, field_writer, read_tags, write_tags
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
-from kafka_sidecar.codec.share_fetch_counts import ShareFetchWalk
 from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, write_uvarint
 from kafka_sidecar.proxy.nodes.endpoints import Nodes
 

@@ -16,7 +16,7 @@ from kafka_sidecar.audit.contract import (
     RecordCalls,
     Result,
 )
-from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
+from kafka_sidecar.audit.counters import BatchCount, FetchCounter, ProduceCounter
 
 CLIENT = AuditedClient("app", None, "10.0.0.1")
 
@@ -47,13 +47,13 @@ class Noting(Auditor):
 )
 def test_a_produced_batch_is_an_attempt_and_its_result(result: Result, types: list[AuditType]) -> None:
     auditor = Noting()
-    RecordCalls(auditor).produced(CLIENT, "orders", 0, 1000, 5, 300, result, 7, 0.002)
+    RecordCalls(auditor).produced(CLIENT, "orders", 0, BatchCount(1000, 5, 300, result=result, first_offset=7))
     assert auditor.calls == [(None, "orders", 1000, 5, 300, type_) for type_ in types]
 
 
 def test_a_delivered_batch_is_a_success_of_the_records_that_are_shown() -> None:
     auditor = Noting()
-    RecordCalls(auditor).delivered(CLIENT, "g", "orders", 0, NO_TIMESTAMP, 5, 300, 7, 12, 0.1, 1, 0)
+    RecordCalls(auditor).delivered(CLIENT, "g", "orders", 0, BatchCount(NO_TIMESTAMP, 5, 300, first_offset=7, hidden=1))
     assert auditor.calls == [(None, "orders", None, 5, 300, AuditType.SUCCESS)]
 
 
@@ -77,7 +77,7 @@ def test_a_token_of_the_auditor_is_passed_to_its_record() -> None:
             return "token"
 
     auditor = Tokens()
-    RecordCalls(auditor).produced(CLIENT, "orders", 0, 1, 1, 1, Result.UNKNOWN, NO_OFFSET, 0.0)
+    RecordCalls(auditor).produced(CLIENT, "orders", 0, BatchCount(1, 1, 1, result=Result.UNKNOWN))
     assert [call[0] for call in auditor.calls] == ["token"]
 
 
@@ -85,8 +85,8 @@ def test_an_auditor_that_overrides_nothing_ignores_everything() -> None:
     auditor = BatchAuditor()
     auditor.configure({})
     auditor.start()
-    auditor.produced(CLIENT, "orders", 0, 1, 1, 1, Result.ACKED, 0, 0.0)
-    auditor.delivered(CLIENT, None, "orders", 0, 1, 1, 1, 0, 0, 0.0, 0, 0)
+    auditor.produced(CLIENT, "orders", 0, BatchCount(1, 1, 1, result=Result.ACKED, first_offset=0))
+    auditor.delivered(CLIENT, None, "orders", 0, BatchCount(1, 1, 1, first_offset=0))
     auditor.close()
 
 
@@ -103,6 +103,18 @@ def test_clients_with_the_same_id_and_principal_share_a_key() -> None:
 
 def test_a_counter_of_an_auditors_own_has_to_count() -> None:
     with pytest.raises(NotImplementedError):
-        ProduceCounter().count(0, 1, 10, Result.ACKED, 0, 0.1)
+        ProduceCounter().count(BatchCount(0, 1, 10, result=Result.ACKED, first_offset=0))
     with pytest.raises(NotImplementedError):
-        FetchCounter().count(0, 1, 10, 0, 0, 0.1, 0, 0)
+        FetchCounter().count(BatchCount(0, 1, 10, first_offset=0))
+
+
+@pytest.mark.parametrize(("first", "last"), [(NO_OFFSET, NO_OFFSET), (0, 4), (7, 11)])
+def test_a_batch_ends_at_its_last_record_unless_given_otherwise(first: int, last: int) -> None:
+    assert BatchCount(0, 5, 10, first_offset=first).last_offset == last
+    assert BatchCount(0, 5, 10, first_offset=first, last_offset=20).last_offset == 20
+
+
+def test_an_auditor_without_a_lock_can_be_counted_with_again_and_again() -> None:
+    auditor = BatchAuditor()
+    with auditor.counting, auditor.counting:
+        auditor.produce_counter(CLIENT, "orders", 0).count(BatchCount(1, 1, 1, result=Result.ACKED))

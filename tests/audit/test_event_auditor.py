@@ -17,6 +17,7 @@ from support.clock import Clock
 
 from kafka_sidecar.audit import event_auditor, tally
 from kafka_sidecar.audit.contract import NO_OFFSET, NO_TIMESTAMP, AuditedClient, AuditType, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Event, Interval
 
@@ -26,6 +27,9 @@ MINUTE = 60_000
 START = 10 * MINUTE
 APP = AuditedClient("app", "User:app", "10.0.0.1")
 OTHER_HOST = AuditedClient("app", "User:app", "10.0.0.2")
+
+
+WHERE = ("client", "group", "topic", "partition", "offset")
 
 
 class Audited:
@@ -43,20 +47,26 @@ class Audited:
 
     def produce(self, base_offset: int = 0, result: Result = Result.ACKED, **other: Any) -> None:
         given = {"client": APP, "topic": "t", "partition": 0, "timestamp": START, "count": 10, "size": 500,
-                 "result": result, "base_offset": base_offset, "latency_s": 0.0005, **other}  # fmt: skip
-        self.auditor.produced(**given)
+                 "result": result, "first_offset": base_offset, "latency_s": 0.0005, **other}  # fmt: skip
+        self.call("produced", given)
 
     def fetch(self, first: int, last: int, **other: Any) -> None:
         given = {"client": APP, "group": "g", "topic": "t", "partition": 0, "timestamp": START,
                  "count": last - first + 1, "size": 500, "first_offset": first, "last_offset": last,
-                 "latency_s": 0.0005, "hidden": 0, "aborted": 0, **other}  # fmt: skip
-        self.auditor.delivered(**given)
+                 "latency_s": 0.0005, **other}  # fmt: skip
+        self.call("delivered", given)
 
     def acquire(self, first: int, last: int, **other: Any) -> None:
         given = {"client": APP, "group": "workers", "topic": "t", "partition": 0, "timestamp": START,
                  "count": last - first + 1, "size": 500, "first_offset": first, "last_offset": last,
-                 "latency_s": 0.0005, "deliveries": 1, "hidden": 0, **other}  # fmt: skip
-        self.auditor.acquired(**given)
+                 "latency_s": 0.0005, "deliveries": 1, **other}  # fmt: skip
+        self.call("acquired", given)
+
+    def call(self, method: str, given: dict[str, Any]) -> None:
+        """Call the auditor with the batch that is given by its parts."""
+        where = {name: value for name, value in given.items() if name in WHERE}
+        parts = {name: value for name, value in given.items() if name not in WHERE}
+        getattr(self.auditor, method)(**where, **({"batch": BatchCount(**parts)} if parts else {}))
 
     def events(self) -> list[Event]:
         """Of the interval that ends now."""
@@ -211,27 +221,51 @@ def test_an_interval_that_ends_by_the_clock_ends_at_its_multiple() -> None:
     assert part(audited.intervals[2].end, interval_start=12 * MINUTE, interval_events=2, is_closing=True)
 
 
-def test_batches_that_are_counted_while_intervals_end_are_each_in_one_of_them(audited: Audited) -> None:
-    counter = audited.auditor.produce_counter(APP, "t", 0)
-    batches = 20_000
+def test_batches_that_threads_count_while_intervals_end_are_each_in_one_of_them(audited: Audited) -> None:
+    batches, threads = 10_000, 2
     ended = threading.Event()
 
     def tick() -> None:
         while not ended.is_set():
             audited.auditor.tick()
 
-    thread = threading.Thread(target=tick)
-    thread.start()
-    for number in range(batches):
-        counter.count(START + number % 3 * 1000, 2, 10, Result.ACKED, 2 * number, 0.001)
+    def count(index: int) -> None:
+        counter = audited.auditor.produce_counter(APP, "t", index)
+        for number in range(batches):
+            batch = BatchCount(START + number % 3 * 1000, 2, 10, result=Result.ACKED, first_offset=2 * number)
+            with audited.auditor.counting:
+                counter.count(batch)
+
+    counting = [threading.Thread(target=count, args=(index,)) for index in range(threads)]
+    ticking = threading.Thread(target=tick)
+    for thread in (*counting, ticking):
+        thread.start()
+    for thread in counting:
+        thread.join()
     ended.set()
-    thread.join()
+    ticking.join()
     audited.auditor.close()
     events = [event for one in audited.intervals for event in one.counts if event["tier"] == "produce_ack"]
-    assert sum(event["count"] for event in events) == 2 * batches
-    assert sum(event["bytes"] for event in events) == 10 * batches
+    assert sum(event["count"] for event in events) == 2 * batches * threads
+    assert sum(event["bytes"] for event in events) == 10 * batches * threads
     offsets = sum(last - first + 1 for event in events for first, last in event["ranges"])
-    assert (offsets, len(audited.intervals) > 2) == (2 * batches, True)
+    assert (offsets, len(audited.intervals) > 2) == (2 * batches * threads, True)
+
+
+def test_an_interval_does_not_end_while_batches_are_counted(audited: Audited) -> None:
+    counter = audited.auditor.fetch_counter(APP, "g", "t", 0)
+    ticking = threading.Thread(target=audited.auditor.tick)
+    with audited.auditor.counting:
+        ticking.start()
+        counter.count(BatchCount(START, 10, 500, first_offset=0))
+        ticking.join(0.05)
+        assert ticking.is_alive()
+        counter.count(BatchCount(START, 10, 500, first_offset=10))
+    ticking.join()
+    counter.count(BatchCount(START, 10, 500, first_offset=20))
+    (event,) = audited.intervals[-1].counts
+    assert part(event, count=20, ranges=[(0, 19)])
+    assert part(audited.of("fetch_delivered"), count=10, ranges=[(20, 29)])
 
 
 def test_a_batch_after_the_end_of_its_bucket_or_interval_is_counted_in_the_next() -> None:
@@ -239,7 +273,7 @@ def test_a_batch_after_the_end_of_its_bucket_or_interval_is_counted_in_the_next(
     counter = audited.auditor.produce_counter(APP, "t", 0)
     begin = START + 1500  # of the next interval, in the middle of a bucket
     for number, time in enumerate((START, START + 1499, begin, begin + 499, START + 1000, begin + 500)):
-        counter.count(time, 1, 10, Result.ACKED, number, 0.001)
+        counter.count(BatchCount(time, 1, 10, result=Result.ACKED, first_offset=number))
     audited.auditor.tick()
     audited.auditor.close()
     found = [
@@ -309,7 +343,7 @@ def deliveries(draw: Callable[[Any], Any]) -> dict[str, Any]:
 CALLS = st.one_of(
     st.tuples(st.just("produced"), st.fixed_dictionaries({
         "client": CLIENTS, **PLACES, "timestamp": TIMES, "count": COUNTS, "size": COUNTS,
-        "result": st.sampled_from(Result), "base_offset": st.just(NO_OFFSET) | OFFSETS, "latency_s": LATENCIES,
+        "result": st.sampled_from(Result), "first_offset": st.just(NO_OFFSET) | OFFSETS, "latency_s": LATENCIES,
     })),
     st.tuples(st.just("delivered"), st.builds(lambda one, more: one | more, st.fixed_dictionaries({
         "client": CLIENTS, "group": TEXTS, **PLACES, "timestamp": TIMES, "size": COUNTS, "latency_s": LATENCIES,
@@ -333,7 +367,7 @@ def test_every_event_is_as_the_schema_says(
 ) -> None:
     audited = Audited(**{"auditor.bucket.ms": bucket_ms, "max_keys": max_keys, "cluster": label, "dc": label})
     for number, (method, arguments) in enumerate(calls):
-        getattr(audited.auditor, method)(**arguments)
+        audited.call(method, arguments)
         if number % 7 == 6:
             audited.auditor.tick()
     audited.auditor.close()
@@ -368,7 +402,8 @@ def test_what_a_share_group_accepts_is_a_commit_of_these_offsets(audited: Audite
 
 def test_later_copies_of_what_was_sent_again_are_named_by_offset(audited: Audited) -> None:
     def copied(base: int, is_certain: bool, timestamp: int = START) -> None:
-        audited.auditor.duplicated(APP, "t", 0, timestamp, 10, base, is_certain)
+        batch = BatchCount(timestamp, 10, 500, result=Result.ACKED, first_offset=base)
+        audited.auditor.duplicated(APP, "t", 0, batch, is_certain)
 
     for base in (70, 80, 90):
         audited.produce(base_offset=base)

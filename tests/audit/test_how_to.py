@@ -11,6 +11,7 @@ from support.in_process import config
 from support.pages import page
 
 from kafka_sidecar.audit.contract import AuditedClient, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.proxy.features.auditing.audit import Audit
 
 PAGE = page("docs/how-to/auditors.md")
@@ -31,9 +32,9 @@ async def test_the_example_writes_what_was_counted(tmp_path: Path) -> None:
     audit = Audit(config("a:1", audit=section), names)
     await audit.start_up()
     client = AuditedClient("app", None, None)
-    audit.auditor.produced(client, "orders", 0, 5 * BUCKET, 10, 700, Result.ACKED, 0, 0.001)
-    audit.auditor.produced(client, "orders", 0, -1, 10, 700, Result.ACKED, 10, 0.001)
-    audit.auditor.delivered(client, "g", "orders", 0, 5 * BUCKET, 4, 300, 0, 3, 0.001, 0, 0)
+    audit.auditor.produced(client, "orders", 0, BatchCount(5 * BUCKET, 10, 700, result=Result.ACKED, first_offset=0))
+    audit.auditor.produced(client, "orders", 0, BatchCount(-1, 10, 700, result=Result.ACKED, first_offset=10))
+    audit.auditor.delivered(client, "g", "orders", 0, BatchCount(5 * BUCKET, 4, 300, first_offset=0))
     await audit.shut_down(10.0)
     assert not audit.counting.stats.uncounted
     assert (tmp_path / "ledger.csv").read_text().splitlines() == ["orders,5,ATTEMPT,10,700", "orders,5,SUCCESS,14,1000"]

@@ -16,6 +16,7 @@ from kafka_sidecar.audit.contract import (
     RecordCalls,
     Result,
 )
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Interval
 
@@ -49,16 +50,17 @@ class Audited:
             messages = tuple((NO_OFFSET, one) for one in segments)
             last = base + count - 1 if base != NO_OFFSET else base
             self.auditor.produced_large(LargeMessages(client, None, "t", 0, time, base, last, messages), result)
-        self.auditor.produced(client, "t", 0, time, count, 500, result, base, 0.001)
+        self.auditor.produced(client, "t", 0, BatchCount(time, count, 500, result=result, first_offset=base))
 
     def fetch(self, first: int, last: int, *large: tuple[int, int], group: str | None = "g", time: int = START) -> None:
         if large:
             self.auditor.delivered_large(LargeMessages(APP, group, "t", 0, time, first, last, large))
-        self.auditor.delivered(APP, group, "t", 0, time, last - first + 1, 500, first, last, 0.001, 0, 0)
+        self.auditor.delivered(APP, group, "t", 0, BatchCount(time, last - first + 1, 500, first_offset=first))
 
     def acquire(self, first: int, last: int, *large: tuple[int, int], deliveries: int = 1) -> None:
         self.auditor.acquired_large(LargeMessages(APP, "g", "t", 0, START, first, last, large), deliveries)
-        self.auditor.acquired(APP, "g", "t", 0, START, last - first + 1, 500, first, last, 0.001, deliveries, 0)
+        batch = BatchCount(START, last - first + 1, 500, first_offset=first, deliveries=deliveries)
+        self.auditor.acquired(APP, "g", "t", 0, batch)
 
     def counts(self) -> dict[tuple[str, str, int], Counts]:
         """By tier, type and bucket, of the interval that ends now."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_sidecar.audit import event_auditor
 from kafka_sidecar.audit.contract import AuditedClient, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Interval
 from kafka_sidecar.audit.outbox import END_BYTES, Outbox
@@ -148,8 +149,8 @@ def test_names_that_are_not_utf8_are_sent_as_the_schema_has_it() -> None:
     auditor.emit = outbox.add
     auditor.start()
     client = AuditedClient(strange, strange, "10.0.0.3")
-    auditor.produced(client, strange, 0, 600_000, 10, 500, Result.ACKED, 0, 0.5)
-    auditor.delivered(client, strange, "orders", 0, 600_000, 5, 500, 0, 4, 0.5, 0, 0)
+    auditor.produced(client, strange, 0, BatchCount(600_000, 10, 500, result=Result.ACKED, first_offset=0))
+    auditor.delivered(client, strange, "orders", 0, BatchCount(600_000, 5, 500, first_offset=0))
     auditor.tick()
     events = taken(outbox)
     schema = json.loads((Path(event_auditor.__file__).parent / "event.schema.json").read_text())

@@ -14,11 +14,13 @@ from support import oracle
 from support.dialogue import pieces
 from support.interception import fetch_response
 from support.produce_requests import topic_id
+from support.share_fetches import partition, share_response
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_counts import FetchWalk
+from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import Offsets
 from kafka_sidecar.codec.messages.fetch import FetchResponse
+from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 
 FIRST_WITH_IDS, FIRST_WITH_SESSIONS = 13, 7
@@ -184,3 +186,79 @@ def test_hostile_responses_raise_codec_error_or_are_counted(version: int) -> Non
 def test_the_session_of_a_response_is_known() -> None:
     walk = walked(12, fetch_response(12, {}, session_id=77))
     assert walk.session_id == 77
+
+
+ORDERS, FREE = topic_id("orders"), topic_id("free")
+CONTROL = 0x20
+each_share_version = pytest.mark.parametrize("version", versions(ShareFetchResponse))
+
+
+def plain_batch(base: int, records: int = 3, attributes: int = 0) -> bytes:
+    values = [NewRecord(b"v" * 50) for _ in range(records)]
+    return build_batch(values, base_offset=base, max_timestamp=5000 + base, attributes=attributes)
+
+
+def walked_share(version: int, frame: bytes, cuts: list[int]) -> ShareFetchWalk:
+    walk = ShareFetchWalk(version)
+    for chunk in pieces(frame, cuts):
+        walk.feed(b"xx" + chunk + b"yy", 2, 2 + len(chunk))
+    assert walk.is_done
+    return walk
+
+
+@given(version=some.sampled_from(versions(ShareFetchResponse)), cuts=some.lists(some.integers(0, 3000), max_size=10))
+def test_a_walk_that_ignores_batches_ends_at_the_same_place_and_keeps_nothing(version: int, cuts: list[int]) -> None:
+    moved = partition(b"", (9, 9), acknowledge_error_code=6)
+    frame = share_response(version, {"orders": [partition(plain_batch(10), (10, 12)), moved]})
+    reading, stepping = ShareFetchWalk(version), ShareFetchWalk(version)
+    stepping.ignore_batches(1 << 20)
+    for chunk in pieces(frame, cuts):
+        for walk in (reading, stepping):
+            if not walk.is_done:
+                walk.feed(chunk, 0, len(chunk))
+        assert (stepping.is_done, stepping.left) == (reading.is_done, reading.left)
+    assert (len(reading.rows), len(reading.acquired), len(reading.refused)) == (1, 2, 1)
+    assert (stepping.rows, stepping.acquired, stepping.refused) == ([], [], set())
+
+
+@given(version=some.sampled_from(versions(ShareFetchResponse)), cuts=some.lists(some.integers(0, 3000), max_size=10))
+def test_a_share_response_is_counted_alike_in_any_pieces(version: int, cuts: list[int]) -> None:
+    frame = share_response(version, {
+        "orders": [
+            partition(plain_batch(10) + plain_batch(13, 1, CONTROL) + plain_batch(14, 2), (10, 12), (15, 15)),
+            partition(b"", acknowledge_error_code=121, acknowledge_error_message="no longer acquired"),
+            {"records": b"", "error_code": 6, "error_message": "has moved"},
+        ],
+        "free": [partition(plain_batch(7, 20), (7, 26), deliveries=1)],
+    })  # fmt: skip
+    walk = walked_share(version, frame, cuts)
+    assert walk.rows == [
+        (ORDERS, 0, 5010, 3, len(plain_batch(10)), 10, 12),
+        (ORDERS, 0, 5014, 2, len(plain_batch(14, 2)), 14, 15),
+        (FREE, 0, 5007, 20, len(plain_batch(7, 20)), 7, 26),
+    ]
+    assert walk.acquired == [(ORDERS, 0, 10, 12, 2), (ORDERS, 0, 15, 15, 2), (FREE, 0, 7, 26, 1)]
+    assert (walk.refused, walk.error_code) == ({(ORDERS, 1)}, 0)
+
+
+@each_share_version
+def test_the_error_of_a_response_is_known(version: int) -> None:
+    walk = walked_share(version, share_response(version, {}, error_code=122, error_message="the session is gone"), [])
+    assert (walk.error_code, walk.rows, walk.acquired) == (122, [], [])
+
+
+@each_share_version
+def test_hostile_share_responses_raise_codec_error_or_are_counted(version: int) -> None:
+    random = Random(version)
+    frame = share_response(
+        version, {"orders": [partition(plain_batch(0) + plain_batch(3), (0, 5))], "free": [partition(plain_batch(4))]}
+    )
+    for _ in range(300):
+        walk = ShareFetchWalk(version)
+        bad = mutated(random, frame, frame[::-1])
+        try:
+            for chunk in pieces(bad, [random.randrange(600) for _ in range(random.randrange(4))]):
+                walk.feed(chunk, 0, len(chunk))
+        except CodecError:
+            continue
+        assert all(row[3] >= 0 and row[4] > 0 for row in walk.rows)

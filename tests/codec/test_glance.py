@@ -18,7 +18,7 @@ from support.produce_requests import GOOD, produce_request, topic_id
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, encode_request, open_request
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.fetch_head import NO_SESSION
+from kafka_sidecar.codec.fetch_positions import NO_SESSION
 from kafka_sidecar.codec.glance import glance_fetch, glance_produce
 from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchRequest

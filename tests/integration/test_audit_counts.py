@@ -29,27 +29,27 @@ class Ledger(BatchAuditor):
     def configure(self, configs):
         self.file = open(configs["file"], "a", buffering=1)
 
-    def produced(self, client, topic, partition, timestamp, count, size, result, base_offset, latency_s):
-        print(json.dumps([topic, partition, count, result.value, base_offset]), file=self.file)
+    def write(self, topic, partition, count, kind, *more):
+        print(json.dumps([topic, partition, count, kind, *more]), file=self.file)
 
-    def duplicated(self, client, topic, partition, timestamp, count, base_offset, is_certain):
-        print(json.dumps([topic, partition, count, "duplicated", base_offset, is_certain]), file=self.file)
+    def produced(self, client, topic, partition, batch):
+        self.write(topic, partition, batch.count, batch.result.value, batch.first_offset)
 
-    def delivered(
-        self, client, group, topic, partition, timestamp, count, size, first, last, latency_s, hidden, aborted
-    ):
-        print(json.dumps([topic, partition, count, "read", first, last, group, aborted]), file=self.file)
+    def duplicated(self, client, topic, partition, batch, is_certain):
+        self.write(topic, partition, batch.count, "duplicated", batch.first_offset, is_certain)
+
+    def delivered(self, client, group, topic, partition, batch):
+        self.write(topic, partition, batch.count, "read", batch.first_offset, batch.last_offset, group, batch.aborted)
 
     def committed(self, client, group, topic, partition, offset):
-        print(json.dumps([topic, partition, offset, "committed", group]), file=self.file)
+        self.write(topic, partition, offset, "committed", group)
 
-    def acquired(
-        self, client, group, topic, partition, timestamp, count, size, first, last, latency_s, deliveries, hidden
-    ):
-        print(json.dumps([topic, partition, count, "acquired", first, last, group, deliveries]), file=self.file)
+    def acquired(self, client, group, topic, partition, batch):
+        offsets = batch.first_offset, batch.last_offset
+        self.write(topic, partition, batch.count, "acquired", *offsets, group, batch.deliveries)
 
     def accepted(self, client, group, topic, partition, first, last):
-        print(json.dumps([topic, partition, last - first + 1, "accepted", first, last, group]), file=self.file)
+        self.write(topic, partition, last - first + 1, "accepted", first, last, group)
 """
 Entry = list[Any]
 

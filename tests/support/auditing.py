@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages, Result
+from kafka_sidecar.audit.counters import BatchCount
+from kafka_sidecar.proxy.features.auditing.audit import tap
 from kafka_sidecar.proxy.features.auditing.counting import Counting
-from kafka_sidecar.proxy.features.auditing.taps import tap
 from kafka_sidecar.proxy.relay.exchange import Begin
 from kafka_sidecar.proxy.relay.watch import Tap
 from support.dialogue import Dialogue
@@ -16,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Calls(BatchAuditor):
-    """The calls, without the client: (topic, partition, ...) as in the contract."""
+    """The calls, without the client: (topic, partition, ...) and what a batch has, in the order of these methods."""
 
     def __init__(self) -> None:
         self.produced_: list[tuple[Any, ...]] = []
@@ -30,20 +31,31 @@ class Calls(BatchAuditor):
         self.clients: list[AuditedClient] = []
         self.fails = False
 
-    def produced(self, client: AuditedClient, *rest: Any) -> None:
+    def produced(self, client: AuditedClient, topic: str, partition: int, batch: BatchCount) -> None:
         self.clients.append(client)
         if self.fails:
             raise RuntimeError("the auditor is broken")
-        self.produced_.append(rest)
+        self.produced_.append(
+            (topic, partition, batch.timestamp, batch.count, batch.size, batch.result, batch.first_offset,
+             batch.latency_s)
+        )  # fmt: skip
+        assert batch.last_offset == (batch.first_offset + batch.count - 1 if batch.first_offset >= 0 else -1)
 
-    def duplicated(self, client: AuditedClient, *rest: Any) -> None:
-        self.duplicated_.append(rest)
+    def duplicated(
+        self, client: AuditedClient, topic: str, partition: int, batch: BatchCount, is_certain: bool
+    ) -> None:
+        self.duplicated_.append((topic, partition, batch.timestamp, batch.count, batch.first_offset, is_certain))
 
-    def delivered(self, client: AuditedClient, *rest: Any) -> None:
+    def delivered(
+        self, client: AuditedClient, group: str | None, topic: str, partition: int, batch: BatchCount
+    ) -> None:
         if self.fails:
             raise RuntimeError("the auditor is broken")
         self.clients.append(client)
-        self.delivered_.append(rest)
+        self.delivered_.append(
+            (group, topic, partition, batch.timestamp, batch.count, batch.size, batch.first_offset, batch.last_offset,
+             batch.latency_s, batch.hidden, batch.aborted)
+        )  # fmt: skip
 
     def committed(self, client: AuditedClient, *rest: Any) -> None:
         if self.fails:
@@ -51,11 +63,14 @@ class Calls(BatchAuditor):
         self.clients.append(client)
         self.committed_.append(rest)
 
-    def acquired(self, client: AuditedClient, *rest: Any) -> None:
+    def acquired(self, client: AuditedClient, group: str, topic: str, partition: int, batch: BatchCount) -> None:
         if self.fails:
             raise RuntimeError("the auditor is broken")
         self.clients.append(client)
-        self.acquired_.append(rest)
+        self.acquired_.append(
+            (group, topic, partition, batch.timestamp, batch.count, batch.size, batch.first_offset, batch.last_offset,
+             batch.latency_s, batch.deliveries, batch.hidden)
+        )  # fmt: skip
 
     def accepted(self, client: AuditedClient, *rest: Any) -> None:
         if self.fails:

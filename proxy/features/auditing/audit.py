@@ -12,13 +12,16 @@ from fnmatch import fnmatchcase
 from kafka_sidecar.audit.contract import Auditor, BatchAuditor, RecordCalls
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.outbox import Outbox
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.auditing import spool
 from kafka_sidecar.proxy.features.auditing.counting import Counting
+from kafka_sidecar.proxy.features.auditing.fetch import fetch_tap
 from kafka_sidecar.proxy.features.auditing.from_config import open_auditor, writer
-from kafka_sidecar.proxy.features.auditing.sender import Sender
-from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.groups import MEMBERS, CommitTap, GroupTap
+from kafka_sidecar.proxy.features.auditing.produce import produce_tap
+from kafka_sidecar.proxy.features.auditing.sender import Sender, Spool
+from kafka_sidecar.proxy.features.auditing.share_fetch import share_acknowledge_tap, share_fetch_tap
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.watch import Tap
@@ -31,6 +34,22 @@ log = logging.getLogger(__name__)
 MIN_FLUSH_S = 1.0  # for the last events, however little of the drain is left
 LIFE = "(start or close)"  # in place of an API
 MAX_BUFFERED_EVENTS = 1_000_000
+
+TAPS: dict[int, Callable[[Counting, int, int], Tap]] = {
+    ApiKey.PRODUCE: produce_tap,
+    ApiKey.FETCH: fetch_tap,
+    ApiKey.OFFSET_COMMIT: CommitTap,
+    ApiKey.TXN_OFFSET_COMMIT: CommitTap,
+    **dict.fromkeys(MEMBERS, GroupTap),
+    ApiKey.SHARE_FETCH: share_fetch_tap,
+    ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge_tap,
+}
+
+
+def tap(counting: Counting, key: int, version: int) -> Tap | None:
+    """The tap of this API and version; None: it is not audited."""
+    make = TAPS.get(key)
+    return make(counting, key, version) if make is not None else None
 
 
 class Audit(Feature):
@@ -60,12 +79,13 @@ class Audit(Feature):
             self._opened.emit = self.outbox.add
             self.sender = Sender(self.outbox, writer(config, access))
             self.sender.on_empty = self._all_sent
-        self._spool_file = config.own_file(settings.spool_file)
+        spool_file = config.own_file(settings.spool_file)
+        self._spool = None if spool_file is None else Spool(spool_file)
         self._has_spooled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def tap(self, key: int, version: int) -> Tap | None:
-        """What watches requests of this API and version, if anything."""
+        """The tap of this API and version; None: it is not audited."""
         return tap(self.counting, key, version)
 
     def stages(self) -> Stages:
@@ -82,7 +102,7 @@ class Audit(Feature):
         """Send what an earlier process could not send, then count."""
         self._loop = asyncio.get_running_loop()
         if self.sender is not None:
-            if self._spool_file is not None and (values := spool.load(self._spool_file)):
+            if self._spool is not None and (values := self._spool.load()):
                 self._has_spooled = True
                 log.info("audit spool read", extra={"events": self.outbox.restore(values)})
             self.sender.start()
@@ -92,7 +112,7 @@ class Audit(Feature):
     async def shut_down(self, within_s: float) -> None:
         """Stop counting and send the last events; those that cannot be sent are spooled."""
         self.counting.call_later = None
-        self.counting.count_due()
+        self.counting.flush_pending()
         within_s = max(within_s, MIN_FLUSH_S)
         end = time.monotonic() + within_s
         await asyncio.to_thread(self._call, lambda: self.auditor.close(within_s))
@@ -101,7 +121,7 @@ class Audit(Feature):
         unsent = await self.sender.finish(max(end - time.monotonic(), MIN_FLUSH_S))
         if not unsent:
             return
-        if self._spool_file is not None and spool.save(self._spool_file, (event.value for event in unsent)):
+        if self._spool is not None and self._spool.save(event.value for event in unsent):
             log.info("audit events spooled", extra={"events": len(unsent)})
         else:
             log.error("audit events lost", extra={"events": len(unsent)})
@@ -130,9 +150,9 @@ class Audit(Feature):
                 self._loop.call_soon_threadsafe(self.sender.wake)
 
     def _all_sent(self) -> None:
-        if self._has_spooled and self._spool_file is not None:
+        if self._has_spooled and self._spool is not None:
             self._has_spooled = False
-            spool.remove(self._spool_file)
+            self._spool.remove()
 
 
 def _matches(topic: str, patterns: tuple[str, ...]) -> bool:

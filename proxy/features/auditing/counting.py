@@ -1,19 +1,145 @@
-"""What the taps of all APIs share: one auditor for all connections of a process."""
+"""Shared by the taps of all APIs: a process has one auditor, and knows topics and groups once for all connections."""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages
+from kafka_sidecar.audit.contract import SEVERAL_GROUPS, AuditedClient, BatchAuditor, LargeMessages, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.proxy.features.auditing.copies import Copies, Copy
-from kafka_sidecar.proxy.features.auditing.groups import Groups
-from kafka_sidecar.proxy.features.auditing.stats import AuditingStats
-from kafka_sidecar.proxy.features.auditing.topics import AuditedTopics
+
+log = logging.getLogger(__name__)
 
 LATER = "(counted later)"  # in place of an API
 MAX_DELAY_S = 0.1  # what a connection has to count waits no longer
+MAX_FRAME_BYTES = 4 << 20  # a longer one is not counted
+MAX_CLIENTS = 10_000
+MAX_GROUPS = 16  # of one client id and address
+KEPT_S = 60.0  # since a request named the group; members send heartbeats every few seconds
+MAX_KNOWN = 100_000
+MAX_HELD = 10_000  # batches of topics whose names are being requested
+
+Origin = tuple[str | None, str | None]  # client id, address
+Count = Callable[[str], None]  # calls the auditor with the topic's name
+
+
+@dataclass(slots=True)
+class AuditingStats:
+    """What one process could not count."""
+
+    uncounted: Counter[tuple[str, str]] = field(default_factory=Counter)  # frames, by API and reason
+    unnamed: int = 0  # batches of topics whose name is not known
+
+    def unreadable(self, api: str) -> None:
+        """A frame is not what its header says. It is relayed: the broker or the client rejects it."""
+        self.uncounted[api, "unreadable"] += 1
+
+    def failed(self, api: str, error: Exception) -> None:
+        """The auditor has raised an exception; the first one is logged."""
+        if not self.uncounted[api, "auditor_failed"]:
+            log.error("auditor failed", exc_info=error)
+        self.uncounted[api, "auditor_failed"] += 1
+
+
+class Groups:
+    """The consumer group of each client: a Fetch does not name it, other requests of the same client id and address do.
+
+    Where one client id and address belong to several groups at a time, it is not known in which of them they read.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock  # seconds
+        self._seen: dict[Origin, dict[str, float]] = {}  # when requests have named each group last
+        self._groups: dict[Origin, str] = {}
+        self.find = self._groups.get
+
+    def learn(self, client: Origin, group: str) -> None:
+        """A request of this client has named a group."""
+        if not group:
+            return
+        now = self._clock()
+        seen = self._seen.get(client)
+        if seen is None:
+            if len(self._seen) >= MAX_CLIENTS:
+                oldest = next(iter(self._seen))
+                del self._seen[oldest], self._groups[oldest]
+            seen = self._seen[client] = {}
+        seen[group] = now
+        for other in [one for one, at in seen.items() if now - at > KEPT_S]:
+            del seen[other]
+        if len(seen) > MAX_GROUPS:
+            del seen[next(iter(seen))]
+        self._groups[client] = group if len(seen) == 1 else SEVERAL_GROUPS
+
+
+class AuditedTopics:
+    """The topics that are audited, by name or id, and what is counted under an id before its name is known."""
+
+    def __init__(
+        self,
+        name_of: Callable[[bytes], str | None],
+        is_audited: Callable[[str], bool],
+        request_name: Callable[[bytes, Callable[[], None]], None],
+        stats: AuditingStats,
+    ) -> None:
+        """
+        Args:
+            name_of: the name of a topic id, if it is known.
+            is_audited: whether a topic is not excluded.
+            request_name: begins to request the name of an id, and calls back when that has ended, in any way.
+        """
+        self._name_of = name_of
+        self._is_audited = is_audited
+        self._request_name = request_name
+        self._stats = stats
+        self._known: dict[str | bytes, str | None] = {}
+        self.get = self._known.get  # the name of an audited topic; None: excluded, or not looked up yet
+        self._held: dict[bytes, list[Count]] = {}
+        self._held_count = 0
+
+    def find(self, key: str | bytes, count: Count) -> str | None:
+        """The name of a topic; None: nothing is to be counted now. ``count`` is called later if the name comes late."""
+        if key in self._known:
+            return self._known[key]
+        name = self._name_of(key) if isinstance(key, bytes) else key
+        if name is None:
+            assert isinstance(key, bytes)
+            self._hold(key, count)
+            return None
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        audited = name if self._is_audited(name) else None
+        self._known[key] = audited
+        return audited
+
+    def _hold(self, topic_id: bytes, count: Count) -> None:
+        if self._held_count >= MAX_HELD:
+            self._stats.unnamed += 1
+            return
+        self._held_count += 1
+        if topic_id in self._held:
+            self._held[topic_id].append(count)
+            return
+        self._held[topic_id] = [count]
+        self._request_name(topic_id, lambda: self._release(topic_id))
+
+    def _release(self, topic_id: bytes) -> None:
+        counts = self._held.pop(topic_id, [])
+        self._held_count -= len(counts)
+        name = self._name_of(topic_id)
+        if name is None:
+            self._stats.unnamed += len(counts)
+            return
+        for count in counts if self._is_audited(name) else ():
+            try:
+                count(name)
+            except Exception as error:  # noqa: BLE001 - an auditor must not break what has requested the name
+                self._stats.failed("Metadata", error)
 
 
 class Counting:
@@ -46,27 +172,28 @@ class Counting:
         self.clock = clock
         self.auditor = auditor
         self.call_later: Callable[[float, Callable[[], None]], object] | None = None  # seconds; None: count at once
-        self._due: list[Callable[[], None]] = []
+        self._pending: list[Callable[[], None]] = []
         self.copies = Copies(self._name_copy)
 
     def _name_copy(self, copy: Copy, is_certain: bool) -> None:
-        batch = copy.batch
-        rest = batch.partition, copy.event_time, batch.count, copy.base_offset, is_certain
-        self.call("Produce", batch.key, named(self.auditor.duplicated, (copy.client,), rest))
+        of = copy.batch
+        batch = BatchCount(copy.event_time, of.count, of.size, result=Result.ACKED, first_offset=copy.base_offset)
+        rest = of.partition, batch, is_certain
+        self.call("Produce", of.key, named(self.auditor.duplicated, (copy.client,), rest))
 
     def count_later(self, count: Callable[[], None]) -> bool:
         """Have ``count`` called once, soon; False: it must be called now."""
         if self.call_later is None:
             return False
-        if not self._due:
-            self.call_later(MAX_DELAY_S, self.count_due)
-        self._due.append(count)
+        if not self._pending:
+            self.call_later(MAX_DELAY_S, self.flush_pending)
+        self._pending.append(count)
         return True
 
-    def count_due(self) -> None:
+    def flush_pending(self) -> None:
         """Count what was to be counted later."""
-        due, self._due = self._due, []
-        for count in due:
+        pending, self._pending = self._pending, []
+        for count in pending:
             try:
                 count()
             except Exception as error:  # noqa: BLE001 - it must not keep the others from being counted
@@ -99,3 +226,27 @@ def large_messages(
 def named(call: Callable[..., None], whose: tuple[Any, ...], rest: tuple[Any, ...]) -> Callable[[str], None]:
     """For `Counting.call`: a call with the topic's name between these arguments."""
     return lambda topic: call(*whose, topic, *rest)
+
+
+class FrameParts:
+    """The pieces of one small frame, put together."""
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, data: bytes, start: int, end: int, last: bool) -> tuple[bytes, int, int] | None:
+        """Where the frame is once it is whole: bytes, start, end. A frame that is too long is empty then."""
+        if last and not self._parts:
+            return data, start, end
+        self._size += end - start
+        if self._size > MAX_FRAME_BYTES:
+            self._parts = [b""]
+        else:
+            self._parts.append(data[start:end])
+        if not last:
+            return None
+        frame = b"".join(self._parts)
+        return frame, 0, len(frame)

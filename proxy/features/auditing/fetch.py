@@ -13,8 +13,7 @@ from collections import defaultdict
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_positions import Partition
-from kafka_sidecar.proxy.features.auditing.counting import Counting, large_messages, named
-from kafka_sidecar.proxy.features.auditing.pieces import Pieces
+from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts, large_messages, named
 from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
 
 try:
@@ -23,20 +22,28 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.fetch_counts import FetchWalk, Shown
+    from kafka_sidecar.audit.counters import delivered_batch
+    from kafka_sidecar.codec.fetch_counts import BatchRun, FetchWalk
     from kafka_sidecar.codec.fetch_positions import FetchPositions
-    from kafka_sidecar.proxy.features.auditing.client import NO_CLIENT, TappedClient, tapped
+    from kafka_sidecar.proxy.features.auditing.connection import (
+        NO_CLIENT,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
+    )
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
+    from cython.cimports.kafka_sidecar.audit.counters import delivered_batch  # type: ignore[no-redef]
     from cython.cimports.kafka_sidecar.codec.fetch_counts import (  # type: ignore[no-redef]
+        BatchRun,
         FetchWalk,
-        Shown,
     )
     from cython.cimports.kafka_sidecar.codec.fetch_positions import FetchPositions  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.proxy.features.auditing.client import (  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.features.auditing.connection import (  # type: ignore[no-redef]
         NO_CLIENT,
-        TappedClient,
-        tapped,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
     )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
         Tap,
@@ -44,10 +51,8 @@ else:
     )
 
 API = "Fetch"
-NOTHING_MORE = 1 << 62  # bytes: nothing more of this response is counted
 MAX_KEPT = 64  # partitions of a request whose watch is kept for the next one
-MAX_ROWS_DUE = 1000  # of all connections, that are counted at a time
-_NOTHING_MORE, _MAX_KEPT, _MAX_ROWS_DUE = NOTHING_MORE, MAX_KEPT, MAX_ROWS_DUE  # for C
+_MAX_KEPT = MAX_KEPT  # for C
 
 
 def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
@@ -55,26 +60,19 @@ def fetch_tap(counting: Counting, key: int, version: int) -> Tap:
     return FetchTap(counting, version)
 
 
-class FetchTap(Tap):
-    """What all requests of one version share.
+class FetchTap(CountingTap):
+    """Watches all requests of one version, and counts what was delivered."""
 
-    What was delivered is counted some responses at a time, as Produce requests are: see produce.py.
-    """
-
-    __slots__ = ("_due", "_is_due", "_rows_due", "bucket_ms", "clock", "counting", "find_group", "version")
+    __slots__ = ("bucket_ms", "clock", "find_group")
 
     def __init__(self, counting: Counting, version: int) -> None:
+        super().__init__(API, counting, version)
         self.bucket_ms = counting.bucket_ms
         self.clock = counting.clock
-        self.counting = counting
         self.find_group = counting.groups.find
-        self.version = version
-        self._due: list[tuple[TappedClient, list[Shown], float]] = []  # not counted yet: to whom, what, when (seconds)
-        self._rows_due = 0
-        self._is_due = False  # will be counted in time
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        known = tapped(client, state)
+        known = connection_of(client, state)
         idle = known.take_idle()
         watch = cython.cast(FetchWatch, idle) if type(idle) is FetchWatch else None
         if watch is None or watch._tap is not self:
@@ -82,43 +80,27 @@ class FetchTap(Tap):
         watch._client, watch._state = client, known
         return watch
 
-    def deliver(self, state: TappedClient, rows: list[Shown], now_s: float) -> None:
+    def deliver(self, state: AuditedConnection, rows: list[BatchRun], now_s: float) -> None:
         """Count what a client was sent, soon."""
-        self._due.append((state, rows, now_s))
-        self._rows_due += len(rows)
-        if not self._is_due:
-            self._is_due = self.counting.count_later(self.count_due)
-        if self._rows_due >= _MAX_ROWS_DUE or not self._is_due:
-            self.count_all()
+        for row in rows:
+            row.owner, row.hidden, row.latency_s = state, 0, now_s - row.timestamp / 1000
+        self.add(rows)
 
-    def count_due(self) -> None:
-        """For what is called in time."""
-        self._is_due = False
-        self.count_all()
+    def count(self, row: object) -> None:
+        one = cython.cast(BatchRun, row)
+        state = cython.cast(AuditedConnection, one.owner)
+        count = one.count - one.hidden - one.aborted
+        batch = delivered_batch(one.timestamp, count, one.size, one.first, one.last, one.latency_s)
+        batch.hidden, batch.aborted = one.hidden, one.aborted
+        group = self.find_group(state.origin)
+        counter = state.fetch_counter(self.counting, group, one.key, one.index)
+        if counter is not None:
+            counter.count(batch)
+        else:
+            call = named(self.counting.auditor.delivered, (state.audited, group), (one.index, batch))
+            self.counting.call(API, one.key, call)
 
-    def count_all(self) -> None:
-        """Count what is not counted yet."""
-        due, self._due, self._rows_due = self._due, [], 0
-        for state, rows, now_s in due:
-            group = self.find_group(state.origin)
-            for row in rows:
-                self.count(state, row, group, 0, now_s)
-
-    def count(self, state: TappedClient, row: Shown, group: str | None, hidden: int, now_s: float) -> None:
-        """Count batches that were delivered to a group at ``now_s``, without ``hidden`` records."""
-        latency_s = now_s - row.timestamp / 1000
-        count = row.count - hidden - row.aborted
-        try:
-            counter = state.fetch_counter(self.counting, group, row.key, row.index)
-            if counter is not None:
-                counter.count(row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted)
-                return
-            rest = row.index, row.timestamp, count, row.size, row.first, row.last, latency_s, hidden, row.aborted
-            self.counting.call(API, row.key, named(self.counting.auditor.delivered, (state.audited, group), rest))
-        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
-            self.counting.stats.failed(API, error)
-
-    def count_large(self, state: TappedClient, row: Shown, group: str | None, large: LargeByPartition) -> None:
+    def count_large(self, state: AuditedConnection, row: BatchRun, group: str | None, large: LargeByPartition) -> None:
         """Call the auditor for the large messages of a batch, of which nothing is hidden. Before `count`."""
         found = large.get((row.key, row.index), ())
         messages = tuple([one for one in found if row.first <= one[0] <= row.last])
@@ -131,7 +113,7 @@ class FetchWatch(Watch):
     """One Fetch request."""
 
     __slots__ = (
-        "_client", "_is_read", "_is_whole", "_large", "_now_s", "_pieces", "_positions", "_received", "_state", "_tap",
+        "_client", "_is_read", "_is_whole", "_large", "_now_s", "_parts", "_positions", "_received", "_state", "_tap",
         "_walk",
     )  # fmt: skip
 
@@ -139,10 +121,10 @@ class FetchWatch(Watch):
         super().__init__()
         self._tap = tap
         self._client: Client | None = None
-        self._state: TappedClient = NO_CLIENT
-        self._pieces: Pieces | None = None  # of a request that arrives in pieces
+        self._state: AuditedConnection = NO_CLIENT
+        self._parts: FrameParts | None = None  # of a request that arrives in pieces
         self._positions = FetchPositions(tap.version)
-        self._received: list[Shown] | None = None  # what the broker has sent, where the client gets something else
+        self._received: list[BatchRun] | None = None  # what the broker has sent, where the client gets something else
         self._large: LargeByPartition | None = None
         self._walk: FetchWalk | None = None
         self._now_s = 0.0  # of the delivery
@@ -151,16 +133,16 @@ class FetchWatch(Watch):
     def done(self) -> None:
         state, self._state, self._client = self._state, NO_CLIENT, None
         if self._is_whole and self._positions.size() <= _MAX_KEPT:
-            self._pieces = self._received = self._large = self._walk = None
+            self._parts = self._received = self._large = self._walk = None
             self._is_whole = self._is_read = False
             self.skip = 0
             state.keep_idle(self)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         self._is_whole = last
-        if not last or self._pieces is not None:
-            self._pieces = self._pieces or Pieces()
-            frame = self._pieces.add(data, start, end, last)
+        if not last or self._parts is not None:
+            self._parts = self._parts or FrameParts()
+            frame = self._parts.add(data, start, end, last)
             if frame is None:
                 return
             data, start, end = frame
@@ -172,8 +154,8 @@ class FetchWatch(Watch):
 
     def received(self, frame: bytes) -> None:
         walk = self._begin(bucket_ms=0)
-        self._feed(walk, frame, 0, len(frame))
-        self._received = walk.rows
+        self._feed(walk, frame, 0, len(frame), True)
+        self._received = walk.take_rows()
 
     def large_messages(self, found: LargeByPartition) -> None:
         self._large = found
@@ -183,47 +165,45 @@ class FetchWatch(Watch):
         if walk is None:
             walk = self._walk = self._begin(self._tap.bucket_ms if self._received is None else 0)
         walk.skip = self.skip
-        self._feed(walk, data, start, end)
+        self._feed(walk, data, start, end, last)
         self.skip = walk.skip
         if not last:
             return
-        if not walk.is_done and not walk.skip:
-            self._tap.counting.stats.unreadable(API)
         if self._is_read and not self._positions.session_epoch:
             self._state.session_id = walk.session_id
+        rows = walk.take_rows()
         if self._client is None or self._client.has_closed:
             return
         if self._received is not None:
-            self._count_shown(self._received, walk.rows)
+            self._count_shown(self._received, rows)
         elif self._large is not None:
-            self._count_shown(walk.rows, walk.rows)
-        elif walk.rows:
-            self._tap.deliver(self._state, walk.rows, self._now_s)
+            self._count_shown(rows, rows)
+        elif rows:
+            self._tap.deliver(self._state, rows, self._now_s)
 
     def _begin(self, bucket_ms: int) -> FetchWalk:
         self._now_s = self._tap.clock()
         positions = self._positions if self._is_read else None
         return self._state.fetch_walk(self._tap.version, positions, bucket_ms, self._now_s * 1000)
 
-    def _feed(self, walk: FetchWalk, data: bytes, start: int, end: int) -> None:
-        try:
-            walk.feed(data, start, end)
-        except CodecError:
-            walk.skip = _NOTHING_MORE
+    def _feed(self, walk: FetchWalk, data: bytes, start: int, end: int, last: bool) -> None:
+        if not walk.try_feed(data, start, end, last):
             self._tap.counting.stats.unreadable(API)
 
-    def _count_shown(self, received: list[Shown], shown: list[Shown]) -> None:
+    def _count_shown(self, received: list[BatchRun], shown: list[BatchRun]) -> None:
         """Count the broker's batches; what is missing of one in the client's response is hidden."""
         tap, state, now_s = self._tap, self._state, self._now_s
-        tap.count_all()
+        tap.flush()
         group = tap.find_group(state.origin)
-        by_partition: dict[Partition, list[Shown]] = defaultdict(list)
+        by_partition: dict[Partition, list[BatchRun]] = defaultdict(list)
         for row in shown:
             by_partition[row.key, row.index].append(row)
-        for row in received:
-            rows = by_partition.get((row.key, row.index), ())
-            left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
-            hidden = 0 if row.aborted else max(row.count - left, 0)
-            if self._large is not None and row.count > hidden + row.aborted:
-                tap.count_large(state, row, group, self._large)
-            tap.count(state, row, group, hidden, now_s)
+        with tap.counting.auditor.counting:
+            for row in received:
+                rows = by_partition.get((row.key, row.index), ())
+                left = sum([one.count for one in rows if row.first <= one.first and one.last <= row.last])
+                row.owner, row.latency_s = state, now_s - row.timestamp / 1000
+                row.hidden = 0 if row.aborted else max(row.count - left, 0)
+                if self._large is not None and row.count > row.hidden + row.aborted:
+                    tap.count_large(state, row, group, self._large)
+                tap.try_count(row)

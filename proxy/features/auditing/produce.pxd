@@ -1,73 +1,55 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent
-from kafka_sidecar.codec.produce_notes cimport ProduceNotes
-from kafka_sidecar.proxy.features.auditing.client cimport NO_CLIENT, TappedClient, tapped
-from kafka_sidecar.proxy.features.auditing.produce_results cimport ProduceResults
+from kafka_sidecar.audit.counters cimport BatchCount, ProduceCounter, sent_batch
+from kafka_sidecar.codec.produce_counts cimport ProduceWalk, Sent, acknowledge
+from kafka_sidecar.proxy.features.auditing.connection cimport NO_CLIENT, AuditedConnection, CountingTap, connection_of
 from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
-cdef int64_t _NOTHING_MORE
-cdef Py_ssize_t _MAX_ANSWERED
-cdef double _US_PER_S
+cdef int _NO_OFFSET, _NOT_ANSWERED, _DUPLICATE
 cdef list NOTHING
-cdef object UNCONFIRMED, UNKNOWN
+cdef object ACKED, UNCONFIRMED, REJECTED, FAILED, UNKNOWN
 
 
-cdef class ProduceTap(Tap):
-    cdef readonly object counting
-    cdef readonly int version
-    cdef ProduceNotes notes
-    cdef ProduceResults results
+cdef class ProduceTap(CountingTap):
+    cdef readonly dict attempts
 
+    @cython.locals(known=AuditedConnection, watch=ProduceWatch, idle=Watch)
     cpdef Watch begin(self, client, state, double now)
-    @cython.locals(known=TappedClient, queue=ProduceQueue, watch=ProduceWatch)
-    cpdef Watch show_request(
-        self, client, state, frames, bytes data, Py_ssize_t at, Py_ssize_t size, waits, double now
+    @cython.locals(are_stored=bint, one=Sent)
+    cdef int end(
+        self, AuditedConnection client, list sent, ending, double latency_s, forwarded, bint was_abandoned
+    ) except -1
+    @cython.locals(
+        one=Sent, timestamp=int64_t, base=int64_t, client=AuditedConnection, batch=BatchCount, counter=ProduceCounter
     )
-
-
-cdef class ProduceQueue(Watch):
-    cdef TappedClient _client
-    cdef ProduceTap _tap
-    cdef ProduceNotes _notes
-    cdef object _pieces
-    cdef bint _is_abandoned, _is_due
-
-    cdef bint ask(self, TappedClient client, bytes data, Py_ssize_t start, Py_ssize_t end, double now) except -1
-    cpdef show_response(self, frames, bytes data, Py_ssize_t at, Py_ssize_t size, double now)
-    cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
-    @cython.locals(notes=ProduceNotes, results=ProduceResults, now_us=int64_t, sent=list, latency_s=double)
-    cdef int _answer(self, bytes data, Py_ssize_t start, Py_ssize_t end, double now) except -1
-    cdef bint _waits(self) except -1
-    cpdef count_due(self)
-    cpdef abandoned(self)
-    cpdef lost(self, str why)
-    @cython.locals(notes=ProduceNotes, results=ProduceResults, answer=bytes, latency_s=double)
-    cdef int count_answered(self) except -1
-    cdef int _forget_counted(self) except -1
+    cdef int count(self, row) except -1
+    @cython.locals(one=Sent, is_stored=bint, base=int64_t)
+    cdef int count_large(self, AuditedConnection client, list sent, large, forwarded, ending) except -1
 
 
 cdef class ProduceWatch(Watch):
-    cdef object _forwarded, _large, _pieces
+    cdef object _forwarded, _large, _parts
     cdef list _sent
     cdef ProduceTap _tap
-    cdef TappedClient _client
+    cdef AuditedConnection _client
     cdef double _since
     cdef bint _is_abandoned
     cdef ProduceWalk _walk
 
-    @cython.locals(notes=ProduceNotes)
+    @cython.locals(client=AuditedConnection)
+    cpdef done(self)
+    @cython.locals(walk=ProduceWalk, version=int)
     cpdef request(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last)
-    @cython.locals(walk=ProduceWalk)
-    cdef int _feed(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last) except -1
     @cython.locals(walk=ProduceWalk, one=Sent)
     cpdef forwarded(self, bytes frame)
     cpdef large_messages(self, found)
     cpdef unanswered(self)
     cpdef abandoned(self)
     cpdef lost(self, str why)
-    @cython.locals(queue=ProduceQueue)
-    cdef int _count_earlier(self) except -1
-    @cython.locals(results=ProduceResults)
     cpdef response(self, bytes data, Py_ssize_t start, Py_ssize_t end, bint last, double now)
+    @cython.locals(tap=ProduceTap)
+    cdef int _end(self, ending, double latency_s) except -1
+
+
+cdef object _result(Sent one, ending, forwarded)

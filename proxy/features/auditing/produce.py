@@ -1,19 +1,21 @@
 """Counts what a client produces: each batch once, with its result, after the response or once it is sure to have none.
 
-A usual request is noted when it comes, and so is its response. They are counted some at a time: what is used for that
-is no longer in the CPU's caches when the next request comes, and takes several times as long to load as to run.
+The partitions of a request are those that the client has named; one that the sidecar has not forwarded was rejected by
+it. An error DUPLICATE_SEQUENCE_NUMBER is a success at an unknown offset, as clients take it (KIP-98).
+
+Requests and responses are read as they pass, and counted some at a time. What is not a success is counted at once.
 
 This file runs as it is and compiled (produce.pxd holds the C types).
 """
 
 from __future__ import annotations
 
-from kafka_sidecar.audit.contract import Result
+from kafka_sidecar.audit.contract import NO_OFFSET, Result
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.features.auditing.counting import Counting
-from kafka_sidecar.proxy.features.auditing.pieces import Pieces
+from kafka_sidecar.codec.produce_counts import NOT_ANSWERED
+from kafka_sidecar.proxy.features.auditing.counting import Counting, FrameParts, large_messages, named
 from kafka_sidecar.proxy.relay.exchange import Client, LargeByPartition
-from kafka_sidecar.proxy.relay.frames import Frames
 
 try:
     import cython
@@ -21,253 +23,217 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent
-    from kafka_sidecar.codec.produce_notes import ProduceNotes
-    from kafka_sidecar.proxy.features.auditing.client import NO_CLIENT, TappedClient, tapped
-    from kafka_sidecar.proxy.features.auditing.produce_results import ProduceResults
+    from kafka_sidecar.audit.counters import sent_batch
+    from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
+    from kafka_sidecar.proxy.features.auditing.connection import (
+        NO_CLIENT,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
+    )
     from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
-    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk, Sent  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.produce_notes import ProduceNotes  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.proxy.features.auditing.client import (  # type: ignore[no-redef]
-        NO_CLIENT,
-        TappedClient,
-        tapped,
+    from cython.cimports.kafka_sidecar.audit.counters import sent_batch  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.produce_counts import (  # type: ignore[no-redef]
+        ProduceWalk,
+        Sent,
+        acknowledge,
     )
-    from cython.cimports.kafka_sidecar.proxy.features.auditing.produce_results import ProduceResults  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.features.auditing.connection import (  # type: ignore[no-redef]
+        NO_CLIENT,
+        AuditedConnection,
+        CountingTap,
+        connection_of,
+    )
     from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
         Tap,
         Watch,
     )
 
 API = "Produce"
-UNCONFIRMED, UNKNOWN = Result.UNCONFIRMED, Result.UNKNOWN
-NOTHING_MORE = 1 << 62  # bytes: nothing more of this request is counted
-MAX_ANSWERED = 256  # requests of a connection that are counted at a time
-NOTHING: list[Sent] = []
-_NOTHING_MORE, _MAX_ANSWERED, _US_PER_S = NOTHING_MORE, MAX_ANSWERED, 1_000_000  # for C
+ACKED, UNCONFIRMED, REJECTED = Result.ACKED, Result.UNCONFIRMED, Result.REJECTED
+FAILED, UNKNOWN = Result.FAILED, Result.UNKNOWN
+# For C.
+_NO_OFFSET, _NOT_ANSWERED, _DUPLICATE = NO_OFFSET, NOT_ANSWERED, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+Partitions = set[tuple[str | bytes, int]]
+NOTHING: list[Sent] = []  # of a watch that watches no request
 
 
 def produce_tap(counting: Counting, key: int, version: int) -> Tap:
-    """What watches Produce requests of this version."""
+    """The tap of Produce requests of this version."""
     return ProduceTap(counting, version)
 
 
-class ProduceTap(Tap):
-    """What all requests of one version share."""
+class ProduceTap(CountingTap):
+    """Watches all requests of one version, and counts their batches."""
 
-    __slots__ = ("counting", "notes", "results", "version")
+    __slots__ = ("attempts",)
 
     def __init__(self, counting: Counting, version: int) -> None:
-        self.counting = counting
-        self.results = ProduceResults(counting, version)
-        self.version = version
-        self.notes = ProduceNotes(version)  # to read one request
+        super().__init__(API, counting, version)
+        self.attempts = counting.copies.attempts
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return ProduceWatch(self, tapped(client, state), now)
-
-    def show_request(
-        self,
-        client: Client,
-        state: object,
-        frames: Frames,
-        data: bytes,
-        at: int,
-        size: int,
-        waits: object,
-        now: float,
-    ) -> Watch | None:
-        if waits is None or len(data) < at + size or not self.notes.is_flexible:
-            return Tap.show_request(self, client, state, frames, data, at, size, waits, now)
-        known = cython.cast(TappedClient, state) if type(state) is TappedClient else tapped(client, state)
-        queue: ProduceQueue | None = cython.cast(ProduceQueue, known.queue)
-        if queue is None or queue._tap is not self:
-            queue = ProduceQueue(self)
-            known.queue = queue
-        if queue.ask(known, data, at, at + size, now):
-            return queue
-        watch = ProduceWatch(self, known, now)
-        watch.request(data, at, at + size, True)
+        known = connection_of(client, state)
+        idle = known.take_idle()
+        watch = cython.cast(ProduceWatch, idle) if type(idle) is ProduceWatch else None
+        if watch is None or watch._tap is not self:
+            watch = ProduceWatch(self)
+        watch._client, watch._since = known, now
         return watch
 
+    def end(
+        self,
+        client: AuditedConnection,
+        sent: list[Sent],
+        ending: Result | None,
+        latency_s: float,
+        forwarded: Partitions | None,
+        was_abandoned: bool,
+    ) -> None:
+        """Count each batch of a request: with what the response says of it or, if ``ending`` is given, with that.
 
-class ProduceQueue(Watch):
-    """The usual requests of a connection, which arrive whole and are relayed, in their order."""
-
-    __slots__ = ("_client", "_is_abandoned", "_is_due", "_notes", "_pieces", "_tap")
-
-    def __init__(self, tap: ProduceTap) -> None:
-        super().__init__()
-        self._tap = tap
-        self._client: TappedClient = NO_CLIENT
-        self._notes = ProduceNotes(tap.version)
-        self._pieces: Pieces | None = None  # of a response that arrives in pieces
-        self._is_abandoned = False
-        self._is_due = False  # will be counted in time
-
-    def ask(self, client: TappedClient, data: bytes, start: int, end: int, now: float) -> bool:
-        """Note a request that has a response; False: it is not a usual one."""
-        if self._is_abandoned or not self._notes.ask(data, start, end, int(now * _US_PER_S)):
-            return False
-        self._client = client
-        return True
-
-    def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
-        if len(data) < at + size:
-            Watch.show_response(self, frames, data, at, size, now)
-        else:
-            self._answer(data, at, at + size, now)
-
-    def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
-        self._pieces = self._pieces or Pieces()
-        frame = self._pieces.add(data, start, end, last)
-        if frame is not None:
-            self._pieces = None
-            data, start, end = frame
-            self._answer(data, start, end, now)
-
-    def _answer(self, data: bytes, start: int, end: int, now: float) -> None:
-        results, notes, now_us = self._tap.results, self._notes, int(now * _US_PER_S)
-        if self._is_abandoned or not notes.answer(data, start, end, now_us):
-            self.count_answered()
-            notes.next_open()
-            sent = notes.batches()
-            latency_s = (now_us - notes.elapsed_us) / 1e6
-            results.answered(self._client, sent, data, start, end, latency_s, None, self._is_abandoned)
-            self._forget_counted()
-        elif notes.answered >= _MAX_ANSWERED or notes.is_long() or not self._waits():
-            self.count_answered()
-
-    def _waits(self) -> bool:
-        """Whether what is not counted yet will be counted soon."""
-        if not self._is_due:
-            self._is_due = self._tap.counting.count_later(self.count_due)
-        return self._is_due
-
-    def count_due(self) -> None:
-        """Count what is not counted yet; for what is called in time."""
-        self._is_due = False
-        self.count_answered()
-        self._notes.release()
-
-    def abandoned(self) -> None:
-        if not self._is_abandoned:
-            self.count_answered()
-            self._is_abandoned = True
-            self._tap.counting.copies.abandoned(self._client.audited, self._notes.open_batches())
-
-    def lost(self, why: str) -> None:
-        self.count_answered()
-        self._notes.next_open()
-        self._tap.results.unknown(self._client, self._notes.batches(), None, self._is_abandoned)
-        self._forget_counted()
-
-    def count_answered(self) -> None:
-        """Count what is not counted yet of the requests that have their response."""
-        notes, results = self._notes, self._tap.results
-        while notes.next_answered():
-            if not results.attempts and notes.fits():
-                results.count_stored(self._client, notes)
+        Args:
+            forwarded: the partitions that the broker got; None: all.
+            was_abandoned: the client has closed before the response.
+        """
+        are_stored = ending is None
+        for one in sent:
+            if ending is None and not one.error:
+                one.result = ACKED
             else:
-                answer = notes.response
-                latency_s = notes.elapsed_us / _US_PER_S
-                results.answered(self._client, notes.batches(), answer, 0, len(answer), latency_s, None, False)
-        self._forget_counted()
+                are_stored, one.result = False, _result(one, ending, forwarded)
+            one.owner, one.latency_s = client, latency_s
+        self.add(sent)
+        if ending is not UNCONFIRMED and (self.attempts or was_abandoned or not are_stored):
+            self.flush()
+            self.counting.copies.settled(client.audited, sent, was_abandoned)
 
-    def _forget_counted(self) -> None:
-        """Use their place again; the queue must not refer to the client, which refers to it, while nothing is open."""
-        self._notes.compact()
-        if not self._notes.open:
-            self._client = NO_CLIENT
+    def count(self, row: object) -> None:
+        one = cython.cast(Sent, row)
+        timestamp, base, client = one.timestamp, _NO_OFFSET, cython.cast(AuditedConnection, one.owner)
+        if one.result is ACKED and not one.error:
+            base = one.base_offset
+            if one.append_time >= 0:
+                timestamp = one.append_time  # the broker's time (LogAppendTime) is that which consumers see
+        batch = sent_batch(timestamp, one.count, one.size, one.result, base, one.latency_s)
+        counter = client.produce_counter(self.counting, one.key, one.index)
+        if counter is not None:
+            counter.count(batch)
+        else:
+            call = named(self.counting.auditor.produced, (client.audited,), (one.index, batch))
+            self.counting.call(API, one.key, call)
+
+    def count_large(
+        self,
+        client: AuditedConnection,
+        sent: list[Sent],
+        large: LargeByPartition,
+        forwarded: Partitions | None,
+        ending: Result | None,
+    ) -> None:
+        """Call the auditor for each batch with large messages: before `end` and `flush`, with the same arguments."""
+        self.flush()
+        call = self.counting.auditor.produced_large
+        for one in sent:
+            messages = tuple(large.get((one.key, one.index), ()))
+            if messages:
+                is_stored = ending is None and not one.error
+                base = one.base_offset if is_stored else _NO_OFFSET
+                last = base + one.count - 1 if base != _NO_OFFSET else base
+                timestamp = one.append_time if is_stored and one.append_time >= 0 else one.timestamp
+                result = ACKED if is_stored else _result(one, ending, forwarded)
+                batch = one.index, timestamp, base, last
+                self.counting.call(API, one.key, large_messages(client.audited, None, batch, messages, call, result))
 
 
 class ProduceWatch(Watch):
     """One Produce request."""
 
-    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_large", "_pieces", "_sent", "_since", "_tap", "_walk")
+    __slots__ = ("_client", "_forwarded", "_is_abandoned", "_large", "_parts", "_sent", "_since", "_tap", "_walk")
 
-    def __init__(self, tap: ProduceTap, client: TappedClient, now: float) -> None:
+    def __init__(self, tap: ProduceTap) -> None:
         super().__init__()
         self._tap = tap
-        self._client = client
-        self._since = now  # when the request came
-        self._walk: ProduceWalk | None = None  # of a request that is not a usual one
+        self._client: AuditedConnection = NO_CLIENT
+        self._since = 0.0  # when the request came
+        self._walk: ProduceWalk | None = None  # of a request that arrives in pieces
         self._sent: list[Sent] = NOTHING
-        self._forwarded: set[tuple[str | bytes, int]] | None = None  # partitions; None: all
+        self._forwarded: Partitions | None = None  # None: all
         self._large: LargeByPartition | None = None
-        self._pieces: Pieces | None = None  # of a response that arrives in pieces
+        self._parts: FrameParts | None = None  # of a response that arrives in pieces
         self._is_abandoned = False
 
-    def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        notes = self._tap.notes
-        if last and self._walk is None and notes.ask(data, start, end, 0):
-            notes.next_open()
-            self._sent = notes.batches()
-            notes.compact()
-        else:
-            self._feed(data, start, end, last)
+    def done(self) -> None:
+        client, self._client = self._client, NO_CLIENT
+        if self._walk is None and not self._is_abandoned:
+            self._sent = NOTHING
+            self._parts = self._forwarded = self._large = None
+            self.skip = 0
+            client.keep_idle(self)
 
-    def _feed(self, data: bytes, start: int, end: int, last: bool) -> None:
-        if self._walk is None:
-            self._walk = ProduceWalk(self._tap.version)
+    def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
+        if walk is None:
+            version = self._tap.version
+            walk = self._client.produce_walk(version) if last else ProduceWalk(version)
         walk.skip = self.skip
-        try:
-            walk.feed(data, start, end)
-            self.skip = walk.skip
-            if last and not walk.is_done:
-                self._tap.counting.stats.unreadable(API)
-        except CodecError:
-            self.skip = _NOTHING_MORE
+        if not walk.try_feed(data, start, end, last):
             self._tap.counting.stats.unreadable(API)
-        self._sent = walk.rows
+        self.skip = walk.skip
+        self._walk = None if last else walk
+        self._sent = walk.take_rows() if last else walk.rows
 
     def forwarded(self, frame: bytes) -> None:
         walk = ProduceWalk(self._tap.version)
-        try:
-            if frame:
-                walk.feed(frame, 0, len(frame))
-        except CodecError:
-            return
-        self._forwarded = {(one.key, one.index) for one in walk.rows}
+        if not frame or walk.try_feed(frame, 0, len(frame), False):
+            self._forwarded = {(one.key, one.index) for one in walk.rows}
 
     def large_messages(self, found: LargeByPartition) -> None:
         self._large = found
 
     def unanswered(self) -> None:
-        if self._large is not None:
-            self._tap.results.count_large(self._client, self._sent, self._large, self._forwarded, UNCONFIRMED)
-        self._tap.results.count(self._client, self._sent, self._forwarded, UNCONFIRMED, 0)
+        self._end(UNCONFIRMED, 0)
 
     def abandoned(self) -> None:
         if not self._is_abandoned:
             self._is_abandoned = True
+            self._tap.flush()
             self._tap.counting.copies.abandoned(self._client.audited, self._sent)
 
     def lost(self, why: str) -> None:
-        self._count_earlier()
-        if self._large is not None:
-            self._tap.results.count_large(self._client, self._sent, self._large, self._forwarded, UNKNOWN)
-        self._tap.results.unknown(self._client, self._sent, self._forwarded, self._is_abandoned)
-
-    def _count_earlier(self) -> None:
-        """Requests that were answered before this one are counted before it."""
-        queue: ProduceQueue | None = cython.cast(ProduceQueue, self._client.queue)
-        if queue is not None:
-            queue.count_answered()
+        self._end(UNKNOWN, 0)
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         self.skip = 0
-        if not last or self._pieces is not None:
-            self._pieces = self._pieces or Pieces()
-            frame = self._pieces.add(data, start, end, last)
+        if not last or self._parts is not None:
+            self._parts = self._parts or FrameParts()
+            frame = self._parts.add(data, start, end, last)
             if frame is None:
                 return
             data, start, end = frame
-        latency_s = now - self._since
-        self._count_earlier()
-        results, large = self._tap.results, self._large
-        if large is not None:
-            results.count_large_answered(self._client, self._sent, data, start, end, large, self._forwarded)
-        results.answered(self._client, self._sent, data, start, end, latency_s, self._forwarded, self._is_abandoned)
+        try:
+            acknowledge(self._sent, data, start, end, self._tap.version)
+        except CodecError:
+            self._tap.counting.stats.unreadable(API)
+            self._end(UNKNOWN, 0)
+        else:
+            self._end(None, now - self._since)
+
+    def _end(self, ending: Result | None, latency_s: float) -> None:
+        """Nothing more will be known of the request."""
+        tap, sent, forwarded = self._tap, self._sent, self._forwarded
+        if self._large is not None:
+            tap.count_large(self._client, sent, self._large, forwarded, ending)
+        tap.end(self._client, sent, ending, latency_s, forwarded, self._is_abandoned)
+        if self._large is not None:
+            tap.flush()
+
+
+def _result(one: Sent, ending: Result | None, forwarded: Partitions | None) -> Result:
+    if ending is UNKNOWN or (ending is None and one.error == _NOT_ANSWERED):
+        return UNKNOWN
+    if forwarded is not None and (one.key, one.index) not in forwarded:
+        return REJECTED
+    return ending or (ACKED if one.error == _DUPLICATE else FAILED)

@@ -1,11 +1,13 @@
-"""Sends the events of the outbox to the audit topic, in order, and again until Kafka has them."""
+"""Sends the events of the outbox to the audit topic, in order, and again until Kafka has them: a file keeps them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from kafka_sidecar.audit.outbox import Outbox, Pending
@@ -129,3 +131,44 @@ class Sender:
             return repr(error)
         self.sent += before - len(self._sending) - writer.too_large
         return failure if self._sending else None
+
+
+class Spool:
+    """A file of events, from a stop without Kafka to the next start: one event a line, as it is sent."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> list[bytes]:
+        """The events in the file; none if it does not exist or is unreadable, which is logged."""
+        try:
+            return self._path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            log.warning("audit spool unreadable", extra={"detail": self._detail(error)})
+            return []
+
+    def save(self, events: Iterable[bytes]) -> bool:
+        """Replace the file atomically; False if it cannot be written, which is logged."""
+        part = self._path.with_name(self._path.name + ".part")
+        try:
+            with part.open("wb") as file:
+                file.writelines(event + b"\n" for event in events)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path)
+        except OSError as error:
+            log.error("audit spool not written", extra={"detail": self._detail(error)})
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Its events are sent. A file that stays is sent again: an event that arrives twice counts once."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("audit spool not removed", extra={"detail": self._detail(error)})
+
+    def _detail(self, error: OSError) -> str:
+        return f"{self._path}: {error.strerror or error}"

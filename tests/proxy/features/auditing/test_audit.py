@@ -13,6 +13,7 @@ from support.audit import FakeTopic
 from support.in_process import config
 
 from kafka_sidecar.audit.contract import AuditedClient, Auditor, BatchAuditor, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.features.auditing import audit as module
@@ -43,7 +44,8 @@ def audit(**settings: Any) -> Audit:
 
 
 def count(audited: Audit, base_offset: int = 0) -> None:
-    audited.auditor.produced(CLIENT, "t", 0, 1000, 5, 300, Result.ACKED, base_offset, 0.001)
+    batch = BatchCount(1000, 5, 300, result=Result.ACKED, first_offset=base_offset)
+    audited.auditor.produced(CLIENT, "t", 0, batch)
 
 
 def kinds(events: list[dict[str, Any]]) -> list[tuple[str, bool]]:

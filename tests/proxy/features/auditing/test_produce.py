@@ -28,7 +28,7 @@ from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
-from kafka_sidecar.proxy.features.auditing.client import MAX_COUNTERS
+from kafka_sidecar.proxy.features.auditing.connection import MAX_COUNTERS
 from kafka_sidecar.proxy.relay.exchange import Begin
 
 THREE = batch("a", "b", "c")

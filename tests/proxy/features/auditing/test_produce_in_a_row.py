@@ -14,10 +14,9 @@ from support.produce_requests import GOOD, batch, produce_request, produce_respo
 from kafka_sidecar.audit.contract import Result
 from kafka_sidecar.codec import cython_shim
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.noted_requests import MAX_KEPT, ROW
 from kafka_sidecar.proxy.features.auditing import produce
-from kafka_sidecar.proxy.features.auditing.client import TappedClient
-from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.audit import tap
+from kafka_sidecar.proxy.features.auditing.connection import MAX_PENDING, AuditedConnection
 
 VERSION = 12
 THREE = batch("a", "b", "c")
@@ -66,13 +65,13 @@ def test_responses_are_counted_when_it_is_time_with_their_own_latency(found: Aud
     assert found.calls.results == counted(0, 1, 2, 3)
 
 
-def test_so_many_responses_do_not_wait(found: Audited) -> None:
-    for number in range(produce.MAX_ANSWERED):
+def test_so_many_batches_do_not_wait(found: Audited) -> None:
+    for number in range(MAX_PENDING):
         assert found.calls.results == []
         found.dialogue.client(request(number)).broker(answer(number))
-    assert found.calls.results == counted(*range(produce.MAX_ANSWERED))
+    assert found.calls.results == counted(*range(MAX_PENDING))
     found.wait()
-    assert len(found.calls.results) == produce.MAX_ANSWERED
+    assert len(found.calls.results) == MAX_PENDING
 
 
 def test_all_connections_wait_for_one_timer(found: Audited) -> None:
@@ -91,14 +90,8 @@ def test_a_failure_is_counted_at_once_after_what_came_before_it(found: Audited) 
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-@pytest.mark.parametrize("version", [7, VERSION])
-def test_what_is_counted_at_once_is_counted_after_what_came_before_it(
-    found: Audited, version: int, pieces: int
-) -> None:
-    odd = request(1, version)
-    found.dialogue.client(request(0), *_pieces(odd, pieces), request(2)).broker(answer(0), answer(1, version))
-    assert found.calls.results == ([] if (version, pieces) == (VERSION, 1) else counted(0, 1))
-    found.dialogue.broker(answer(2))
+def test_requests_in_pieces_are_counted_in_their_order(found: Audited, pieces: int) -> None:
+    found.dialogue.client(request(0), *_pieces(request(1), pieces), request(2)).broker(*map(answer, range(3)))
     found.wait()
     assert found.calls.results == counted(0, 1, 2)
 
@@ -108,11 +101,11 @@ def _pieces(frame: bytes, number: int) -> Iterator[bytes]:
     yield from (frame[at : at + size] for at in range(0, len(frame), size))
 
 
-def test_without_acks_nothing_waits(found: Audited) -> None:
-    found.dialogue.client(request(0), request(1, acks=0)).broker(answer(0))
-    assert found.calls.results == [("orders", 1, 1, UNCONFIRMED, -1)]
+def test_a_request_without_acks_is_counted_in_its_order(found: Audited) -> None:
+    found.dialogue.client(request(0)).broker(answer(0)).client(request(1, acks=0), request(2)).broker(answer(2))
+    assert found.calls.results == []
     found.wait()
-    assert found.calls.results[1:] == counted(0)
+    assert found.calls.results == [*counted(0), ("orders", 1, 1, UNCONFIRMED, -1), *counted(2)]
 
 
 def test_a_lost_connection_leaves_only_what_has_no_response_unknown(found: Audited) -> None:
@@ -136,13 +129,14 @@ def test_copies_of_what_a_client_did_not_wait_for_are_named(found: Audited) -> N
     again.client(request(1)).broker(produce_response(VERSION, {"orders": {1: 200}}, correlation_id=1))
     first.broker(answer(1))
     found.wait()
-    assert found.calls.results == [*counted(0, 1), ("orders", 1, 1, ACKED, 200)]
+    assert found.calls.results == [*counted(0), ("orders", 1, 1, ACKED, 200), *counted(1)]
     assert [call[3:] for call in found.calls.duplicated_] == [(1, 200, True)]
 
 
 def test_a_client_that_sends_after_it_was_given_up_is_counted(found: Audited) -> None:
     found.dialogue.client(request(0)).session.client_ended()
     found.dialogue.client(request(1)).broker(answer(0), answer(1))
+    found.wait()
     assert found.calls.results == counted(0, 1)
 
 
@@ -156,7 +150,7 @@ def test_an_auditor_that_fails_for_one_batch_gets_the_others(found: Audited) -> 
 
 def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(found: Audited) -> None:
     def clients() -> int:
-        return sum(isinstance(one, TappedClient) for one in gc.get_objects())
+        return sum(isinstance(one, AuditedConnection) for one in gc.get_objects())
 
     before = clients()
     gc.disable()
@@ -166,7 +160,7 @@ def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(foun
         frames = found.dialogue.session.broker_frames
         watch = made.show_request(client, client.tap_state, frames, request(0), 0, len(request(0)), 0, 0.0)
         assert watch is not None
-        watch.response(answer(0), 0, len(answer(0)), True, 0.0)
+        watch.show_response(frames, answer(0), 0, len(answer(0)), 0.0)
         assert clients() == before + 1
         del client, watch
         found.wait()
@@ -227,11 +221,12 @@ def test_each_of_many_requests_in_flight_is_given_up_once(found: Audited) -> Non
     numbers = [number % 100 for number in range(2_000)]
     found.dialogue.client(b"".join(map(request, numbers))).session.client_ended()
     found.dialogue.session.lost(LOST)
+    found.wait()
     assert found.calls.results == [("orders", number, 1, UNKNOWN, -1) for number in numbers]
 
 
 def test_a_request_of_many_batches_does_not_wait(found: Audited) -> None:
-    partitions, batches = 100, MAX_KEPT // ROW // 100 + 1
+    partitions, batches = 100, MAX_PENDING // 100
     many = produce_request(VERSION, {"orders": dict.fromkeys(range(partitions), GOOD * batches)})
     found.dialogue.client(many).broker(produce_response(VERSION, {"orders": dict.fromkeys(range(partitions), 0)}))
     assert len(found.calls.results) == partitions * batches

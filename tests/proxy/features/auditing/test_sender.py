@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 from support.audit import FakeTopic
@@ -10,7 +11,7 @@ from support.audit import FakeTopic
 from kafka_sidecar.audit.events import Interval
 from kafka_sidecar.audit.outbox import Outbox
 from kafka_sidecar.proxy.features.auditing import sender as module
-from kafka_sidecar.proxy.features.auditing.sender import Sender
+from kafka_sidecar.proxy.features.auditing.sender import Sender, Spool
 
 LIMIT_S = 10.0
 
@@ -119,3 +120,28 @@ async def test_a_bug_of_the_writer_is_logged_and_the_events_stay(caplog: pytest.
     assert await site.sender.finish(LIMIT_S) == []
     assert site.ids() == ["0-end"]
     assert caplog.records[0].getMessage() == "audit sender crashed: this is a bug"
+
+
+def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    spool = Spool(path)
+    assert spool.load() == []
+    assert spool.save([b'{"a":1}', b"{}"])
+    assert spool.save([b'{"a":2}', b'{"b":"\xc3\xa9"}'])
+    assert spool.load() == [b'{"a":2}', b'{"b":"\xc3\xa9"}']
+    assert list(tmp_path.iterdir()) == [path]
+    spool.remove()
+    spool.remove()
+    assert spool.load() == []
+
+
+def test_a_path_that_cannot_be_used_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spool = Spool(tmp_path)
+    assert spool.load() == []
+    spool.remove()
+    assert not Spool(tmp_path / "missing" / "events").save([b"{}"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "audit spool unreadable",
+        "audit spool not removed",
+        "audit spool not written",
+    ]

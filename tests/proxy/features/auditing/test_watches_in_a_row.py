@@ -10,7 +10,8 @@ from support.interception import fetch_response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.proxy.features.auditing import fetch
-from kafka_sidecar.proxy.features.auditing.taps import tap
+from kafka_sidecar.proxy.features.auditing.audit import tap
+from kafka_sidecar.proxy.features.auditing.connection import MAX_PENDING
 from kafka_sidecar.proxy.relay.watch import Watch
 
 VERSION = 12
@@ -54,8 +55,8 @@ def test_what_is_delivered_is_counted_when_it_is_time_whoever_got_it() -> None:
 
 def test_so_many_batches_do_not_wait() -> None:
     found = Audited(counts_later=True)
-    batches = b"".join(records(5 + number) for number in range(fetch.MAX_ROWS_DUE // 2))
+    batches = b"".join(records(5 + number) for number in range(MAX_PENDING // 2))
     for _ in range(2):
         assert found.calls.delivered_ == []
         found.dialogue.client(FETCH).broker(fetch_response(VERSION, {"orders": {0: batches}}))
-    assert len(found.calls.delivered_) == fetch.MAX_ROWS_DUE
+    assert len(found.calls.delivered_) == MAX_PENDING

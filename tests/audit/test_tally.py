@@ -1,13 +1,14 @@
-"""Offset ranges compared with plain sets of offsets."""
+"""Offsets as ranges, latencies as sketches: what a tally sums."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.audit.ranges import OffsetRanges
+from kafka_sidecar.audit.tally import BASE, MAX_INDEX, OffsetRanges, bucket_of, encode
 
 BATCHES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1])))
 
@@ -49,3 +50,35 @@ def test_the_nearest_range_is_extended() -> None:
     ranges.add(20, 21, has_room=False)
     ranges.add(200, 201, has_room=False)
     assert ranges.pairs() == [(0, 21), (90, 201)]
+
+
+LATENCIES = st.floats(min_value=0, max_value=1e12)
+
+
+@given(LATENCIES)
+def test_a_latency_is_within_the_bounds_of_its_bucket(latency: float) -> None:
+    index = bucket_of(latency)
+    assert latency <= BASE**index * (1 + 1e-9)
+    assert index == 0 or latency > BASE ** (index - 1) * (1 - 1e-9)
+
+
+def test_bounds_belong_to_the_lower_bucket() -> None:
+    assert [bucket_of(BASE**index) for index in range(1, 100)] == list(range(1, 100))
+
+
+def test_absurd_latencies_are_in_the_last_bucket() -> None:
+    assert bucket_of(1e300) == MAX_INDEX
+    assert bucket_of(-1e300) == 0
+
+
+@given(st.lists(LATENCIES), st.lists(LATENCIES))
+def test_merged_sketches_are_the_sketch_of_all(some: list[float], others: list[float]) -> None:
+    def sketch(values: list[float]) -> Counter[int]:
+        return Counter(map(bucket_of, values))
+
+    assert encode(sketch(some) + sketch(others)) == encode(sketch(some + others))
+
+
+def test_a_sketch_without_latencies_is_none() -> None:
+    assert encode({}) is None
+    assert encode({3: 1, 0: 2}) == {"base": 1.1, "i": [0, 3], "c": [2, 1]}

@@ -4,13 +4,15 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.audit.counters cimport FetchCounter, ProduceCounter
 from kafka_sidecar.codec.fetch_counts cimport FetchWalk
 from kafka_sidecar.codec.fetch_positions cimport FetchPositions, Offsets
-from kafka_sidecar.proxy.relay.watch cimport Watch
+from kafka_sidecar.codec.produce_counts cimport ProduceWalk
+from kafka_sidecar.proxy.relay.watch cimport Tap, Watch
 
+cdef Py_ssize_t _MAX_PENDING
 cdef int _MAX_IDLE, _MAX_RECENT, _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED
 
 
 @cython.final
-cdef class TappedClient:
+cdef class AuditedConnection:
     cdef readonly object audited
     cdef readonly tuple origin
     cdef public int session_id
@@ -20,13 +22,15 @@ cdef class TappedClient:
     cdef list _recent
     cdef Py_ssize_t _place
     cdef Watch _idle
-    cdef int _idle_left, _counters_left, _responses_version
+    cdef int _idle_left, _counters_left, _responses_version, _requests_version
     cdef FetchWalk _responses
-    cdef public Watch queue
+    cdef ProduceWalk _requests
 
     @cython.locals(watch=Watch)
     cdef Watch take_idle(self)
     cdef int keep_idle(self, Watch watch) except -1
+    @cython.locals(walk=ProduceWalk)
+    cdef ProduceWalk produce_walk(self, int version)
     @cython.locals(offsets=Offsets, is_committed_only=bint)
     cdef FetchWalk fetch_walk(self, int version, FetchPositions positions, int64_t bucket_ms, double now_ms)
     cdef object known_topic(self)
@@ -41,7 +45,22 @@ cdef class TappedClient:
     cdef _make_room(self)
 
 
-cdef TappedClient NO_CLIENT
+cdef class CountingTap(Tap):
+    cdef str _api
+    cdef readonly object counting
+    cdef readonly int version
+    cdef list _pending
+    cdef bint _is_flush_due
 
-@cython.locals(known=TappedClient)
-cpdef TappedClient tapped(client, state)
+    cdef int add(self, list rows) except -1
+    cpdef flush_pending(self)
+    @cython.locals(rows=list)
+    cdef int flush(self) except -1
+    cdef int try_count(self, row) except -1
+    cdef int count(self, row) except -1
+
+
+cdef AuditedConnection NO_CLIENT
+
+@cython.locals(known=AuditedConnection)
+cpdef AuditedConnection connection_of(client, state)

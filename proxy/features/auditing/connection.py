@@ -1,9 +1,11 @@
-"""What the taps know of one connection.
+"""What the taps of batches share: how they count, and what they know of a connection.
 
-This file runs as it is and compiled (client.pxd holds the C types).
+This file runs as it is and compiled (connection.pxd holds the C types).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.proxy.features.auditing.counting import Counting
@@ -18,7 +20,8 @@ if not cython.compiled:
     from kafka_sidecar.audit.counters import FetchCounter, ProduceCounter
     from kafka_sidecar.codec.fetch_counts import FetchWalk
     from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
-    from kafka_sidecar.proxy.relay.watch import Watch
+    from kafka_sidecar.codec.produce_counts import ProduceWalk
+    from kafka_sidecar.proxy.relay.watch import Tap, Watch
 else:
     from cython.cimports.kafka_sidecar.audit.counters import (  # type: ignore[no-redef]
         FetchCounter,
@@ -29,26 +32,31 @@ else:
         FetchPositions,
         Offsets,
     )
-    from cython.cimports.kafka_sidecar.proxy.relay.watch import Watch  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.codec.produce_counts import ProduceWalk  # type: ignore[no-redef]
+    from cython.cimports.kafka_sidecar.proxy.relay.watch import (  # type: ignore[no-redef]
+        Tap,
+        Watch,
+    )
 
 MAX_SESSION_PARTITIONS = 100_000
 MAX_IDLE = 8  # watches that a connection keeps: enough for as many requests in flight
+MAX_PENDING = 1000  # rows that wait to be counted
 MAX_RECENT = 16  # counters that are found by their place in a request
 MAX_COUNTERS = 10_000  # of each kind; a connection of more partitions finds them again and again
 NO_SESSION, NEW_SESSION = -1, 0  # epochs (KIP-227)
 READ_COMMITTED = 1
 # For C.
 _MAX_COUNTERS, _NO_SESSION, _NEW_SESSION, _READ_COMMITTED = MAX_COUNTERS, NO_SESSION, NEW_SESSION, READ_COMMITTED
-_MAX_IDLE, _MAX_RECENT = MAX_IDLE, MAX_RECENT
+_MAX_IDLE, _MAX_RECENT, _MAX_PENDING = MAX_IDLE, MAX_RECENT, MAX_PENDING
 
 
-class TappedClient:
+class AuditedConnection:
     """A connection's client, as auditors are shown it, its fetch session, and what counts its batches."""
 
     __slots__ = (
         "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
-        "_read", "_read_key", "_reading", "_recent", "_responses", "_responses_version", "audited", "origin", "queue",
-        "session_id",
+        "_read", "_read_key", "_reading", "_recent", "_requests", "_requests_version", "_responses",
+        "_responses_version", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
@@ -68,9 +76,10 @@ class TappedClient:
         self._counters_left = _MAX_COUNTERS
         self._idle: Watch | None = None  # the first one of those whose request has its response,
         self._idle_left = _MAX_IDLE  # and how many more it can be
-        self._responses: FetchWalk | None = None  # one after the other
+        self._requests: ProduceWalk | None = None  # reads Produce requests, one after the other
+        self._requests_version = 0
+        self._responses: FetchWalk | None = None  # reads Fetch responses, one after the other
         self._responses_version = 0
-        self.queue: Watch | None = None  # of usual Produce requests
 
     def take_idle(self) -> Watch | None:
         """A watch whose request has its response, for the next request."""
@@ -85,6 +94,15 @@ class TappedClient:
         if self._idle_left:
             watch.following, self._idle = self._idle, watch
             self._idle_left -= 1
+
+    def produce_walk(self, version: int) -> ProduceWalk:
+        """The reader of the next Produce request that arrives whole; the one before has been read."""
+        walk = self._requests
+        if walk is None or self._requests_version != version:
+            walk = self._requests = ProduceWalk(version)
+            self._requests_version = version
+        walk._restart()
+        return walk
 
     def fetch_walk(self, version: int, positions: FetchPositions | None, bucket_ms: int, now_ms: float) -> FetchWalk:
         """What reads the next Fetch response; the one before has been read."""
@@ -186,13 +204,62 @@ class TappedClient:
             self._read, self._reading = {}, {}
 
 
+class CountingTap(Tap):
+    """A tap that counts rows some at a time.
+
+    Between two requests a CPU's caches are filled by other programs: what counts a batch takes several times as long to
+    load as to run, so it is loaded once for many. The rows are not among the objects that the garbage collector visits,
+    so it does not matter to it how many wait.
+    """
+
+    __slots__ = ("_api", "_is_flush_due", "_pending", "counting", "version")
+
+    def __init__(self, api: str, counting: Counting, version: int) -> None:
+        self._api = api
+        self.counting = counting
+        self.version = version
+        self._pending: list[Any] = []  # rows
+        self._is_flush_due = False  # will be called in time
+
+    def add(self, rows: list[Any]) -> None:
+        """Count rows soon. They must know their owner."""
+        self._pending += rows
+        if not self._is_flush_due:
+            self._is_flush_due = self.counting.count_later(self.flush_pending)
+        if len(self._pending) >= _MAX_PENDING or not self._is_flush_due:
+            self.flush()
+
+    def flush_pending(self) -> None:
+        """As `flush`, for what is called in time."""
+        self._is_flush_due = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Count what is not counted yet."""
+        rows, self._pending = self._pending, []
+        if rows:
+            with self.counting.auditor.counting:
+                for row in rows:
+                    self.try_count(row)
+
+    def try_count(self, row: Any) -> None:
+        try:
+            self.count(row)
+        except Exception as error:  # noqa: BLE001 - an auditor must not cost a connection
+            self.counting.stats.failed(self._api, error)
+
+    def count(self, row: Any) -> None:
+        """Call the auditor for a row."""
+        raise NotImplementedError
+
+
 # Of a watch that watches no request: it must not keep a client that is gone.
-NO_CLIENT = TappedClient(AuditedClient(None, None, None))
+NO_CLIENT = AuditedConnection(AuditedClient(None, None, None))
 
 
-def tapped(client: Client, state: object) -> TappedClient:
+def connection_of(client: Client, state: object) -> AuditedConnection:
     """What is known of a connection's client, whose `tap_state` this is."""
-    if isinstance(state, TappedClient):
+    if isinstance(state, AuditedConnection):
         return state
-    known = client.tap_state = TappedClient(AuditedClient(client.client_id, client.principal, client.host))
+    known = client.tap_state = AuditedConnection(AuditedClient(client.client_id, client.principal, client.host))
     return known
