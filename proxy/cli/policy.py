@@ -7,7 +7,6 @@ is invalid.
 from __future__ import annotations
 
 import asyncio
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,9 +69,10 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     """
     from kafka_sidecar.proxy.features.validation.rules import parts_read
 
-    applied = _rules(config).of(topic, NO_ID)
+    rules = _rules(config)
+    applied = rules.of(topic, NO_ID)
     if applied is None:
-        typer.echo(f"{topic}: records are not validated; {_why_not(config, topic)}")
+        typer.echo(f"{topic}: records are not validated; in {config}, {rules.why_none(topic)}")
         return
     typer.echo(f"{topic}: {applied.text}")
     typer.echo(f"  from {applied.source} in {config}")
@@ -101,18 +101,11 @@ def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
             exit_with_error(f"{source}: {error}")
     if config is None or topic is None:
         exit_with_error("no policies to test: give --policy TEXT, or --config FILE and --topic NAME")
-    applied = _rules(config).of(topic, NO_ID)
+    rules = _rules(config)
+    applied = rules.of(topic, NO_ID)
     if applied is None:
-        exit_with_error(f"{topic}: {_why_not(config, topic)}; give one with --policy")
+        exit_with_error(f"{topic}: in {config}, {rules.why_none(topic)}; give one with --policy")
     return applied.plan
-
-
-def _why_not(config: Path, topic: str) -> str:
-    """Why the file has no policy for a topic."""
-    entry = next((entry for entry in load_or_exit(config).topics if fnmatchcase(topic, entry.name)), None)
-    if entry is None:
-        return f"no entry of topics: in {config} matches its name"
-    return f"topics: {entry.name} in {config} has " + ("no policy" if entry.policy is None else "mode off")
 
 
 def _validate(plan: Plan, example: Example, topic: str) -> list[Rejection] | Exception:

@@ -19,7 +19,6 @@ from kafka_sidecar.proxy.security.sasl.scram import (
 )
 from kafka_sidecar.proxy.security.sasl.users import Users, Verifier, create_verifier, knows
 
-PLAIN_PARTS = 3  # authorization id, user, password
 NONCE_CHARS = 200  # at most, of a client
 _DUMMY = create_verifier("SCRAM-SHA-256", "")
 

@@ -119,7 +119,7 @@ def test_what_a_policy_needs_is_fetched(config: str) -> None:
         (["-", "--policy", "key"], "{}\n{", "-:2: is not JSON"),
         (["-", "--policy", "key"], "\n \n", "-: has no records: write one JSON object a line"),
         (["/no/such/file", "--policy", "key"], "", "/no/such/file: cannot be read: No such file or directory"),
-        (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: topics: open* in "),
+        (["-", "--config", "CONFIG", "--topic", "open-1"], "{}", "open-1: in "),
         (["-", "--config", "/no/such/file", "--topic", "a"], "{}", "/no/such/file: cannot be read"),
     ],
 )
@@ -173,9 +173,9 @@ def test_the_percentage_of_a_topic_in_shadow_is_not_shown(config: str) -> None:
 @pytest.mark.parametrize(
     ("topic", "why"),
     [
-        ("other", "no entry of topics: in CONFIG matches its name"),
-        ("open-1", "topics: open* in CONFIG has no policy"),
-        ("off-1", "topics: off* in CONFIG has mode off"),
+        ("other", "in CONFIG, no entry of topics: matches its name"),
+        ("open-1", "in CONFIG, topics: open* has no policy"),
+        ("off-1", "in CONFIG, topics: off* has mode off"),
     ],
 )
 def test_the_reason_for_a_topic_without_policies_is_explained(topic: str, why: str, config: str) -> None:
