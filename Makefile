@@ -155,6 +155,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
 
+.PHONY: bench-rules
+bench-rules: install ## CPU per request with rules that allow it, compared with no rules
+	$(BIN)/python bench/rules.py
+
 .PHONY: bench-intercept
 bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none
 	$(BIN)/python bench/intercept.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -25,6 +26,14 @@ _NAME = re.compile(r"[\w-]+")
 _CLASS = re.compile(r"(?P<module>\w+(?:\.\w+)*)[:.](?P<name>\w+)")
 
 
+@cache  # it reads the metadata of all distributions, and clients may ask for names that there are not
+def installed(group: str) -> dict[str, EntryPoint]:
+    """The entry points of a group, by name, as they are when the first is asked for."""
+    from importlib.metadata import entry_points  # imports the email parser: only when needed
+
+    return {point.name: point for point in entry_points(group=group)}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[P]):
     """One kind of plug-in: where its classes are searched, and what they must extend."""
@@ -38,9 +47,7 @@ class Kind(Generic[P]):
 
     def installed(self) -> dict[str, EntryPoint]:
         """The entry points of other distributions, by name."""
-        from importlib.metadata import entry_points  # imports the email parser: only when needed
-
-        return {point.name: point for point in entry_points(group=self.entry_points)}
+        return installed(self.entry_points)
 
     def known(self) -> dict[str, str]:
         """Every plug-in that can be used by name without configuration -> module:Class; built-ins win."""

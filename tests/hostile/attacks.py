@@ -55,6 +55,7 @@ class Attack:
     name: str  # with its number in the table of docs/reference/limits.md
     prepare: Callable[[], Run]  # builds what is sent, before anything is measured
     security: Security = "PLAINTEXT"  # of the sidecar's listeners, and of the honest clients
+    more: str = ""  # sections of the sidecar's configuration
 
 
 def sends(make: Callable[[], bytes], connections: int = 1, times: int = 1) -> Callable[[], Run]:

@@ -26,6 +26,7 @@ from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 
+from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
@@ -89,7 +90,7 @@ class Row:
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
-    config.write_text(CONFIG + LISTENERS[attack.security](folder))
+    config.write_text(CONFIG + LISTENERS[attack.security](folder) + attack.more)
     log.unlink(missing_ok=True)
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
@@ -196,7 +197,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS):
+            for attack in (*ATTACKS, *LOGINS, *APIS):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

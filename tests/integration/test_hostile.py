@@ -13,6 +13,7 @@ from harness.certificates import authority
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
+from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Security
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
 from hostile.run import CONFIG, LISTENERS, create_topics, place_of
@@ -30,7 +31,9 @@ MAX_PEAK_MB = 700.0
 MAX_LOG_KB = 1000.0
 MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to brokers
 SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35", "37", "39")))
-ROWS = (*ATTACKS, *SHORT, *(pytest.param(each, marks=pytest.mark.matrix) for each in LOGINS if each not in SHORT))
+SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
+LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS))
+ROWS = (*ATTACKS, *SHORT, *SHORT_APIS, *(pytest.param(each, marks=pytest.mark.matrix) for each in LONG))
 CLIENTS: Mapping[Security, Mapping[str, str]] = {
     "PLAINTEXT": {},
     "SSL": {"security.protocol": "SSL"},
@@ -51,7 +54,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize("attack", ROWS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
 def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, cluster: Cluster, tmp_path: Path) -> None:
     config, log = tmp_path / "sidecar.yaml", tmp_path / "sidecar.log"
-    config.write_text(CONFIG + LISTENERS[attack.security](tmp_path))
+    config.write_text(CONFIG + LISTENERS[attack.security](tmp_path) + attack.more)
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
         client: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap, **CLIENTS[attack.security]}

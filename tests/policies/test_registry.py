@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import metadata
 from importlib.metadata import EntryPoint
 
 import pytest
 
+from kafka_sidecar.plugins.registry import installed
 from kafka_sidecar.policies.builtin.require_header import RequireHeader
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -16,6 +18,13 @@ PLACE = "kafka_sidecar.policies.builtin.require_header"
 @pytest.mark.parametrize("name", ["require_header", f"{PLACE}:RequireHeader", f"{PLACE}.RequireHeader"])
 def test_a_class_is_found_by_its_built_in_name_or_its_module_and_class(name: str) -> None:
     assert POLICIES.find(name) is RequireHeader
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known() -> Iterator[None]:
+    installed.cache_clear()
+    yield
+    installed.cache_clear()
 
 
 def test_a_class_is_found_by_the_name_of_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,69 @@
+"""The cost of rules of who may do what, where everything is allowed; of one more request that rules look into.
+
+usage: rules.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
+
+How it measures and how to read it: bench/README.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from rig import frames, report
+from rig.driver import Workload
+from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
+from rig.target import Target
+from side_by_side import Bench
+
+NONE, RULES = "no rules", "rules"
+TARGET = 1.1
+TOPIC = frames.TOPIC.decode()
+# Of a hundred teams, each with its topics; the client of the bench is of one of them.
+ALLOWING = f"""
+authorization:
+  rules:
+    - {{principals: ["User:ANONYMOUS"], topics: [{TOPIC}], groups: ["*"], cluster: true}}
+""" + "".join(f'    - {{principals: ["User:team-{at}"], topics: ["team-{at}-*"]}}\n' for at in range(99))
+WORKLOADS = (
+    Workload("Produce 1 KB, 8 connections, 1 in flight", 8, 1, produce_bytes=1 << 10),
+    Workload("Produce 1 KB, 8 connections, 5 in flight", 8, 5, produce_bytes=1 << 10),
+    Workload("Fetch 1 KB, 8 connections, 1 in flight", 8, 1, fetch_bytes=1 << 10),
+    Workload("Fetch 64 KB, 4 connections, 1 in flight", 4, 1, fetch_bytes=64 << 10),
+)
+
+
+def peers(folder: Path) -> list[Peer]:
+    program = sidecar_program()
+    return [
+        Peer(NONE, kafka_sidecar, program, "make install", reads_kafka=True),
+        Peer(RULES, kafka_sidecar_with(ALLOWING), program, "make install", reads_kafka=True),
+    ]
+
+
+def workloads() -> list[Workload]:
+    return list(WORKLOADS)
+
+
+def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
+    cells = {}
+    for target in targets:
+        results = runs[load.title, target.name]
+        cells[target.name] = f"{median(run.cpu_us_per_request for run in results):.3g}"
+        if target.name == RULES:
+            ratio = report.cpu_ratio(results, runs[load.title, NONE])
+            cells[target.name] += f" ({ratio:.2f}x) {'met' if ratio <= TARGET else 'MISSED'}"
+    return report.Row(f"{load.title}: CPU us/request", cells, f"{RULES} <= {TARGET}x")
+
+
+def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
+    return [row(load, targets, runs) for load in loads]
+
+
+def check(target: Target) -> None:
+    """Every request gets through: the driver raises BenchError otherwise."""
+
+
+if __name__ == "__main__":
+    Bench("rules", peers, workloads, rows, check).main(__doc__)
