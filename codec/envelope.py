@@ -205,7 +205,8 @@ def spliced(frame: bytes, edits: Iterable[Edit]) -> list[Buffer]:
 
 def replace_span(frame: bytes, start: int, end: int, new: bytes) -> bytes:
     """The frame with ``new`` in place of ``frame[start:end]``; the same object if these are equal."""
-    return frame if frame[start:end] == new else splice(frame, [(start, end, new)])
+    is_same = end - start == len(new) and frame[start:end] == new
+    return frame if is_same else splice(frame, [(start, end, new)])
 
 
 def records_field(records: bytes | memoryview | None, flexible: bool) -> bytes:

@@ -103,6 +103,11 @@ class OpenMessage:
             return decode_request(of, self._frame)[1]
         return decode_response(of, self._frame, self._version)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the frame, as the last stage that has asked for it has seen it."""
+        return len(self._frame)
+
     def replace(self, message: Message) -> None:
         """Send this message instead. The stages that follow see it."""
         self._changed = message

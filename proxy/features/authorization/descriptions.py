@@ -60,13 +60,14 @@ class DescribedTopics(MessageStage):
 class DescribedTopicsRun(MessageRun):
     """One Metadata request and its response, of whose topics none becomes an object: there may be 10,000."""
 
-    __slots__ = ("_client", "_denied", "_rules", "_version")
+    __slots__ = ("_client", "_denied", "_named_bytes", "_rules", "_version")
 
     def __init__(self, rules: Rules, version: int, client: Client) -> None:
         self._rules = rules
         self._version = version
         self._client = client
         self._denied: list[str] = []  # that the client has named
+        self._named_bytes = 0  # at most, in the names of these
 
     @property
     def wants_response(self) -> bool:
@@ -75,21 +76,23 @@ class DescribedTopicsRun(MessageRun):
     def request(self, request: OpenMessage) -> Steps[None]:
         message = yield from request.read(MetadataRequest)
         topics = message.topics or ()
-        self._denied = yield from offload(partial(self._denied_of, topics), request.elements)
+        kept = yield from offload(partial(self._kept, topics), request.elements)
         if self._denied:
-            denied = set(self._denied)
-            kept = tuple(topic for topic in topics if topic.name not in denied)
+            self._named_bytes = request.size
             if not kept and not self._version:  # where no topics stand for all
                 kept = (MetadataRequestTopic(name=NO_TOPIC),)
             request.replace(replace_fields(message, topics=kept))
 
     def response(self, response: OpenMessage) -> Steps[None]:
         frame = yield from response.frame()
-        visible = partial(self._visible, frame)
-        response.replace_frame(visible() if len(frame) <= MAX_INLINE_FRAME else (yield Work(visible, is_light=True)))
+        visible, is_small = partial(self._visible, frame), len(frame) + self._named_bytes <= MAX_INLINE_FRAME
+        response.replace_frame(visible() if is_small else (yield Work(visible, is_light=True)))
 
-    def _denied_of(self, topics: Iterable[MetadataRequestTopic]) -> list[str]:
-        return [topic.name for topic in topics if topic.name and not self._is_allowed(topic.name)]
+    def _kept(self, topics: Iterable[MetadataRequestTopic]) -> tuple[MetadataRequestTopic, ...]:
+        """The topics that may be described; the names of the others are noted."""
+        allowed = [(topic, not topic.name or self._is_allowed(topic.name)) for topic in topics]
+        self._denied = [topic.name for topic, is_allowed in allowed if topic.name and not is_allowed]
+        return tuple(topic for topic, is_allowed in allowed if is_allowed)
 
     def _visible(self, frame: bytes) -> bytes:
         """The response without the topics that the client may not describe, and with those that it has named."""
