@@ -115,8 +115,8 @@ class DescribedTopicsRun(MessageRun):
         new_count = array_count(
             count - len(removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
         )
-        added = b"".join(encode(one, version) for one in denied)
-        return splice(frame, [(count_at, first, new_count), *removed, (end, end, added)])
+        added = [(end, end, encode(one, version)) for one in denied]
+        return splice(frame, [(count_at, first, new_count), *removed, *added])
 
     def _is_allowed(self, name: str) -> bool:
         return self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
