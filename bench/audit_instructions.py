@@ -3,7 +3,7 @@
 usage: audit_instructions.py [--only TEXT] [--requests N] [--profile FOLDER]
 
 Needs valgrind; other programs on the machine do not matter.
-How to read it: docs/reference/benchmarks.md
+How to read it: bench/README.md
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 usage: connections.py [--idle N] [--busy N] [--seconds S] [--markdown FILE]
 
-How it measures and how to read it: docs/reference/benchmarks.md
+How it measures and how to read it: bench/README.md
 """
 
 from __future__ import annotations

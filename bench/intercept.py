@@ -2,7 +2,7 @@
 
 usage: intercept.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
 
-How it measures and how to read it: docs/reference/benchmarks.md
+How it measures and how to read it: bench/README.md
 """
 
 from __future__ import annotations

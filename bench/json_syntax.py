@@ -3,7 +3,7 @@
 usage: json_syntax.py [--seconds S]
 
 A reader that is not installed is skipped, and so is the compiled module if there is none.
-How to read it: docs/reference/benchmarks.md
+How to read it: bench/README.md
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 usage: large_messages.py [--messages N] [--reps N] [--markdown FILE]
 
-How it measures and how to read it: docs/reference/benchmarks.md
+How it measures and how to read it: bench/README.md
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ and compression, which cannot be avoided.
 
 usage: records.py [--reps N] [--only TEXT]
 
-How to read it: docs/reference/benchmarks.md
+How to read it: bench/README.md
 """
 
 from __future__ import annotations

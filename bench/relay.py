@@ -4,7 +4,7 @@ usage: relay.py [--only TEXT] [--reps N] [--seconds S] [--peer NAME COMMAND] [--
                 [--json FILE] [--markdown FILE]
        relay.py --profile FILE [--only TEXT]
 
-How it measures and how to read it: docs/reference/benchmarks.md
+How it measures and how to read it: bench/README.md
 """
 
 from __future__ import annotations

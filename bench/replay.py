@@ -3,7 +3,7 @@
 usage: replay.py [--records N,N] [--readers NAME,NAME] [--json FILE]
 
 "fetch" is what replay-policy does.
-Each run is a process of its own; the broker is a real one. How to read it: docs/reference/benchmarks.md
+Each run is a process of its own; the broker is a real one. How to read it: bench/README.md
 """
 
 from __future__ import annotations

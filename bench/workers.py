@@ -2,7 +2,7 @@
 
 usage: workers.py [--only TEXT] [--connections N] [--reps N] [--seconds S] [--json FILE] [--markdown FILE]
 
-How it measures and how to read it: docs/reference/benchmarks.md
+How it measures and how to read it: bench/README.md
 """
 
 from __future__ import annotations

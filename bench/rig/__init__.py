@@ -1,4 +1,4 @@
-"""A load driver and a stub broker around one proxy; see docs/reference/benchmarks.md."""
+"""A load driver and a stub broker around one proxy; see bench/README.md."""
 
 import sys
 

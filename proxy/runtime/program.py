@@ -3,7 +3,7 @@
 Large reads must not unmap and map memory each time. A read of some hundred kilobytes is above glibc's threshold for a
 mapping of its own: it is mapped, faulted in page by page and unmapped each time, which costs more than relaying it. The
 same applies to a frame of megabytes with a large message. Both limits are needed; one alone changes nothing
-(docs/reference/benchmarks.md has the figures). What is kept so is returned by `release_unused_memory`, which the sweep
+(bench/README.md has the figures). What is kept so is returned by `release_unused_memory`, which the sweep
 of connections calls.
 
 All threads share one arena. glibc would give each its own, and malloc_trim returns nothing of the free end of such an
