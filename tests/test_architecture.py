@@ -64,7 +64,7 @@ FRONT_DOORS = {
         "settings",
         "splitting",
     },
-    "plugins": {"class_path", "hooks", "patterns", "pace", "registry", "settings", "units", "violations"},
+    "plugins": {"class_path", "effects", "hooks", "patterns", "pace", "registry", "settings", "units", "violations"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",
