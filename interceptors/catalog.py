@@ -14,8 +14,8 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Inte
 from kafka_sidecar.interceptors.guard import Guard, Limits, Report
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
-from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
 from kafka_sidecar.plugins.class_path import FileState, code_state
+from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA
 
 MAX_CACHED_TOPICS = 10_000  # clients choose the names
 

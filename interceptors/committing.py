@@ -8,7 +8,7 @@ from functools import partial
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Place, has_override
-from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA, java_length
+from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA, java_length
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 PRE_COMMIT, ON_COMMIT = "pre_commit", "on_commit"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka_sidecar.interceptors.values import (
+from kafka_sidecar.plugins.values import (
     UNKNOWN,
     Context,
     OffsetAndMetadata,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_sidecar.codec.records import KEEP, Change, Header, Keep
 from kafka_sidecar.interceptors.headers import Headers, Journal, OneHeader
-from kafka_sidecar.interceptors.values import UNKNOWN, Context, TopicPartition, compute_checksum
+from kafka_sidecar.plugins.values import UNKNOWN, Context, TopicPartition, compute_checksum
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 if TYPE_CHECKING:

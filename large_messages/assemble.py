@@ -20,8 +20,9 @@ from kafka_sidecar.large_messages.assembly import Assembly, DamagedError
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.object_reference import ObjectReference
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog, cut_read
-from kafka_sidecar.large_messages.reading import READ_BYTES, Compute, Reading, ReadObject, compute
+from kafka_sidecar.large_messages.reading import READ_BYTES, ReadObject, compute
 from kafka_sidecar.large_messages.segment import Segment
+from kafka_sidecar.plugins.effects import Steps, Work
 
 Locations = Mapping[int, int]  # the offsets of segments, by number
 
@@ -36,7 +37,7 @@ class Missing:
 MISSING, DAMAGED, TOO_LARGE = Missing("missing"), Missing("damaged"), Missing("too_large")
 
 
-def find_segments(log: PartitionLog, part: Part) -> Reading[Locations | None]:
+def find_segments(log: PartitionLog, part: Part) -> Steps[Locations | None]:
     """Where the other segments of the message are that a segment without pointers completes; None: it does not."""
     segment = part.segment
     if segment.count == 1:
@@ -55,7 +56,7 @@ def find_segments(log: PartitionLog, part: Part) -> Reading[Locations | None]:
     return found if len(found) == segment.count - 1 else None
 
 
-def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locations | None) -> Reading[Missing | None]:
+def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locations | None) -> Steps[Missing | None]:
     """Collect and check the value of the message that is delivered at ``part``.
 
     Args:
@@ -91,7 +92,7 @@ def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locat
     return (yield from _collect(log, assembly, nearest))
 
 
-def _collect_object(reference: ObjectReference, assembly: Assembly) -> Reading[Missing | None]:
+def _collect_object(reference: ObjectReference, assembly: Assembly) -> Steps[Missing | None]:
     """Read the object that is the whole value, and check it."""
     found: bytes | None = yield ReadObject(reference.key, reference.size)
     if found is None:
@@ -104,7 +105,7 @@ def _collect_object(reference: ObjectReference, assembly: Assembly) -> Reading[M
     return None
 
 
-def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Reading[Missing | None]:
+def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Steps[Missing | None]:
     """Add the segments at these offsets, and check the whole."""
     message_id = assembly.segment.message_id
     try:
@@ -125,7 +126,7 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Rea
                 del pending[offset]
                 assembly.add(segment)
         if assembly.bytes_to_sum > RECORD_BYTES:
-            yield Compute(assembly.check)
+            yield Work(assembly.check)
         else:
             assembly.check()
     except DamagedError:
@@ -133,7 +134,7 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Rea
     return None
 
 
-def _read(log: PartitionLog, assembly: Assembly, pending: Mapping[int, int]) -> Reading[list[tuple[int, Segment]]]:
+def _read(log: PartitionLog, assembly: Assembly, pending: Mapping[int, int]) -> Steps[list[tuple[int, Segment]]]:
     """The first of the segments that are missing, with those that follow it closely. Empty: it is not there.
 
     Once they have READ_BYTES together, inflated, those that follow are left for another read.

@@ -33,15 +33,9 @@ from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.cache import Unfinished
 from kafka_sidecar.large_messages.classify import Damaged, Part
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog
-from kafka_sidecar.large_messages.reading import (
-    MAX_INLINE_BYTES,
-    PAUSE,
-    Compute,
-    LateError,
-    Reading,
-    UnreadableError,
-)
+from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, UnreadableError
 from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
+from kafka_sidecar.plugins.effects import TURN, Steps, Work
 
 DAMAGED = "damaged"
 WITHHELD = {True: ("too_large", ErrorCode.UNKNOWN_SERVER_ERROR), False: (DAMAGED, ErrorCode.CORRUPT_MESSAGE)}
@@ -92,7 +86,7 @@ class Delivery:
     def __post_init__(self) -> None:
         self.log = replace(self.log, held={})
 
-    def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Reading[None]:
+    def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Steps[None]:
         """Batches that follow those before. The client gets nothing of what cannot be looked into, nor what follows."""
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
@@ -101,7 +95,7 @@ class Delivery:
             self._first = memoryview(data).obj
         found, is_damaged = _cut_apart(data)
         for batch, visibility in visibilities(found):
-            yield PAUSE
+            yield TURN
             yield from self._feed_batch(batch, visibility)
             if self.cut_at is not None:
                 return
@@ -148,7 +142,7 @@ class Delivery:
         """Of this partition, in place of the broker's: where the client gets nothing else that carries it on."""
         return self._error_code if not self._out and self.hidden is None else None
 
-    def _feed_batch(self, batch: Batch, visibility: Visibility) -> Reading[None]:
+    def _feed_batch(self, batch: Batch, visibility: Visibility) -> Steps[None]:
         first, last = offsets_of(batch)
         log, seen_from = self.log, first if self.next_offset < 0 else min(self.next_offset, first)
         parts: dict[int, Part | Damaged] = {}
@@ -180,7 +174,7 @@ class Delivery:
         else:
             self._keep(batch, is_shown=last >= self.offset)
 
-    def _open(self, batch: Batch) -> Reading[tuple[Records, dict[int, Part | Damaged]]]:
+    def _open(self, batch: Batch) -> Steps[tuple[Records, dict[int, Part | Damaged]]]:
         """The records of a batch, and which of them are parts."""
         limit = MAX_INLINE_COMPRESSED_BYTES if batch.header.codec else MAX_INLINE_BYTES
         if len(batch.data) <= limit:
@@ -189,7 +183,7 @@ class Delivery:
             except BatchTooLargeError:
                 pass
         opened: tuple[Records, dict[int, Part | Damaged]]
-        opened = yield Compute(partial(self.log.parts_of, batch, self.inflate_limit))
+        opened = yield Work(partial(self.log.parts_of, batch, self.inflate_limit))
         return opened
 
     def _keep(self, batch: Batch, is_shown: bool) -> None:
@@ -241,7 +235,7 @@ class Delivery:
         self._cut(offset)
         self._error_code = code
 
-    def _rewrite(self, batch: Batch, records: Records, parts: dict[int, Part | Damaged]) -> Reading[None]:
+    def _rewrite(self, batch: Batch, records: Records, parts: dict[int, Part | Damaged]) -> Steps[None]:
         """A batch with parts: what is visible of it, in batches of its own."""
         self.is_changed = True
         made = yield from self._sub_batches(offsets_of(batch)[0], records, parts)
@@ -254,9 +248,9 @@ class Delivery:
         for one, until in zip(made, lasts, strict=True):
             seal = partial(one.seal, batch, until)
             is_short = len(one) <= MAX_INLINE_COMPRESSED_BYTES or one.is_sealed_fast(batch)
-            self._add(seal() if is_short else (yield Compute(seal)), is_shown=True)
+            self._add(seal() if is_short else (yield Work(seal)), is_shown=True)
 
-    def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Reading[list[SubBatch]]:
+    def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Steps[list[SubBatch]]:
         """The visible records from the client's offset on, up to the first message that does not fit."""
         made: list[SubBatch] = []
         plain: list[Record] = []
@@ -282,21 +276,21 @@ class Delivery:
             made.append(copy_records(base, records, plain))
         return made
 
-    def _message(self, records: Records, record: Record, part: Part | Damaged) -> Reading[Assembly | None]:
+    def _message(self, records: Records, record: Record, part: Part | Damaged) -> Steps[Assembly | None]:
         """The message that is delivered at a record, assembled; None: there is none, or it does not fit."""
         if isinstance(part, Damaged):
             self.log.report.dropped(part.offset, DAMAGED, None)
             return None
         try:
             return (yield from self._assemble(records, record, part))
-        except LateError:
+        except TimeoutError:
             self._cut(part.offset)
         except UnreadableError as error:
             self._cut(part.offset)
             self._error_code = error.error_code
         return None
 
-    def _assemble(self, records: Records, record: Record, part: Part) -> Reading[Assembly | None]:
+    def _assemble(self, records: Records, record: Record, part: Part) -> Steps[Assembly | None]:
         log, segment = self.log, part.segment
         locations = None if part.is_carrier else (yield from find_segments(log, part))
         if locations is None and not part.is_carrier:
@@ -316,7 +310,7 @@ class Delivery:
         self.room.reserve(segment.size)
         try:
             missing = yield from assemble(log, part, assembly, locations)
-        except LateError:
+        except TimeoutError:
             self.unfinished.put(place, assembly)
             raise
         if missing is not None:

@@ -17,10 +17,11 @@ from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batch
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
 from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
-from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Reading, Report, UnreadableError, compute
+from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Report, UnreadableError, compute
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps
 
 RECORD_BYTES = 64 << 10  # that a record may have beside its payload
 SLICE_OVERHEAD_BYTES = 192  # of a batch with one slice: batch and record header, `_lm`, a short key
@@ -78,7 +79,7 @@ class PartitionLog:
             return None
         return found
 
-    def read(self, offset: int, max_bytes: int, is_committed_only: bool = False) -> Reading[Fetched]:
+    def read(self, offset: int, max_bytes: int, is_committed_only: bool = False) -> Steps[Fetched]:
         """Records from an offset on. Raises UnreadableError; OFFSET_OUT_OF_RANGE is a result."""
         fetched: Fetched = yield Read(offset, max(min(max_bytes, READ_BYTES), 1), is_committed_only)
         self.report.read(len(fetched.records))
@@ -86,7 +87,7 @@ class PartitionLog:
             raise UnreadableError(fetched.error_code)
         return fetched
 
-    def look_back(self, offset: int) -> Reading[None]:
+    def look_back(self, offset: int) -> Steps[None]:
         """See all segments in the gap before an offset, so that `index` has them; those that li would see."""
         first, room = max(offset - self.settings.look_back, 0), MAX_LOOK_BACK_BYTES
         ranges = [(0, offset)] if self.resumed is None else self.resumed(offset)
@@ -97,7 +98,7 @@ class PartitionLog:
         for start, end in unread:
             room = yield from self._read_unread(start, end, room)
 
-    def _read_unread(self, start: int, end: int, room: int) -> Reading[int]:
+    def _read_unread(self, start: int, end: int, room: int) -> Steps[int]:
         """What was not read of these offsets, up to ``room`` bytes; what is left of them."""
         while room > 0 and (at := self.index.first_unread(start, end)) is not None:
             fetched = yield from self.read(at, READ_BYTES, self.is_committed_only)

@@ -1,25 +1,25 @@
-"""The needs of assembling a partition, reads of its log and long work in a thread; and what it reports.
+"""The needs of assembling a partition, reads of its log and of objects; and what it reports.
 
-All of it is plain values: a generator yields a `Read` or `Compute` and gets the result back.
+Whoever meets them raises TimeoutError where the client must get its response now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
+from kafka_sidecar.plugins.effects import Need, Steps, Work
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 MAX_INLINE_BYTES = 1 << 20  # to be looked into while others wait
 READ_BYTES = 16 << 20  # of one read: a longer one would hold up the connection's other responses
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Read(Need):
     """Read the partition from ``offset`` on: at least one batch, about ``max_bytes``. Answered with `Fetched`."""
 
     offset: int
@@ -40,40 +40,19 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadObject:
+class ReadObject(Need):
     """Read an object of at most ``max_size`` bytes from the object store. Answered with None: there is none."""
 
     key: str
     max_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """Call ``run`` in a thread; its result is the response."""
-
-    run: Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Let others have a turn."""
-
-
-PAUSE = Pause()
-
-Reading = Generator[Read | ReadObject | Compute | Pause, Any, T_co]
-
-
-def compute(run: Callable[[], T], data: bytes | memoryview) -> Reading[T]:
+def compute(run: Callable[[], T], data: bytes | memoryview) -> Steps[T]:
     """The result of work on so many bytes, in a thread if it takes long."""
     if len(data) <= MAX_INLINE_BYTES:
         return run()
-    result: T = yield Compute(run)
+    result: T = yield Work(run)
     return result
-
-
-class LateError(Exception):
-    """The client must get its response now. Raised in place of a `Read`."""
 
 
 class UnreadableError(Exception):

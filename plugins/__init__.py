@@ -1,1 +1,1 @@
-"""What policies and interceptors have in common: how their classes are found and their settings read."""
+"""What libraries have in common: how plug-ins are found and their settings read, and what they need of the proxy."""

@@ -64,7 +64,18 @@ FRONT_DOORS = {
         "settings",
         "splitting",
     },
-    "plugins": {"class_path", "hooks", "patterns", "pace", "registry", "settings", "units", "violations"},
+    "plugins": {
+        "class_path",
+        "effects",
+        "hooks",
+        "patterns",
+        "pace",
+        "registry",
+        "settings",
+        "units",
+        "values",
+        "violations",
+    },
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",
@@ -78,7 +89,6 @@ FRONT_DOORS = {
         "records",
         "registry",
         "testing",
-        "values",
     },
 }
 

@@ -17,7 +17,7 @@ from support.structure import (
     with_import,
 )
 
-HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, FEATURES, SERVER, SECURITY, RELAY, STAGES = contracts()
+HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, LIBRARIES, FEATURES, SERVER, SECURITY, RELAY, STAGES = contracts()
 # An import that must not be, and the contract that forbids it.
 FORBIDDEN = [
     ("codec.wire", "plugins.settings", HOUSE),
@@ -35,6 +35,10 @@ FORBIDDEN = [
     ("audit", "asyncio", AUDIT),
     ("proxy.telemetry.metrics", "proxy.features.validation.stats", PROXY),
     ("proxy.server.admin.exposition", "proxy.cli.main", PROXY),
+    ("proxy.exchanges.commits", "interceptors.contract", LIBRARIES),
+    ("proxy.exchanges.fetch", "large_messages.intervals", LIBRARIES),
+    ("proxy.relay.session", "policies.contract", LIBRARIES),
+    ("proxy.relay.watch", "audit.events", LIBRARIES),
     ("proxy.server.server", "proxy.server.admin.http", SERVER),
     ("proxy.features.topic_configs.kafka_store", "proxy.features.validation.rules", FEATURES),
     ("proxy.features.validation.rules", "proxy.features.interception.interception", FEATURES),

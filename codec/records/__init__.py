@@ -5,13 +5,11 @@ key, value and headers are copied when they are read.
 """
 
 from kafka_sidecar.codec.batch_layout import BATCH_HEADER_SIZE
-from kafka_sidecar.codec.records.batch import Batch, batches
-from kafka_sidecar.codec.records.batch_header import BatchHeader
+from kafka_sidecar.codec.records.batch import Batch, BatchHeader, batches
 from kafka_sidecar.codec.records.compression import BatchTooLargeError, Codec, DecompressionError
 from kafka_sidecar.codec.records.edit import with_header, with_header_each, without_headers
-from kafka_sidecar.codec.records.header import Header
 from kafka_sidecar.codec.records.lone_record import LoneRecord, lone_record
-from kafka_sidecar.codec.records.record import Record
+from kafka_sidecar.codec.records.record import Header, Record
 from kafka_sidecar.codec.records.records import Records
 from kafka_sidecar.codec.records.writing import (
     KEEP,

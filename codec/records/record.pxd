@@ -4,6 +4,16 @@ cdef Py_ssize_t NULL, _COMPILED
 
 
 @cython.final
+cdef class Header:
+    cdef readonly bytes key_bytes
+    cdef readonly bytes value
+
+
+@cython.locals(header=Header)
+cdef Header header_of(bytes key, bytes value)
+
+
+@cython.final
 cdef class Record:
     cdef object _append_time
     cdef long long _base_timestamp

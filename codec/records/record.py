@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""One record of a decompressed batch, read lazily.
+"""One record of a decompressed batch and its headers, read lazily.
 
 This file runs as it is and compiled (record.pxd holds the C types): keep to integers, bytes and plain loops. The
 layout is in check.py. All records read here have been checked there, so bounds are not checked again.
@@ -14,15 +14,46 @@ try:
 except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
-if not cython.compiled:
-    from kafka_sidecar.codec.records.header import Header, header_of
-else:
+if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-    from cython.cimports.kafka_sidecar.codec.records.header import Header, header_of  # type: ignore[no-redef]
     from cython.cimports.libc.string import memcmp
 
 NULL = 1  # -1, zigzag coded
 _COMPILED = COMPILED  # for C
+
+
+class Header:
+    """One header of a record (KIP-82)."""
+
+    __slots__ = ("key_bytes", "value")
+
+    def __init__(self, key: str | bytes, value: bytes | None) -> None:
+        self.key_bytes = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+        self.value = value
+
+    @property
+    def key(self) -> str:
+        """The name; bytes that are not UTF-8 are kept as lone surrogates (PEP 383)."""
+        return self.key_bytes.decode("utf-8", "surrogateescape")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Header):
+            return NotImplemented
+        return self.key_bytes == other.key_bytes and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((self.key_bytes, self.value))
+
+    def __repr__(self) -> str:
+        return f"Header({self.key!r}, {self.value!r})"
+
+
+def header_of(key: bytes, value: bytes | None) -> Header:
+    """A header, created without the constructor."""
+    header = Header.__new__(Header)
+    header.key_bytes = key
+    header.value = value
+    return header
 
 
 class Record:

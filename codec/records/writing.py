@@ -24,8 +24,7 @@ from kafka_sidecar.codec.batch_layout import (
 )
 from kafka_sidecar.codec.records.batch import Batch
 from kafka_sidecar.codec.records.compression import compress
-from kafka_sidecar.codec.records.header import Header
-from kafka_sidecar.codec.records.record import Record
+from kafka_sidecar.codec.records.record import Header, Record
 from kafka_sidecar.codec.records.records import Records
 
 MAGIC = 2

@@ -12,9 +12,10 @@ from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.partition_log import PartitionLog
-from kafka_sidecar.large_messages.reading import Compute, Fetched, Read, Reading
+from kafka_sidecar.large_messages.reading import Fetched, Read
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps, Work
 
 NO_LIMIT = 1 << 62
 
@@ -104,7 +105,7 @@ class WholeMessages:
             elif shown:
                 yield self._joined(batch, batches(bytes(shown)))
 
-    def _run(self, steps: Reading[None]) -> None:
+    def _run(self, steps: Steps[None]) -> None:
         response: Any = None
         while True:
             try:
@@ -114,7 +115,7 @@ class WholeMessages:
             match step:
                 case Read():
                     response = self.read_log(step)
-                case Compute():
+                case Work():
                     response = step.run()
                 case _:
                     response = None

@@ -37,10 +37,11 @@ from kafka_sidecar.codec.messages.txn_offset_commit import (
 )
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.codec.wire import MAX_STRING_BYTES, NO_ID
-from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.plugins.values import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
+from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 TopicKey = str | bytes  # how this version gives a topic: by its name or its id
 Codes = Mapping[tuple[TopicKey, int], int]  # by topic and partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_sidecar.interceptors.values import UNKNOWN, Context
+from kafka_sidecar.plugins.values import UNKNOWN, Context
 from kafka_sidecar.proxy.relay.exchange import Client
 
 

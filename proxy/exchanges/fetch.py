@@ -23,6 +23,7 @@ from kafka_sidecar.codec.message import Buffer, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
 from kafka_sidecar.codec.pieces import Pieces, in_pieces, whole
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchTopicSpan, aborted_transactions, scan_fetch
+from kafka_sidecar.plugins.effects import TURN, Steps, Work
 from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_FLEXIBLE,
     FIRST_WITH_IDS,
@@ -37,7 +38,6 @@ from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Guard, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRuns, MessageStage, resolve
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
-    TURN,
     Begin,
     Client,
     Exchange,
@@ -48,8 +48,6 @@ from kafka_sidecar.proxy.relay.exchange import (
     Pass,
     Respond,
     StagedExchange,
-    Steps,
-    Work,
 )
 
 NO_TAGS_BYTES = 1  # after the topics, in a flexible version: no tagged field with brokers' addresses (KIP-951)

@@ -23,8 +23,9 @@ from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glan
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from kafka_sidecar.codec.wire import skip_tags
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
-from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, RouteError, Steps
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, RouteError
 
 OLDEST = FetchRequest.declaration_.versions.low  # type: ignore[union-attr] # older ones have no headers (KIP-82)
 FIRST_FLEXIBLE = FetchRequest.declaration_.first_flexible

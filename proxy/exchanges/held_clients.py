@@ -16,10 +16,11 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_request, open_request
 from kafka_sidecar.codec.message import counter, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest
+from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, offload
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TopicIds
+from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 LAST_FETCH_VERSION_WITH_MARKERS_SHOWN = 10  # kafka-go, which sends no software name, uses 2, 5 and 10
 NO_TOPIC_ID = b""  # in a cluster without topic ids (KIP-516) a name is all that is known of a topic

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, RouteError, Steps, Work
+from kafka_sidecar.plugins.effects import TURN, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, RouteError
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Batch  # which a sidecar that relays does not need

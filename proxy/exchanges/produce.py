@@ -24,6 +24,7 @@ from kafka_sidecar.codec.records import Batch, BatchHeader, Records, batches
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
 from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, find_duplicate, scan_produce
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import (
     DEFAULT_LIMITS,
     MAX_INLINE_ELEMENTS,
@@ -45,7 +46,6 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
 )
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, find_transactional_id
 from kafka_sidecar.proxy.relay.exchange import (
-    TURN,
     Begin,
     Client,
     Exchange,
@@ -53,13 +53,10 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Last,
     Look,
-    Need,
     Outcome,
     Pass,
     Respond,
     StagedExchange,
-    Steps,
-    Work,
 )
 
 FIRST_FLEXIBLE = ProduceRequest.declaration_.first_flexible

@@ -9,8 +9,9 @@ import re
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage
-from kafka_sidecar.proxy.relay.exchange import Client, Steps
+from kafka_sidecar.proxy.relay.exchange import Client
 
 # RFC 4616: authorization id NUL name NUL password. RFC 5802: gs2 header, then n=name with , and = escaped.
 _PLAIN = re.compile(rb"[^\0]*\0(?P<name>[^\0]+)\0[^\0]+")

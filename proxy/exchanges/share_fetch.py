@@ -20,9 +20,10 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
-from kafka_sidecar.proxy.relay.exchange import NO_LARGE, TURN, Client, FindsLarge, Steps, all_large
+from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, FindsLarge, all_large
 
 
 class AcquiredPartition:

@@ -6,16 +6,15 @@ All of it is plain values. An exchange is a pair of generators: each `yield` nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.pieces import Pieces
+from kafka_sidecar.plugins.effects import Need, Steps, Work
 from kafka_sidecar.proxy.relay.memory_budget import Account
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,63 +31,6 @@ class RouteError(CodecError):
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(message)
         self.cause = cause
-
-
-class Need:
-    """What an exchange cannot do itself. The direction that it belongs to is paused until the result is there."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimit:
-    """The time that a stage may take for one request or response: a setting, which all of them have in common.
-
-    No need takes it: each request begins with a `TimeLeft` of its own, or what one uses up would be missing to all.
-    """
-
-    stage: str  # a label value of kafka_sidecar_time_limits_total
-    work_s: float  # for work in threads, and for what policies fetch
-    wait_s: float  # for a thread
-
-    def start(self) -> TimeLeft:
-        """All of it, for one request."""
-        return TimeLeft(self.stage, self.work_s, self.wait_s)
-
-
-@dataclass(slots=True)
-class TimeLeft:
-    """What is left of a `TimeLimit` for one request.
-
-    Whoever performs its needs takes off what these have taken. Where nothing is left, TimeoutError is raised in the
-    exchange, also while the work itself cannot be stopped.
-    """
-
-    stage: str
-    work_s: float
-    wait_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Turn(Need):
-    """Let other connections have a turn, if this one and all others have used up the loop's budget."""
-
-
-TURN = Turn()
-
-
-@dataclass(frozen=True, slots=True)
-class Work(Need):
-    """Call ``run`` in a thread; its result is the answer, what it raises is raised in the exchange.
-
-    ``run`` changes nothing that the exchange uses: after a TimeoutError it may still be running. The work of a
-    direction is done in order and one at a time; all work that must run belongs to the responses.
-    """
-
-    run: Callable[[], Any]
-    must_run: bool = False  # even if the connection ends before a thread is free
-    is_light: bool = False  # it never waits until long work of other connections has ended
-    limit: TimeLeft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +88,6 @@ class Last:
 
 
 Outcome = Forward | Respond | Last
-Steps = Generator[Need, Any, T_co]
 
 NO_OFFSET = -1
 # Large messages by topic (its name or id, as in the frame) and partition: of each its offset, `NO_OFFSET` in a request,

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.pieces import Pieces, whole
-from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Gate, Last, Need, Outcome, Respond, Steps, Work
+from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Gate, Last, Outcome, Respond
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route
 from kafka_sidecar.proxy.relay.watch import Watch

@@ -13,8 +13,9 @@ from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
-from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send, Work
+from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget, RequestDriver, ResponseDriver
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce

@@ -13,7 +13,8 @@ from functools import partial
 from ssl import SSLError
 from typing import Any, Protocol, TypeVar
 
-from kafka_sidecar.proxy.relay.exchange import Closing, Need, Send
+from kafka_sidecar.plugins.effects import Need
+from kafka_sidecar.proxy.relay.exchange import Closing, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session

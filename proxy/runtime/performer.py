@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, NoReturn
 
-from kafka_sidecar.proxy.relay.exchange import Need, TimeLeft, Turn, Work
+from kafka_sidecar.plugins.effects import Need, TimeLeft, Turn, Work
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.threads import Job, Threads
 

@@ -14,9 +14,10 @@ from support.oracle import frames_of
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds
 
 # By client: the versions of its ApiVersions and Fetch requests, the name of its software, whether it gets a marker.
 CLIENTS: dict[str, tuple[list[int], int, str | None, bool]] = {

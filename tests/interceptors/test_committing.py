@@ -22,7 +22,7 @@ from kafka_sidecar.interceptors.contract import (
     TopicPartition,
 )
 from kafka_sidecar.interceptors.guard import Guard, Limits
-from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
+from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA
 
 P0, P1, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 FIVE, SIX, SEVEN = OffsetAndMetadata(5), OffsetAndMetadata(6, "m", 2), OffsetAndMetadata(7)

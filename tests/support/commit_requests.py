@@ -13,7 +13,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage

@@ -7,9 +7,10 @@ from itertools import pairwise
 from struct import pack
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Begin, Need, Send
+from kafka_sidecar.proxy.relay.exchange import Begin, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.responses import OwnRequests

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafka_sidecar.codec.pieces import Pieces, whole
+from kafka_sidecar.plugins.effects import Need, Steps, Turn
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageStage
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Need, Respond, Steps, Turn
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Respond
 
 # Bytes: the frame that goes on, to the broker or to the client.
 Step = bytes | Respond | Last | Need

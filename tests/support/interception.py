@@ -25,12 +25,13 @@ from kafka_sidecar.interceptors.contract import (
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange, StageRun
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Need, TopicIds, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
 from support import oracle
 from support.client import FakeClient
 from support.driven import Driven, Step

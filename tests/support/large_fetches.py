@@ -10,12 +10,13 @@ from typing import Any
 from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats
-from kafka_sidecar.proxy.relay.exchange import Client, Need, Send, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Send, TopicIds
 from support.client import FakeClient
 from support.driven import Driven, Step
 from support.fetches import fetch_request, offsets_in, request_in
@@ -87,7 +88,7 @@ class Cluster:
         while isinstance(step, Need):
             self.needs.append(step)
             if isinstance(step, Work):
-                step = exchange.answer(step.run())
+                step = self.work(exchange, step)
             elif isinstance(step, TopicIds):
                 step = exchange.answer({"orders": ORDERS})
             else:
@@ -98,6 +99,13 @@ class Cluster:
                     answers = ()
                 step = exchange.answer(answers)
         return step
+
+    def work(self, exchange: Driven, work: Work) -> Step:
+        try:
+            result = work.run()
+        except Exception as failure:  # noqa: BLE001 - as a thread hands it over
+            return exchange.fail(failure)
+        return exchange.answer(result)
 
     def answer(self, version: int, frame: bytes) -> bytes:
         self.now_s += self.read_s

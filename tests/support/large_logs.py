@@ -17,9 +17,10 @@ from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
 from kafka_sidecar.large_messages.lm_header import V3, LmHeader
 from kafka_sidecar.large_messages.partition_log import PartitionLog
-from kafka_sidecar.large_messages.reading import Compute, Fetched, LateError, Read, Reading, Report
+from kafka_sidecar.large_messages.reading import Fetched, Read, Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps, Work
 
 T = TypeVar("T")
 TOPIC_ID = bytes(range(16))
@@ -127,7 +128,7 @@ class Log(Report):
         records = self.fetch(read.offset, min(read.max_bytes, self.max_read or read.max_bytes))
         return Fetched(0, records, self.end, self.end, self.start, self.aborted if read.committed_only else ())
 
-    def run(self, reading: Reading[T]) -> T:
+    def run(self, reading: Steps[T]) -> T:
         """The result of a reading."""
         result: object = None
         error: Exception | None = None
@@ -140,10 +141,10 @@ class Log(Report):
             result = error = None
             if isinstance(need, Read):
                 if len(self.reads) == self.late_after:
-                    error = LateError()
+                    error = TimeoutError()
                 else:
                     result = self.respond(need)
-            elif isinstance(need, Compute):
+            elif isinstance(need, Work):
                 try:
                     result = need.run()
                 except Exception as failure:  # noqa: BLE001 - as a thread hands it over

@@ -22,12 +22,13 @@ from kafka_sidecar.codec.messages.produce import (
 )
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.large_messages.services import Services
 from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
-from kafka_sidecar.proxy.relay.exchange import Need, Send, TopicIds, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Send, TopicIds, TopicNames
 from support.client import FakeClient
 from support.driven import Driven, Step
 from support.produce_requests import topic_id

@@ -15,6 +15,7 @@ from kio.serial import entity_reader
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.plugins.effects import Need, TimeLimit, Work
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import MAX_REJECTIONS
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
@@ -23,7 +24,7 @@ from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, Va
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.features.validation.validator import PolicyFetches
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Need, TimeLimit, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import TopicNames
 from support import old_requests, oracle
 from support.client import FAKE_CLIENT
 from support.driven import Driven, Step

@@ -11,10 +11,11 @@ from typing import Any
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
+from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import ForgetConfigs, StoreConfigs
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Reader, StoreError
-from kafka_sidecar.proxy.relay.exchange import Need, Respond
+from kafka_sidecar.proxy.relay.exchange import Respond
 from support import oracle
 from support.client import FAKE_CLIENT
 from support.driven import Driven, driven

@@ -20,6 +20,7 @@ from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.exchanges.produce import StageRun
@@ -34,7 +35,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Steps
+from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 NAME = "authorization"

@@ -31,12 +31,13 @@ from kafka_sidecar.codec.messages.metadata import (
     MetadataResponseTopic,
 )
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import NAME, Rules
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 
 NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 NO_OFFSET = -1

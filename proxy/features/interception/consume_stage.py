@@ -18,6 +18,7 @@ from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context, Offsets
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
@@ -28,7 +29,7 @@ from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStag
 from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
 from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.features.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1

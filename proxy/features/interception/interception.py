@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
@@ -17,7 +18,6 @@ from kafka_sidecar.proxy.features.interception.from_config import catalog
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Family
 

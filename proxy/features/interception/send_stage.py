@@ -20,11 +20,12 @@ from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
+from kafka_sidecar.plugins.effects import TURN, Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, are_light, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.features.interception.services import Services
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps, TimeLeft, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 
 API = "Produce"
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be intercepted while others wait

@@ -9,10 +9,11 @@ from math import inf
 from typing import Protocol
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.exchanges.contexts import client_context
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets, shows_markers
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
-from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
+from kafka_sidecar.proxy.relay.exchange import Client
 
 
 class Report(Protocol):

@@ -17,9 +17,10 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.delivery import Delivery, ResponseRoom
-from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, LateError, Read, Reading, UnreadableError
+from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, UnreadableError
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS, FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, shows_markers
@@ -28,7 +29,7 @@ from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStag
 from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
 from kafka_sidecar.proxy.features.large_messages.reads import FetchPositions, Reads
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TopicIds
+from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 # Of its max.wait.ms, after which a client that limits its wait must have a response: kafka-go sends a part of its own
 # limit.
@@ -181,7 +182,7 @@ class AssembleRun(StageRun):
                 if (until := delivery.end_of_message(fetched.records)) is not None:
                     yield from self._begin_next(partition, delivery, until)  # before checksums are computed
                 yield from self._perform(partition, delivery.feed(fetched.records, fetched.aborted))
-            except (LateError, UnreadableError):
+            except (TimeoutError, UnreadableError):
                 return
             left -= len(fetched.records)
             if delivery.next_offset == at and delivery.cut_at is None:
@@ -192,7 +193,7 @@ class AssembleRun(StageRun):
             if self._is_committed_only:
                 aborted = partition.aborted = _merge(aborted, fetched.aborted)
 
-    def _read_on(self, delivery: Delivery, size: int) -> Reading[Fetched]:
+    def _read_on(self, delivery: Delivery, size: int) -> Steps[Fetched]:
         fetched = yield from delivery.log.read(delivery.next_offset, size, self._is_committed_only)
         if fetched.error_code != ErrorCode.NONE:
             raise UnreadableError(fetched.error_code)
@@ -224,7 +225,7 @@ class AssembleRun(StageRun):
             topic_id = ((yield TopicIds((partition.topic,))) or {}).get(partition.topic, NO_ID)
         return partition.topic if topic_id == NO_ID else topic_id
 
-    def _perform(self, partition: FetchedPartition, reading: Reading[T]) -> Steps[T]:
+    def _perform(self, partition: FetchedPartition, reading: Steps[T]) -> Steps[T]:
         return self._reads.perform(reading, partition.key, partition.index)
 
     @property

@@ -15,6 +15,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
@@ -30,7 +31,6 @@ from kafka_sidecar.proxy.features.large_messages.services import AssemblyService
 from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
-from kafka_sidecar.proxy.relay.exchange import TimeLimit
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_sidecar.proxy.relay.exchange import Need
+from kafka_sidecar.plugins.effects import Need
 
 STORAGE_ERROR = 56  # KAFKA_STORAGE_ERROR: clients try again
 

@@ -15,12 +15,13 @@ from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.large_messages.object_reference import claim, new_key
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, PutObjects
 from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Steps, TimeLeft, Work
+from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
 

@@ -17,10 +17,11 @@ from kafka_sidecar.codec.messages.offset_fetch import (
 )
 from kafka_sidecar.large_messages.offsets import Committed, restore
 from kafka_sidecar.large_messages.settings import Offsets, TopicSettings
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
 from kafka_sidecar.proxy.features.large_messages.offset_stage import is_li_client
-from kafka_sidecar.proxy.relay.exchange import Client, Steps
+from kafka_sidecar.proxy.relay.exchange import Client
 
 NoteResumed = Callable[[str, int, int, int], None]  # topic, partition, S, C
 

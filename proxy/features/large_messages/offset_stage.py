@@ -16,17 +16,18 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, batches, reseal
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, offsets_of
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.interceptors.contract import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.lm_header import with_safe_offsets
 from kafka_sidecar.large_messages.offsets import Committed, store
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
+from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Stage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
 from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchApiStage
 from kafka_sidecar.proxy.exchanges.fetch import StageRun as FetchApiRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
-from kafka_sidecar.proxy.relay.exchange import Client, Steps, TimeLeft, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_INLINE_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 

@@ -23,20 +23,11 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.codec.visibility import offsets_of
-from kafka_sidecar.large_messages.reading import (
-    PAUSE,
-    Compute,
-    Fetched,
-    LateError,
-    Pause,
-    Read,
-    Reading,
-    ReadObject,
-    UnreadableError,
-)
+from kafka_sidecar.large_messages.reading import Fetched, Read, ReadObject, UnreadableError
+from kafka_sidecar.plugins.effects import Need, Steps, TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Send, Steps, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Send
 
 UNKNOWN = 2**31 - 1
 
@@ -259,7 +250,7 @@ class Reads:
         self._late_at = late_at
         self._reserved = 0
 
-    def perform(self, reading: Reading[T], key: str | bytes, partition: int) -> Steps[T]:
+    def perform(self, reading: Steps[T], key: str | bytes, partition: int) -> Steps[T]:
         """The result of a reading of one partition. ``key`` is what frames have: the topic's name, or its id."""
         if self._late_at is None:
             self._late_at = self._stopwatch() + self._limit.work_s
@@ -272,35 +263,29 @@ class Reads:
                 value: T = done.value
                 return value
             result = None
-            if need is PAUSE:
-                yield TURN
-                continue
             try:
                 result = yield from self._meet(need, key, partition)
-            except (LateError, UnreadableError) as failure:
+            except Exception as failure:  # noqa: BLE001 - the reading knows which it expects
                 errors.append(failure)
 
-    def _meet(self, need: Read | ReadObject | Compute | Pause, key: str | bytes, partition: int) -> Steps[Any]:
-        if isinstance(need, Compute):
+    def _meet(self, need: Need, key: str | bytes, partition: int) -> Steps[Any]:
+        """Meet reads by requests of our own; all else as it is, within the limit."""
+        if isinstance(need, Read):
+            return (yield from self._read(need, key, partition))
+        if isinstance(need, ReadObject):
+            self._check_time()
             try:
-                return (yield Work(need.run, limit=self._limit))
-            except TimeoutError as error:
-                raise LateError from error
-        if isinstance(need, Read) and self._ahead is not None:
+                return (yield GetObject(need.key, need.max_size))
+            except OSError as error:
+                raise UnreadableError(STORAGE_ERROR) from error
+        return (yield replace(need, limit=self._limit) if isinstance(need, Work) else need)
+
+    def _read(self, need: Read, key: str | bytes, partition: int) -> Steps[Fetched]:
+        """What was read ahead, or what the broker has; where it throttles this client, once its quota allows it."""
+        if self._ahead is not None:
             reader = self._reader(key, partition, need.committed_only)
             if (found := self._ahead.take(reader, need.offset)) is not None:
                 return found
-        if isinstance(need, Read):
-            return (yield from self._read(need, key, partition))
-        self._check_time()
-        assert isinstance(need, ReadObject)
-        try:
-            return (yield GetObject(need.key, need.max_size))
-        except OSError as error:
-            raise UnreadableError(STORAGE_ERROR) from error
-
-    def _read(self, need: Read, key: str | bytes, partition: int) -> Steps[Fetched]:
-        """What the broker has; where it throttles this client, once its quota allows it."""
         frame = read_request(need, self._version, key, partition, self._client.client_id)
         while True:
             self._check_time()
@@ -310,7 +295,7 @@ class Reads:
 
     def _check_time(self) -> None:
         if self._late_at is not None and self._stopwatch() >= self._late_at:
-            raise LateError
+            raise TimeoutError
 
     def read_ahead(self, since: int, until: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:
         """Begin to read what comes after a response from ``since`` up to ``until`` that has large messages alone."""

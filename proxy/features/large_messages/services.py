@@ -16,11 +16,12 @@ from kafka_sidecar.large_messages.partition_log import PartitionLog
 from kafka_sidecar.large_messages.reading import Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex, SegmentIndexes
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
 from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
-from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
+from kafka_sidecar.proxy.relay.exchange import Client
 
 
 class SplitReport(Protocol):

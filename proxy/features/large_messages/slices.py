@@ -27,7 +27,8 @@ from kafka_sidecar.codec.messages.produce import (
 from kafka_sidecar.codec.scan import ProduceSpans, scan_produce
 from kafka_sidecar.codec.wire import LENGTH, NO_ID, write_uvarint
 from kafka_sidecar.large_messages.cutting import Parts, size_of
-from kafka_sidecar.proxy.relay.exchange import Send, Steps
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.relay.exchange import Send
 
 MAX_AGE_S = 30.0  # a limit that is lowered is known after this time at the latest
 MAX_TOPICS = 10_000

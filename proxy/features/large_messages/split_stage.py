@@ -21,13 +21,14 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.lm_header import with_timestamps
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split, strip_delivered
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.proxy.config.large_messages import MAX_MESSAGE_FOR_ALL_CLIENTS
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
 from kafka_sidecar.proxy.features.large_messages.services import Services
 from kafka_sidecar.proxy.features.large_messages.slices import SliceRequests, Stored, TopicLimit, store
-from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Send, Steps, TimeLeft, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Send, TopicIds
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 
 # Part of the software name (KIP-511): of its producer, and of its consumer where that has a fixed limit.

@@ -19,8 +19,9 @@ from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import ID_SIZE, NO_ID
+from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.exchanges.messages import Rejection
-from kafka_sidecar.proxy.relay.exchange import Client, Need
+from kafka_sidecar.proxy.relay.exchange import Client
 
 FORMAT_VERSION = 1
 # How long brokers may name the former id of a topic that was created again, while others know the new one.

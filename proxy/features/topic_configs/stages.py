@@ -29,6 +29,7 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.messages import (
     TOPIC_RESOURCE,
     MessageRun,
@@ -47,7 +48,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     StoreConfigs,
     invalid,
 )
-from kafka_sidecar.proxy.relay.exchange import TURN, Client, Steps
+from kafka_sidecar.proxy.relay.exchange import Client
 
 
 class AlterConfigs(MessageStage):

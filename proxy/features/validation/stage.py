@@ -14,6 +14,7 @@ from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Need, Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import (
     NO_FAILED_KEYS,
@@ -34,7 +35,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
 )
 from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
-from kafka_sidecar.proxy.relay.exchange import Client, Need, Steps, TimeLeft, TimeLimit, Work
+from kafka_sidecar.proxy.relay.exchange import Client
 
 E = TypeVar("E", bound=BaseException)
 UNKNOWN_TOPIC = PartitionRejection(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -21,7 +22,7 @@ from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
-from kafka_sidecar.proxy.relay.exchange import Client, TimeLimit
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.telemetry.metrics import Family

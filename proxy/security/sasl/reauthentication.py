@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Need, Outcome, Respond, Steps
+from kafka_sidecar.plugins.effects import Need, Steps
+from kafka_sidecar.proxy.relay.exchange import Outcome, Respond
 from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 
 SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})

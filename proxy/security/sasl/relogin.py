@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafka_sidecar.proxy.relay.exchange import Need, RouteError, Send, Steps
+from kafka_sidecar.plugins.effects import Need, Steps
+from kafka_sidecar.proxy.relay.exchange import RouteError, Send
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, log_in
 
 

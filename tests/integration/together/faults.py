@@ -88,7 +88,7 @@ def _error_swallowed() -> None:
 
 def _shared_limit() -> None:
     """One limit for all requests, as that of the object store was."""
-    from kafka_sidecar.proxy.relay.exchange import TimeLeft, TimeLimit
+    from kafka_sidecar.plugins.effects import TimeLeft, TimeLimit
 
     shared = TimeLeft("shared", 0.05, 0.05)
     TimeLimit.start = lambda self: shared  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka_sidecar.interceptors.builtin.commit_metadata import CommitMetadata
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
-from kafka_sidecar.interceptors.values import MAX_COMMIT_METADATA
+from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA
 
 PLACE = TopicPartition("orders", 0)
 NOW = 1_700_000_000_123

@@ -38,10 +38,11 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.offset_commit import OffsetCommitRequest
 from kafka_sidecar.codec.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets
+from kafka_sidecar.plugins.effects import Need
+from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets
 from kafka_sidecar.proxy.exchanges.commits import Commits as CommitsStage
 from kafka_sidecar.proxy.exchanges.commits import Stage, commit_api
-from kafka_sidecar.proxy.relay.exchange import Need, Respond
+from kafka_sidecar.proxy.relay.exchange import Respond
 
 FIRST_WITH_MEMBERS_IN_TRANSACTIONS = 3  # TxnOffsetCommit
 FEWER = settings(max_examples=settings().max_examples // 3)

@@ -24,10 +24,11 @@ from support.produce_requests import GOOD, Validating, produce_request, results
 
 from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.plugins.effects import TURN, Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_ELEMENTS, PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.produce import MAX_INLINE_TOPICS, ProduceExchange, ProduceExchanges
-from kafka_sidecar.proxy.relay.exchange import TURN, Respond, RouteError, Work
+from kafka_sidecar.proxy.relay.exchange import Respond, RouteError
 
 FEW = Limits(max_partitions=3, max_records=3)
 

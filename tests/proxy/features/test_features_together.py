@@ -23,10 +23,11 @@ from support.share_fetches import partition, partitions_in, share_request, share
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.commits import Commits
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
-from kafka_sidecar.proxy.relay.exchange import Need, Send, Work
+from kafka_sidecar.proxy.relay.exchange import Send
 
 VALUE = bytes(range(256)) * 40
 ORDERS = topic_id("orders")

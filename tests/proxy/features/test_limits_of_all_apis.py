@@ -23,8 +23,9 @@ from kafka_sidecar.codec.envelope import decode_response, encode_request, encode
 from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, encode
+from kafka_sidecar.plugins.effects import Need, Steps, Turn, Work
 from kafka_sidecar.proxy.features.compose import Features
-from kafka_sidecar.proxy.relay.exchange import Forward, Need, Respond, Steps, TopicNames, Turn, Work
+from kafka_sidecar.proxy.relay.exchange import Forward, Respond, TopicNames
 
 AT_MOST = 1_500  # fewer than the default, for the test's time; more than are looked into without a thread
 MAX_LINES = 40_000  # in one turn: a few milliseconds

@@ -16,20 +16,8 @@ from support.oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.exchange import (
-    TURN,
-    Client,
-    Exchange,
-    Forward,
-    Last,
-    Need,
-    Outcome,
-    Respond,
-    RouteError,
-    Steps,
-    TopicIds,
-    Work,
-)
+from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Outcome, Respond, RouteError, TopicIds
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 from kafka_sidecar.proxy.relay.frames import FRAMES_A_CHECK
 

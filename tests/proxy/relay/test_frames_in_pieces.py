@@ -7,7 +7,8 @@ from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.pieces import Pieces, in_pieces
-from kafka_sidecar.proxy.relay.exchange import TURN, Exchange, Forward, Outcome, Steps, TopicIds
+from kafka_sidecar.plugins.effects import TURN, Steps
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, TopicIds
 
 LOOKED_INTO, RELAYED = ApiKey.DELETE_TOPICS, ApiKey.HEARTBEAT
 LARGE = response(2, bytes(range(256)) * 8192)

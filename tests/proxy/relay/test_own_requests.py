@@ -11,8 +11,9 @@ from support.dialogue import Dialogue, pieces, request, response
 from support.driven import Driven
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.relay import session
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Send, Steps, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Outcome, Respond, Send
 from kafka_sidecar.proxy.relay.responses import OwnRequests, Waiting, take_answers
 
 PRODUCE_LIKE, RELAYED = ApiKey.DELETE_TOPICS, ApiKey.HEARTBEAT  # APIs whose responses are not rewritten

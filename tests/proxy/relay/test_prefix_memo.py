@@ -8,7 +8,8 @@ import pytest
 from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond, Steps
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond
 from kafka_sidecar.proxy.relay.routes import PrefixMemo, Routes
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 

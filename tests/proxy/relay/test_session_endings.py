@@ -11,8 +11,9 @@ from support.dialogue import Dialogue, pieces, produce, produced, request, respo
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import TooManyError
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay import session
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Steps, TopicIds
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, TopicIds
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
 from kafka_sidecar.proxy.relay.session import MAX_QUEUED_LOCAL_BYTES
 

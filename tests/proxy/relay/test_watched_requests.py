@@ -9,7 +9,8 @@ from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.pieces import Pieces, whole
-from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, LargeByPartition, Outcome, Respond, Steps
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, LargeByPartition, Outcome, Respond
 from kafka_sidecar.proxy.relay.watch import TapWith, Watch
 
 REQUEST, CHANGED, ANSWER = request(ApiKey.HEARTBEAT, 3, 7), request(ApiKey.HEARTBEAT, 3, 7, b"changed"), response(7)

@@ -11,7 +11,8 @@ import pytest
 from support.dialogue import Dialogue, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.relay.exchange import Closing, Need
+from kafka_sidecar.plugins.effects import Need
+from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.connection import BrokerSide, Connection
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError

@@ -13,7 +13,8 @@ from math import inf
 
 import pytest
 
-from kafka_sidecar.proxy.relay.exchange import TURN, Need, TimeLeft, TopicIds, Work
+from kafka_sidecar.plugins.effects import TURN, Need, TimeLeft, Work
+from kafka_sidecar.proxy.relay.exchange import TopicIds
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads

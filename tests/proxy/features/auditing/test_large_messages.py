@@ -26,6 +26,7 @@ from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.large_messages import lm_header
 from kafka_sidecar.large_messages.lm_header import LmHeader
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
 from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
@@ -40,7 +41,7 @@ from kafka_sidecar.proxy.features.large_messages.services import Services
 from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
-from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds
 
 NAMES: Mapping[bytes, str] = {topic_id(name): name for name in ("orders", "objects", "free", "kept")}
 VALUE = os.urandom(9000)

@@ -18,13 +18,14 @@ from support.topic_configs import CORRELATION_ID, read_request, read_response
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage
 from kafka_sidecar.proxy.features.authorization import checks
 from kafka_sidecar.proxy.features.authorization.acls import Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.checks import Check
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
-from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, Steps, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, TopicNames
 
 DENIED, WHY = "kept", "kept is not for clients"
 DENIED_ID, ORDERS_ID, LATER_ID, UNKNOWN_ID = (letter * 16 for letter in (b"k", b"o", b"l", b"n"))

@@ -16,8 +16,9 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_response
 from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage
-from kafka_sidecar.proxy.relay.exchange import Client, Respond, Steps, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Client, Respond, TopicNames
 
 OFFSETS = pairs(ApiKey.OFFSET_FETCH)
 

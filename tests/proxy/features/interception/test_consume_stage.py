@@ -22,11 +22,12 @@ from support.interception import Commits, Intercepting, fetch_response, values_i
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.records import Batch, Records, batches
-from kafka_sidecar.interceptors.values import OffsetAndMetadata, Offsets
+from kafka_sidecar.plugins.effects import Work
+from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.features.interception import fetched_partition
 from kafka_sidecar.proxy.features.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
-from kafka_sidecar.proxy.relay.exchange import TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 UNKNOWN_SERVER_ERROR = -1
 

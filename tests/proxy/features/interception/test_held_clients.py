@@ -13,9 +13,10 @@ from support.fetches import KAFKA_GO, VERSIONS, begin_fetch, fetch_request, offs
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch, topic_id
 
+from kafka_sidecar.plugins.effects import TURN, Need, Work
 from kafka_sidecar.proxy.exchanges.held_clients import NO_TOPIC_ID, FetchPosition
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_ELEMENTS, PARTITIONS_PER_TURN
-from kafka_sidecar.proxy.relay.exchange import TURN, Need, TopicIds, Work
+from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 OUT_OF_RANGE = 1
 POSITION = FetchPosition("go", None, 0, "orders", 0, 5)

@@ -18,7 +18,7 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSe
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
 from kafka_sidecar.interceptors.guard import Limits
 from kafka_sidecar.interceptors.records import ConsumerRecords
-from kafka_sidecar.interceptors.values import Context
+from kafka_sidecar.plugins.values import Context
 from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 

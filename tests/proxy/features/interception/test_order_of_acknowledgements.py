@@ -11,8 +11,8 @@ from support.driven import Driven
 from support.interception import Intercepting
 from support.produce_requests import GUARDED, Validating, batch, produce_request, produce_response
 
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.features.interception import send_stage
-from kafka_sidecar.proxy.relay.exchange import Work
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads

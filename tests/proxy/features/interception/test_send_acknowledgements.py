@@ -30,9 +30,10 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.interceptors.contract import SendError
+from kafka_sidecar.plugins.effects import TURN, Need, Work
 from kafka_sidecar.proxy.features.interception import send_stage
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
-from kafka_sidecar.proxy.relay.exchange import TURN, Last, Need, Respond, Work
+from kafka_sidecar.proxy.relay.exchange import Last, Respond
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.threads import Threads

@@ -33,10 +33,10 @@ from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
+from kafka_sidecar.plugins.effects import TURN, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.features.interception.send_stage import RETRIABLE, count_records
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
-from kafka_sidecar.proxy.relay.exchange import TURN, Work
 
 # What no broker answers to a Produce: they are about controllers, fetch sessions, listeners, elections and shares.
 NOT_OF_A_PRODUCE = {41, 70, 71, 72, 78, 80, 83, 84, 88, 106, 122, 123, 133}

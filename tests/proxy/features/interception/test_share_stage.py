@@ -8,7 +8,7 @@ from support.produce_requests import batch
 from support.share_fetches import acquired_in, begin, partition, partitions_in, share_response
 
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.proxy.relay.exchange import Work
+from kafka_sidecar.plugins.effects import Work
 
 UNKNOWN_SERVER_ERROR = -1
 

@@ -21,8 +21,8 @@ from support.sidecar_process import port_of, running
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.plugins.pace import MAX_TURN_S, UNMEASURED_RECORDS
-from kafka_sidecar.proxy.relay.exchange import Work
 
 pytestmark = pytest.mark.measured
 

@@ -25,9 +25,11 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.cache import SegmentCache
+from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
-from kafka_sidecar.proxy.relay.exchange import Send, TimeLimit, TopicIds
+from kafka_sidecar.proxy.relay.exchange import Send, TopicIds
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
@@ -298,6 +300,26 @@ def test_a_damaged_batch_of_a_response_is_an_error_and_not_a_record(at: int) -> 
     one = partitions_in(NEWEST, cluster.fetch(NEWEST, {0: at}))["orders", 0]
     assert (one.records, int(one.error_code)) == (b"", ErrorCode.CORRUPT_MESSAGE)
     assert cluster.stats.withheld["damaged"] == 2
+
+
+def test_so_is_a_damaged_batch_that_is_looked_into_in_a_thread() -> None:
+    log = large_log()
+    data = bytearray(build_batch([NewRecord(bytes(MAX_INLINE_BYTES + 1))]))
+    data[-1] ^= 1
+    log.batches.append(log.end.to_bytes(8, "big") + data[8:])
+    at, log.end = log.end, log.end + 1
+    cluster = Cluster({0: log})
+    one = partitions_in(NEWEST, cluster.fetch(NEWEST, {0: at}))["orders", 0]
+    assert (one.records, int(one.error_code)) == (b"", ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_a_message_whose_checksum_is_wrong_is_dropped_where_a_thread_computes_it() -> None:
+    log = Log()
+    log.add_large(bytes(300_000), 3, 1, codec=1, topic_id=ORDERS, crc=1)  # where segments have no checksums
+    log.add(b"last")
+    cluster = Cluster({0: log})
+    response = cluster.fetch(NEWEST, {0: 0})
+    assert values_by_partition(NEWEST, response) == {("orders", 0): [(3, b"last")]}
 
 
 def values_of_records(data: bytes) -> list[bytes | None]:

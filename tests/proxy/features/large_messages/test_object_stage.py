@@ -22,6 +22,7 @@ from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.object_reference import ObjectReference
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
@@ -30,7 +31,7 @@ from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
 from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
-from kafka_sidecar.proxy.relay.exchange import Need, Respond, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
 
 SMALL, LARGE = b"small", os.urandom(3000)
 PLACE = "objects", 0

@@ -19,8 +19,9 @@ from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.features.large_messages.offset_fetch import NoteResumed, StoredOffsets
-from kafka_sidecar.proxy.relay.exchange import TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import TopicNames
 
 KEY, CORRELATION_ID = ApiKey.OFFSET_FETCH, 7
 VERSIONS = range(1, 11)

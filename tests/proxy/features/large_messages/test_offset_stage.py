@@ -26,9 +26,9 @@ from support.driven import Driven, driven
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.interceptors.values import OffsetAndMetadata
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.values import OffsetAndMetadata
 from kafka_sidecar.proxy.exchanges.commits import Commits, Stage
 from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage

@@ -20,6 +20,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, Fetched, Read, UnreadableError
+from kafka_sidecar.plugins.effects import Turn, Work
 from kafka_sidecar.proxy.features.large_messages.reads import (
     MAX_AGE_S,
     NOWHERE,
@@ -30,7 +31,7 @@ from kafka_sidecar.proxy.features.large_messages.reads import (
     read_request,
     read_response,
 )
-from kafka_sidecar.proxy.relay.exchange import Send, Turn, Work
+from kafka_sidecar.proxy.relay.exchange import Send
 
 MIB = 1 << 20
 VERSION = 12

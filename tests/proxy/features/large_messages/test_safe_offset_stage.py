@@ -15,9 +15,9 @@ from support.produce_requests import batch, topic_id
 from kafka_sidecar.codec.records import Codec, batches
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.features.large_messages.offset_stage import MAX_INLINE_BYTES, SafeOffsetStage
-from kafka_sidecar.proxy.relay.exchange import TimeLimit, Work
 
 NEWEST = VERSIONS[-1]
 ONE = [("_so", b"\0\0\0\0\0\0\0\1")]

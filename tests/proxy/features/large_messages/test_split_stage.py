@@ -18,7 +18,8 @@ from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.lm_header import V3, LmHeader
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import SegmentSerializer
-from kafka_sidecar.proxy.relay.exchange import Last, Respond, Work
+from kafka_sidecar.plugins.effects import Work
+from kafka_sidecar.proxy.relay.exchange import Last, Respond
 
 VERSION = 12
 DEFAULT_LIMIT = 1_048_588  # Kafka's

@@ -35,10 +35,11 @@ from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.features.validation import stats
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
-from kafka_sidecar.proxy.relay.exchange import Last, Need, Respond
+from kafka_sidecar.proxy.relay.exchange import Last, Respond
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 

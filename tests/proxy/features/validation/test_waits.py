@@ -28,13 +28,14 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.codec.records import Record, Records
+from kafka_sidecar.plugins.effects import TURN, TimeLeft, TimeLimit, Work
 from kafka_sidecar.plugins.pace import MAX_TURN_S
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
-from kafka_sidecar.proxy.relay.exchange import TURN, Respond, TimeLeft, TimeLimit, TopicNames, Work
+from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
 
 
 async def test_an_id_that_is_not_known_is_asked_for_and_then_its_topics_rules_hold() -> None:

@@ -1,6 +1,6 @@
-"""Arguments and results of hooks, with the names and meanings of KIP-42 and KIP-547.
+"""Offsets, results of sending and the client whose they are, with the names and meanings of KIP-42 and KIP-547.
 
-Authors of interceptors import them from `contract`.
+Authors of interceptors import them from the contract.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OffsetAndMetadata:
 
 
 class Context(NamedTuple):  # created for each request, at a third of the cost of a frozen dataclass
-    """The client whose request is intercepted, as far as a proxy knows it. Not part of the KIPs."""
+    """The client whose request it is, as far as a proxy knows it. Not part of the KIPs."""
 
     clock: Callable[[], int]  # ms since 1970
     session: int = 0  # number of the client's connection, as in log lines

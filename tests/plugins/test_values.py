@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafka_sidecar.interceptors.values import (
+from kafka_sidecar.plugins.values import (
     Context,
     OffsetAndMetadata,
     Offsets,
@@ -38,20 +37,18 @@ def test_the_checksum_is_crc_32c_of_time_and_sizes_as_in_kafka(timestamp: int, k
     assert RecordMetadata("orders", 3, 7, timestamp, key, value).checksum == crc ^ 0xFFFFFFFF
 
 
-def test_offsets_are_a_dict_with_the_context_of_the_request(context: Callable[..., Context]) -> None:
-    own = context(group_id="g")
+def test_offsets_are_a_dict_with_the_context_of_the_request() -> None:
+    own = Context(int, group_id="g")
     offsets = Offsets({PLACE: OffsetAndMetadata(5)}, own)
     assert offsets["orders", 3] == OffsetAndMetadata(5, "", -1)  # type: ignore[index]
     assert offsets.context.group_id == "g"
 
 
 @pytest.mark.parametrize(("text", "length"), [("", 0), ("abc", 3), ("\u00e9\u9375", 2), ("\U0001f600", 2)])
-def test_commit_metadata_is_measured_in_utf_16_units_as_in_java(
-    text: str, length: int, context: Callable[..., Context]
-) -> None:
+def test_commit_metadata_is_measured_in_utf_16_units_as_in_java(text: str, length: int) -> None:
     assert java_length(text) == length
-    assert Offsets({}, context(), max_metadata=length).fits(text)
-    assert not Offsets({}, context(), max_metadata=length - 1).fits(text)
+    assert Offsets({}, Context(int), max_metadata=length).fits(text)
+    assert not Offsets({}, Context(int), max_metadata=length - 1).fits(text)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +62,9 @@ def test_commit_metadata_is_measured_in_utf_16_units_as_in_java(
     ],
 )
 def test_a_commit_is_a_members_if_it_has_a_generation_or_a_member_id(
-    of_commit: dict[str, Any], is_member: bool, context: Callable[..., Context]
+    of_commit: dict[str, Any], is_member: bool
 ) -> None:
-    assert context(**of_commit).is_member is is_member
+    assert Context(int, **of_commit).is_member is is_member
 
 
 def test_contexts_of_two_requests_differ_even_if_their_fields_are_equal() -> None:
