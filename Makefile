@@ -55,9 +55,11 @@ demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpos
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
 
 .PHONY: test test-all
-test: install check unit programs integration-core coverage ## what CI runs: all but the matrix
+test: install check unit programs integration-core coverage ## what CI runs: all but the matrix, what is slow, and most examples
 test-all: export BOTH_LOOPS = yes
-test-all: install check unit unit-pure programs benches integration-core coverage ## the same and more: both event loops, all examples, benches
+test-all: export HYPOTHESIS_PROFILE = repeatable
+test-all: export SLOW =
+test-all: install check unit unit-pure programs benches integration-core coverage ## the same and more: both event loops, what is slow, all examples, benches
 
 .PHONY: check
 check: install ## style, types and import contracts
@@ -77,7 +79,9 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-UNIT := "not integration and not matrix and not program and not chart and not image and not monitoring"
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring $(SLOW)"
+# Tests whose rules others prove too, in less time.
+SLOW ?= and not slow
 # tests/proxy/cli takes longer than any other folder; with it in the first half, both halves take as long.
 NOT_CLI := $(filter-out tests/proxy/cli tests/proxy/conftest.py,$(wildcard tests/proxy/*))
 UNIT_1 := tests src $(addprefix --ignore=,$(NOT_CLI) tests/golden) $(NOT_SPARK)
@@ -108,7 +112,7 @@ coverage-1 coverage-2:
 
 .PHONY: programs
 programs: install ## the tests that run whole programs, the demo among them, without Kafka
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program $(NOT_SPARK) --ignore=tests/bench
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "program $(SLOW)" $(NOT_SPARK) --ignore=tests/bench
 
 .PHONY: benches
 benches: install ## each bench, shortly: that it runs and what it says
@@ -123,7 +127,7 @@ kafka: ## brokers and Java clients of all supported versions, by Maven, into .ca
 
 .PHONY: integration-core
 integration-core: install kafka ## real clients through the sidecar, newest broker
-	$(BIN)/pytest -m "integration and not matrix" $(SIDE_BY_SIDE) $(WITH_KAFKA)
+	$(BIN)/pytest -m "integration and not matrix $(SLOW)" $(SIDE_BY_SIDE) $(WITH_KAFKA)
 
 .PHONY: integration
 integration: install kafka spark-install ## the full compatibility matrix; writes docs/compatibility.md

@@ -16,13 +16,15 @@ WITHOUT_KAFKA = ("not integration", "program")  # how the expressions of such ru
 sources = PythonSources.wanted()
 sys.meta_path.insert(0, sources)  # before any test module imports what could be compiled
 
-# The same examples on every run; `make coverage` takes few, `make fuzz` new ones, and by hand very many can be had.
+# The same examples on every run: `make test-all` takes more, `make coverage` fewer, `make fuzz` new ones, and by hand
+# very many can be had. Tests without Hypothesis go by the profile too: support/examples.py.
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("some", COMMON, derandomize=True, max_examples=30, database=None)
 settings.register_profile("repeatable", COMMON, derandomize=True, max_examples=100, database=None)
 settings.register_profile("few", COMMON, derandomize=True, max_examples=10, database=None)
 settings.register_profile("fuzz", COMMON, max_examples=2_000, print_blob=True)
 settings.register_profile("thorough", COMMON, max_examples=20_000, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "some"))
 
 
 def pytest_report_header() -> str:

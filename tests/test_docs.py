@@ -24,7 +24,6 @@ from kafka_sidecar.proxy.telemetry.logs import KEYS
 PAGES = all_pages()
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
 NO_CONFIGURATION = {"kubernetes", "prometheus", "values"}  # marks of YAML blocks that other programs read
-each_page = pytest.mark.parametrize("a_page", PAGES, ids=lambda a_page: a_page.name)
 
 
 def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -92,44 +91,45 @@ def test_every_json_block_is_a_log_line_with_known_keys(block: Block) -> None:
     assert set(json.loads(block.text)) <= KEYS | KEYS_OF_EVERY_LINE
 
 
-@each_page
-def test_every_relative_link_leads_somewhere(a_page: Page) -> None:
-    dead = []
+def dead_links(a_page: Page) -> Iterator[str]:
     for link in a_page.links:
         target, _, anchor = link.target.partition("#")
         path = (a_page.path.parent / target).resolve() if target else a_page.path
         if link.target.startswith("https://"):
             continue
         if not path.exists() or (anchor and anchor not in Page(path).anchors()):
-            dead.append(link.target)
-    assert dead == []
+            yield f"{a_page.name}: {link.target}"
 
 
-@each_page
-def test_every_function_that_is_named_is_in_the_file_that_is_linked(a_page: Page) -> None:
-    wrong = []
+def test_every_relative_link_leads_somewhere() -> None:
+    assert [dead for a_page in PAGES for dead in dead_links(a_page)] == []
+
+
+def functions_elsewhere(a_page: Page) -> Iterator[str]:
     for link in a_page.links:
         name = link.text.strip("`").removesuffix("()")
         path = (a_page.path.parent / link.target.partition("#")[0]).resolve()
         is_name = path.suffix == ".py" and link.text.startswith("`") and not name.endswith(".py")
         if is_name and name not in defined_names(path.relative_to(ROOT)):
-            wrong.append(f"{name} is not in {path.name}")
-    assert wrong == []
+            yield f"{a_page.name}: {name} is not in {path.name}"
 
 
-@each_page
-def test_every_make_task_that_is_named_exists(a_page: Page) -> None:
+def test_every_function_that_is_named_is_in_the_file_that_is_linked() -> None:
+    assert [wrong for a_page in PAGES for wrong in functions_elsewhere(a_page)] == []
+
+
+def test_every_make_task_that_is_named_exists() -> None:
     tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {
-        task for code in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", a_page.text, re.MULTILINE) for task in code
-    }
-    assert named - {""} - tasks == set()
+    code = re.compile(r"`make ([a-z-]+)`|^make ([a-z-]+)", re.MULTILINE)
+    named = {(a_page.name, task) for a_page in PAGES for found in code.findall(a_page.text) for task in found}
+    assert {(name, task) for name, task in named if task and task not in tasks} == set()
 
 
-@each_page
-def test_every_variable_that_is_named_sets_something(a_page: Page) -> None:
-    named = re.findall(rf"\b{ENV_PREFIX}([A-Z][A-Z_]*[A-Z])\b", a_page.text)
-    assert {name.lower().replace("__", ".") for name in named} - set(settings()) - {"section.key"} == set()
+def test_every_variable_that_is_named_sets_something() -> None:
+    variable = re.compile(rf"\b{ENV_PREFIX}([A-Z][A-Z_]*[A-Z])\b")
+    named = {(a_page.name, one.lower().replace("__", ".")) for a_page in PAGES for one in variable.findall(a_page.text)}
+    known = {*settings(), "section.key"}
+    assert {(name, setting) for name, setting in named if setting not in known} == set()
 
 
 def command_lines() -> Iterator[Any]:

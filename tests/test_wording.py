@@ -55,7 +55,12 @@ def pattern_of(phrase: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z]){words}(?![A-Za-z])", re.IGNORECASE)
 
 
+def letters(text: str) -> set[str]:
+    return set(re.findall("[a-z]+", text.lower()))
+
+
 PATTERNS = {phrase: pattern_of(phrase) for phrase in USE_INSTEAD}
+LETTERS = {phrase: letters(phrase) for phrase in USE_INSTEAD}  # a text without them need not be searched
 
 
 def files(place: str) -> Iterator[Path]:
@@ -70,8 +75,9 @@ def found(name: str, text: str) -> Iterator[str]:
     for file, phrase in ALLOWED:
         if file == name:
             text = text.replace(phrase, re.sub("[^\n]", " ", phrase))
+    words = letters(text)
     for phrase, pattern in PATTERNS.items():
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(text) if LETTERS[phrase] <= words else ():
             line = text.count("\n", 0, match.start()) + 1
             yield f"{name}:{line}: {match[0]!r}: {USE_INSTEAD[phrase]}"
 

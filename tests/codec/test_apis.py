@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.definitions import Definition, definitions
+from support.examples import for_each
 
 from kafka_sidecar.codec.apis import APIS, Api, ApiKey, request_header_version, response_header_version
 from kafka_sidecar.codec.errors import CodecError, TruncatedError, UnsupportedVersionError
@@ -18,7 +19,7 @@ def test_every_api_of_kafka_is_in_the_table() -> None:
     assert set(APIS) == set(ApiKey) == {definition["apiKey"] for definition in APIS_IN_KAFKA}
 
 
-@pytest.mark.parametrize("definition", APIS_IN_KAFKA, ids=lambda definition: definition["name"])
+@for_each(APIS_IN_KAFKA, lambda definition: definition["name"])
 def test_the_table_agrees_with_kafkas_definitions(definition: Definition) -> None:
     versions = parse_versions(definition["validVersions"])
     flexible = parse_versions(definition.get("flexibleVersions", "none"))
@@ -28,7 +29,7 @@ def test_the_table_agrees_with_kafkas_definitions(definition: Definition) -> Non
     assert api.flexible_from == (flexible.low if flexible.low <= flexible.high else None)
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@for_each(APIS.values(), lambda api: api.name)
 def test_header_versions_follow_the_first_flexible_version(api: Api) -> None:
     for version in range(20):
         flexible = api.flexible_from is not None and version >= api.flexible_from

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fuzz.samples import roots
 from harness.definitions import OLD_CLIENTS, Definition, definitions
+from support.examples import for_each
 
 from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.schema.fields import Field
@@ -109,7 +110,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-@pytest.mark.parametrize("cls", roots(), ids=lambda cls: cls.__name__)
+@for_each(roots(), lambda cls: cls.__name__)
 def test_each_declaration_agrees_with_kafkas_definition(cls: type[Struct]) -> None:
     kafka = definitions()[cls.__name__]
     common = {struct["name"]: struct["fields"] for struct in kafka.get("commonStructs", ())}

@@ -10,11 +10,12 @@ from random import Random
 import pytest
 from fuzz.samples import pairs, sample
 from kio.index import UnknownAPIKey, UnknownEntity
+from support.examples import for_each, rounds
 from support.kio_messages import UNKNOWN_TO_KIO, kio_decode, kio_encode, kios_class, random_entity
 
 from kafka_sidecar.codec.message import Struct, decode, encode, skipper
 
-ROUNDS = 12
+ROUNDS = rounds(12)
 UNKNOWN = [(cls, version) for cls, version in pairs() if (cls.__name__, version) in UNKNOWN_TO_KIO]
 PAIRS = [pair for pair in pairs() if pair not in UNKNOWN]
 
@@ -23,7 +24,7 @@ def name(pair: tuple[type[Struct], int]) -> str:
     return f"{pair[0].__name__}-v{pair[1]}"
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=name)
+@for_each(PAIRS, name)
 def test_messages_of_kio_are_decoded_and_encoded_to_the_same_bytes(pair: tuple[type[Struct], int]) -> None:
     cls, version = pair
     kios = kios_class(cls, version)
@@ -35,7 +36,7 @@ def test_messages_of_kio_are_decoded_and_encoded_to_the_same_bytes(pair: tuple[t
         assert encode(value, version) == data
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=name)
+@for_each(PAIRS, name)
 def test_kio_decodes_our_messages_and_encodes_the_same_bytes(pair: tuple[type[Struct], int]) -> None:
     cls, version = pair
     kios = kios_class(cls, version)

@@ -20,8 +20,8 @@ class Cell:
 
     @property
     def is_core(self) -> bool:
-        """Whether every change is tested with it: each client as each kind, each client with each codec."""
-        return CODECS.index(self.codec) % len(KINDS) == KINDS.index(self.kind)
+        """Whether every change is tested with it: each client as each kind, with all codecs among them."""
+        return CODECS.index(self.codec) == (CLIENTS.index(self.client) + KINDS.index(self.kind)) % len(CODECS)
 
     def __str__(self) -> str:
         return f"{self.client}-{self.kind}-{self.codec}"

@@ -232,6 +232,7 @@ def test_what_a_group_reads_and_commits_is_counted_and_what_it_reads_again_apart
     assert {event["last_offset"] for event in events if event.get("tier") == "commit"} == {249}
 
 
+@pytest.mark.slow
 def test_an_outage_loses_nothing_below_the_bound(site: Site) -> None:
     site.produce(500)
     site.cluster.node(1).kill()

@@ -97,7 +97,7 @@ def ledger(cluster: Cluster, tmp_path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4"])
+@pytest.mark.parametrize("compression", ["lz4", pytest.param("none", marks=pytest.mark.matrix)])
 def test_each_record_of_javas_clients_is_counted_once(ledger: Ledger, compression: str) -> None:
     topic, count = f"java-{compression}", 20_000
     create_topic(ledger.cluster.direct, topic, 3)

@@ -33,7 +33,12 @@ MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to b
 SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35", "37", "39")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS))
-ROWS = (*ATTACKS, *SHORT, *SHORT_APIS, *(pytest.param(each, marks=pytest.mark.matrix) for each in LONG))
+# Each third attack of the table with every change, all of them where there is time.
+QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS)
+ROWS = (
+    *(pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow) for one in (*ATTACKS, *SHORT, *SHORT_APIS)),
+    *(pytest.param(one, marks=pytest.mark.matrix) for one in LONG),
+)
 CLIENTS: Mapping[Security, Mapping[str, str]] = {
     "PLAINTEXT": {},
     "SSL": {"security.protocol": "SSL"},

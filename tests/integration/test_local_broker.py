@@ -38,6 +38,7 @@ def commands(folder: Path) -> list[list[str]]:
     return [shlex.split(adapt(line)) for line in lines[1:]]
 
 
+@pytest.mark.slow
 def test_every_command_runs_and_the_broker_is_used_through_the_sidecar(tmp_path: Path) -> None:
     format_folder, broker, sidecar, *tools = commands(tmp_path)
     assert all(f".cache/kafka/{NEWEST}/*" in command for command in (format_folder, broker, *tools))

@@ -334,7 +334,11 @@ def topic_configs_state(sidecar: Sidecar) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("lose", "why"),
-    [(delete, "it no longer exists"), (replace, "it was created again"), (empty, "records were deleted")],
+    [
+        (delete, "it no longer exists"),
+        pytest.param(replace, "it was created again", marks=pytest.mark.slow),
+        pytest.param(empty, "records were deleted", marks=pytest.mark.slow),
+    ],
 )
 def test_a_lost_topic_leaves_the_policies_applied_and_sighup_writes_them_back(
     site: Site, lose: Callable[[Site], None], why: str

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import pytest
+from support.examples import some
 from support.large_logs import ABORTED_PID, TRANSACTIONAL, Log, Process, carrier_record, consume, cut, lm, message_id
 
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
@@ -86,7 +87,7 @@ def written(sent: Sequence[Sent], of_li: bool) -> Log:
 @pytest.mark.parametrize("is_committed_only", [False, True], ids=["uncommitted", "committed"])
 @pytest.mark.parametrize("lost", WRITERS_OF_A)
 def test_every_consumer_gets_what_the_rule_says(lost: str, is_committed_only: bool, of_li: bool) -> None:
-    for sent in interleavings(WRITERS_OF_A[lost], WRITER_OF_B):
+    for sent in some(interleavings(WRITERS_OF_A[lost], WRITER_OF_B), of=4):
         log = written(sent, of_li)
         process = Process(log)  # one that goes on, whoever reads
         for start in range(len(sent)):

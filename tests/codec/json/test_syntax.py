@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builds import source
+from support.examples import for_each
 
 from kafka_sidecar.codec.json import syntax
 from kafka_sidecar.codec.json.syntax import MAX_NESTING
@@ -170,17 +171,16 @@ def test_valid_json_is_accepted(text: bytes) -> None:
     assert strict(text)
 
 
-@pytest.mark.parametrize(
-    ("error", "text"), [pytest.param(error, text, id=repr(text)) for error, texts in REFUSED.items() for text in texts]
-)
-def test_invalid_json_is_rejected_with_reason_and_position(error: str, text: bytes) -> None:
+@for_each([(error, text) for error, texts in REFUSED.items() for text in texts])
+def test_invalid_json_is_rejected_with_reason_and_position(row: tuple[str, bytes]) -> None:
+    error, text = row
     assert fault(text) == error
     assert not strict(text)
 
 
-@pytest.mark.parametrize("length", range(70))
-@pytest.mark.parametrize("special", [b"\x1f", b"\\x", b"\xc3(", b"\x80"])
-def test_invalid_bytes_in_a_string_are_found_at_any_position(length: int, special: bytes) -> None:
+@for_each([(special, length) for special in (b"\x1f", b"\\x", b"\xc3(", b"\x80") for length in range(70)])
+def test_invalid_bytes_in_a_string_are_found_at_any_position(where: tuple[bytes, int]) -> None:
+    special, length = where
     text = b'"' + b"~" * length + special + b"~" * 40 + b'"'
     assert (fault(text) or "").endswith(f" at byte {length + 1}")
     assert fault(b'"' + b"~" * length + b'"') is None

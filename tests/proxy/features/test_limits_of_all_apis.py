@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.client import FakeClient, exchange_of
 from support.driven import Driven
+from support.examples import some
 from support.features import started
 from support.interception import Intercepting  # noqa: F401 - its interceptors are named in a configuration
 from support.many_elements import messages_of, with_many
@@ -59,7 +60,16 @@ def looked_into() -> list[ApiKey]:
 
 
 each_api = pytest.mark.parametrize("key", looked_into(), ids=lambda key: key.name)
-each_client = pytest.mark.parametrize("principal", ["User:alice", "User:mallory"])
+CLIENTS = ("User:alice", "User:mallory")
+# Each API with one of both clients, unless all examples are taken.
+each_api_and_client = pytest.mark.parametrize(
+    ("key", "principal"),
+    [
+        pytest.param(key, principal, id=f"{key.name}-{principal}")
+        for at, key in enumerate(looked_into())
+        for principal in some(CLIENTS, of=2, at=at)
+    ],
+)
 
 
 class Counted:
@@ -135,8 +145,7 @@ def test_a_request_with_too_many_elements_is_not_decoded(features: Features, key
         assert counted.most < MAX_LINES, path
 
 
-@each_client
-@each_api
+@each_api_and_client
 def test_others_have_their_turns_while_as_many_elements_as_are_allowed_are_looked_into(
     features: Features, key: ApiKey, principal: str
 ) -> None:
@@ -149,8 +158,7 @@ def test_others_have_their_turns_while_as_many_elements_as_are_allowed_are_looke
         assert counted.most < MAX_LINES, (path, counted.most)
 
 
-@each_client
-@each_api
+@each_api_and_client
 def test_names_that_are_very_long_cost_what_they_are_long_and_are_not_repeated_in_messages(
     features: Features, key: ApiKey, principal: str
 ) -> None:
@@ -164,8 +172,7 @@ def test_names_that_are_very_long_cost_what_they_are_long_and_are_not_repeated_i
         assert len(outcome.frame) < len(frame) + 200 * 1000, path
 
 
-@each_client
-@each_api
+@each_api_and_client
 def test_others_have_their_turns_while_a_response_of_very_many_elements_is_looked_into(
     features: Features, key: ApiKey, principal: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -249,6 +250,7 @@ def test_padding_takes_exactly_its_room(room: int) -> None:
         assert used.isdisjoint(tag for tag, _ in fields)
 
 
+@cache
 def with_long_lists_of_aborted_transactions() -> Any:
     aborted = [{"producer_id": n, "first_offset": n} for n in range(100_000)]
     partitions = [{**partition(Random(1), index, 100), "aborted_transactions": aborted} for index in range(2)]

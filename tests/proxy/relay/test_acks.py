@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from struct import pack
 
 import pytest
+from support.examples import for_each
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.acks import MAX_BYTES_BEFORE_ACKS, acks_at
@@ -32,12 +34,9 @@ def acks_of(version: int, data: bytes, at: int, size: int) -> int | None:
 VERSIONS = range(14)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("client_id", [b"app", b"", None, b"x" * 300])
-@pytest.mark.parametrize("transactional_id", [None, b"", b"tx-1"])
-def test_the_acks_are_found_wherever_they_stand(
-    version: int, client_id: bytes | None, transactional_id: bytes | None
-) -> None:
+@for_each(list(product(VERSIONS, [b"app", b"", None, b"x" * 300], [None, b"", b"tx-1"])))
+def test_the_acks_are_found_wherever_they_stand(request: tuple[int, bytes | None, bytes | None]) -> None:
+    version, client_id, transactional_id = request
     for acks in (-1, 0, 1):
         data = produce(version, acks, client_id, transactional_id)
         assert acks_of(version, b"__" + data, 2, len(data)) == acks

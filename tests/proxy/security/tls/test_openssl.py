@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from harness.certificates import authority
 from harness.versions import ROOT
+from support.examples import some
 from support.fake_broker import FakeBroker
 from support.in_process import port_of, serving, until
 
@@ -38,8 +39,11 @@ async def s_client(port: int, folder: Path, arguments: str) -> asyncio.subproces
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("node", LISTENERS)
-@pytest.mark.parametrize(("arguments", "certificates", "result"), list(rows()))
+# Each row at one of both listeners, unless all examples are taken.
+@pytest.mark.parametrize(
+    ("arguments", "certificates", "result", "node"),
+    [(*row, node) for at, row in enumerate(rows()) for node in some(LISTENERS, of=2, at=at)],
+)
 async def test_openssl_gets_what_the_table_says(
     arguments: str, certificates: str, result: str, node: int | None, tmp_path: Path
 ) -> None:
