@@ -48,10 +48,11 @@ class Cell:
 
     @property
     def is_core(self) -> bool:
-        """Whether every change is tested with it: the newest broker, all scenarios on three nodes and some on one."""
+        """Whether every change is tested with it: the newest broker, three nodes, of old Java clients some scenarios."""
         if self.front is not PLAIN:  # test_tls.py and test_sasl_ssl.py are run with every change
             return False
-        return self.broker == NEWEST and (self.nodes == 3 or self.scenario.name in CORE_ON_ONE_NODE)
+        is_old = self.scenario.client.startswith("Java") and self.scenario.client != f"Java {JAVA_CLIENTS[0]}"
+        return self.broker == NEWEST and self.nodes == 3 and (not is_old or self.scenario.name in CORE_OF_OLD_CLIENTS)
 
     def __str__(self) -> str:
         front = "" if self.front is PLAIN else f"-{self.front}"
@@ -136,7 +137,7 @@ _KAFKA_PYTHON = (
     ("Admin: metadata quorum", kafka_python.admin_quorum),
 )
 
-CORE_ON_ONE_NODE = frozenset(
+CORE_OF_OLD_CLIENTS = frozenset(
     {"console producer and consumer", "transactional producer", "classic consumer group", "share consumer"}
 )
 

@@ -183,7 +183,7 @@ def test_each_record_of_javas_share_consumers_is_counted_once(ledger: Ledger) ->
         )  # fmt: skip
         printed = host.run(
             f"{TOOLS}.consumer.ConsoleShareConsumer", "--bootstrap-server", ledger.sidecar.bootstrap, "--topic", topic,
-            "--group", group, "--timeout-ms", 6000,
+            "--group", group, "--max-messages", count, "--timeout-ms", 20000,
         )  # fmt: skip
     assert len(printed.splitlines()) == count
     acked, _ = ledger.offsets(topic)

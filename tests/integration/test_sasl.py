@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,15 @@ VALUES = [b"value-%d" % number for number in range(20)]
 BY_PASSWORD = MECHANISMS[:3]
 # A client of kafka-python that cannot connect leaves sockets open, which ends the whole run with an error.
 REJECTED = [client for client in CLIENTS if client != "kafka-python"]
+
+
+def pairs(clients: Iterable[str], mechanisms: Sequence[str]) -> list[object]:
+    """Each client with each mechanism in the matrix, with one of them for every change; so each mechanism is used."""
+    return [
+        pytest.param(client, one, marks=[] if number % len(mechanisms) == at else pytest.mark.matrix)
+        for number, client in enumerate(clients)
+        for at, one in enumerate(mechanisms)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +136,7 @@ def state(sidecar: Sidecar) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "mechanism"), pairs(CLIENTS, MECHANISMS))
 def test_a_client_logs_in_through_the_sidecar(site: Site, relay: Sidecar, client: str, mechanism: str) -> None:
     topic = site.topic(f"through-{client}-{mechanism}")
     read = CLIENTS[client](target_of(relay.bootstrap, site.tools), topic, VALUES, mechanism, USER, PASSWORD)
@@ -136,8 +144,7 @@ def test_a_client_logs_in_through_the_sidecar(site: Site, relay: Sidecar, client
     assert site.cluster.leaks() == []
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "mechanism"), pairs(CLIENTS, MECHANISMS))
 def test_the_sidecar_logs_in_for_clients_that_do_not(
     site: Site, members: Mapping[str, Sidecar], client: str, mechanism: str
 ) -> None:
@@ -192,15 +199,13 @@ def test_the_sidecars_own_clients_log_in(site: Site, members: Mapping[str, Sidec
         assert metric(sidecar, "kafka_sidecar_audit_send_failures_total") == 0
 
 
-@pytest.mark.parametrize("mechanism", BY_PASSWORD)
-@pytest.mark.parametrize("client", REJECTED)
+@pytest.mark.parametrize(("client", "mechanism"), pairs(REJECTED, BY_PASSWORD))
 def test_a_clients_wrong_password_is_the_brokers_error(site: Site, relay: Sidecar, client: str, mechanism: str) -> None:
     with pytest.raises(Exception, match=r"(?i)authenticat|_ALL_BROKERS_DOWN|unable to bootstrap"):
         CLIENTS[client](target_of(relay.bootstrap, site.tools), "none", VALUES, mechanism, USER, "wrong")
 
 
-@pytest.mark.parametrize("mechanism", BY_PASSWORD)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("client", "mechanism"), pairs(CLIENTS, BY_PASSWORD))
 def test_a_client_logs_in_to_the_sidecar_itself(site: Site, gateway: Sidecar, client: str, mechanism: str) -> None:
     topic = site.topic(f"gateway-{client}-{mechanism}")
     target = target_of(gateway.bootstrap, site.tools)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +97,14 @@ def resident(sidecar: Sidecar) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS:"))
 
 
+def first_of(rows: Mapping[str, object]) -> list[object]:
+    """The others are slow: each starts a program, and what is given back does not depend on the codec."""
+    return [
+        pytest.param(row, id=name, marks=[pytest.mark.slow] if at else [])
+        for at, (name, row) in enumerate(rows.items())
+    ]
+
+
 @asynccontextmanager
 async def guarded(folder: Path, workers: int = 1) -> AsyncIterator[Sidecar]:
     rules = folder / "sidecar.yaml"
@@ -128,7 +136,7 @@ async def is_given_back(sidecar: Sidecar, before: int) -> None:
         await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("made", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize("made", first_of(BOMBS))
 async def test_bombs_leave_no_memory_with_the_threads(made: Callable[[], bytes], tmp_path: Path) -> None:
     async with guarded(tmp_path) as sidecar:
         before, data = resident(sidecar), made()
@@ -137,8 +145,9 @@ async def test_bombs_leave_no_memory_with_the_threads(made: Callable[[], bytes],
             await is_given_back(sidecar, before)
 
 
-@pytest.mark.parametrize(("codec", "size"), HONEST.values(), ids=HONEST)
-async def test_honest_batches_leave_no_memory_with_the_threads(codec: Codec, size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("honest", first_of(HONEST))
+async def test_honest_batches_leave_no_memory_with_the_threads(honest: tuple[Codec, int], tmp_path: Path) -> None:
+    codec, size = honest
     async with guarded(tmp_path) as sidecar:
         before, data = resident(sidecar), honest(codec, size)
         assert await answers(sidecar, data, HONEST_AT_ONCE) == {ACCEPTED}

@@ -207,11 +207,14 @@ def admin_configs(target: Target) -> None:
     change = ConfigEntry("max.message.bytes", "65536", incremental_operation=admin.AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[change])
     client.incremental_alter_configs([resource])[resource].result(LIMIT_S)
-    eventually(
-        lambda: client.describe_configs([resource])[resource].result(LIMIT_S)["max.message.bytes"].value,
-        lambda value: value == "65536",
-        "the setting",
-    )
+
+    def configured() -> object:
+        try:
+            return client.describe_configs([resource])[resource].result(LIMIT_S)["max.message.bytes"].value
+        except KafkaException as error:  # a broker that does not know the topic yet
+            return error
+
+    eventually(configured, lambda value: value == "65536", "the setting")
     broker = ConfigResource(ConfigResource.Type.BROKER, "1")
     assert "log.dirs" in client.describe_configs([broker])[broker].result(LIMIT_S)
     acl = admin.AclBinding(
