@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def is_core(self) -> bool:
-        """Whether every change is tested with it: the newest broker, three nodes, of old Java clients some scenarios."""
+        """Whether every change is tested with it: the newest broker, on three nodes, of old clients some."""
         if self.front is not PLAIN:  # test_tls.py and test_sasl_ssl.py are run with every change
             return False
         is_old = self.scenario.client.startswith("Java") and self.scenario.client != f"Java {JAVA_CLIENTS[0]}"
