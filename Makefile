@@ -80,7 +80,7 @@ definitions: install ## Kafka's own message definitions, by Maven, into .cache/k
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
 UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring $(SLOW)"
-# Tests whose rules others prove too, in less time.
+# Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # tests/proxy/cli takes longer than any other folder; with it in the first half, both halves take as long.
 NOT_CLI := $(filter-out tests/proxy/cli tests/proxy/conftest.py,$(wildcard tests/proxy/*))
