@@ -83,7 +83,6 @@ class Commits:
             name_of: a topic's name by its id, as far as it is known here.
             context: of a client, a version and, by keyword, what the request says of its group.
         """
-        self.name = "offsets"
         self.stages = stages
         self.name_of = name_of
         self.context = context

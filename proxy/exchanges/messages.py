@@ -163,11 +163,6 @@ class MessageRun(FindsLarge):
 class MessageStage(Protocol):
     """What a feature does with the requests of one or several APIs."""
 
-    @property
-    def name(self) -> str:
-        """The feature's, as in the documentation."""
-        ...
-
     def start(self, client: Client, version: int) -> MessageRun | None:
         """Begin with a request of this client; None: it and its response are of no interest."""
         ...

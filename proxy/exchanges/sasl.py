@@ -38,8 +38,6 @@ def find_name(token: bytes) -> str | None:
 class Principals:
     """The stage of SaslAuthenticate that gives each client its principal."""
 
-    name = "principal"
-
     def start(self, client: Client, version: int) -> PrincipalRun:
         return PrincipalRun(client)
 

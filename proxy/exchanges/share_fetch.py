@@ -103,7 +103,6 @@ class AcquiredRecords:
         self.stages = stages
         self._name_of = name_of
         self._limits = limits
-        self.name = "records"
 
     def start(self, client: Client, version: int) -> AcquiredRecordsRun:
         runs = [stage.start(client, version) for stage in self.stages]

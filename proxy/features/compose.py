@@ -109,13 +109,15 @@ class Features:
 
         Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
         """
+        made = dict(self.made)
         try:
             for row in FEATURES:
-                if row.folder not in self.made and row.is_wanted(self.site.config, config):
-                    self.made[row.folder] = _module(row, row.module).feature(self.site)
-            uses = [feature.load(config) for feature in self._in_order()]
+                if row.folder not in made and row.is_wanted(self.site.config, config):
+                    made[row.folder] = _module(row, row.module).feature(self.site)
+            uses = [made[row.folder].load(config) for row in FEATURES if row.folder in made]
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
+        self.made = made
         for use in uses:
             use()
         self.applied = config

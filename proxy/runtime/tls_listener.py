@@ -40,7 +40,7 @@ def bytes_needed(start: bytes) -> int:
     Its computation is what a handshake costs, so a client could otherwise have thousands of them begin at once.
 
     Raises:
-        NotTlsError: it is no ClientHello, or one in several records.
+        NotTlsError: the bytes are no ClientHello, or one that is divided among several records.
     """
     if start[:1] != bytes([HANDSHAKE]) or start[1:2] not in (b"", bytes([MAJOR_VERSION])):
         raise NotTlsError(f"the client does not speak TLS: {_likely(start)}")

@@ -24,7 +24,7 @@ from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.exchanges.produce import StageRun
-from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     ERRORS,
@@ -38,7 +38,6 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
-NAME = "authorization"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,6 @@ class Rules:
 
 class Check(MessageStage):
     """The stage of one API that every request has to pass."""
-
-    name = NAME
 
     def __init__(self, rules: Rules, key: int, api: CheckedApi) -> None:
         self._rules = rules
@@ -194,9 +191,6 @@ class CheckFetch(Check):
 class CheckProduce:
     """The stage of a Produce that lets no records into denied topics, or of denied transactions. It comes first."""
 
-    name = NAME
-    is_stable = True
-
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
@@ -238,18 +232,3 @@ class CheckProduceRun(StageRun):
         if (denial := self._rules.check(ApiKey.PRODUCE, need, self._client.principal)) is not None:
             self._rules.count(ApiKey.PRODUCE, denial is not UNKNOWN_ID)
         return denial
-
-    def sent(self) -> None:
-        return
-
-    def answered(self, results: Results) -> None:
-        return
-
-    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
-        return
-
-    def lost(self, why: str) -> None:
-        return
-
-
-Checks = Mapping[int, MessageStage]  # by API

@@ -36,7 +36,7 @@ from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
-from kafka_sidecar.proxy.features.authorization.checks import NAME, Rules
+from kafka_sidecar.proxy.features.authorization.checks import Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
 NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
@@ -48,8 +48,6 @@ _IDS_FROM = first_version(offset_fetch.OffsetFetchRequestTopics, "topic_id")
 
 class DescribedTopics(MessageStage):
     """The stage of Metadata."""
-
-    name = NAME
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -125,8 +123,6 @@ class DescribedTopicsRun(MessageRun):
 
 class DescribedOffsets(MessageStage):
     """The stage of OffsetFetch."""
-
-    name = NAME
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

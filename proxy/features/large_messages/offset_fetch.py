@@ -32,8 +32,6 @@ FIRST_WITH_IDS = first_version(OffsetFetchResponseTopics, "topic_id")
 class StoredOffsets:
     """The stage of OffsetFetch that reads every response, but those to clients of li."""
 
-    name = "large messages"
-
     def __init__(
         self,
         find: Callable[[str], TopicSettings | None],

@@ -54,8 +54,6 @@ from kafka_sidecar.proxy.relay.exchange import Client
 class AlterConfigs(MessageStage):
     """The stage of an API that sets topic configs."""
 
-    name = "topic configs"
-
     def __init__(self, api: ConfigsApi, keeper: Keeper) -> None:
         self._api = api
         self._keeper = keeper
@@ -188,8 +186,6 @@ def _with_topic_id(change: Change, result: Any) -> Change:
 class DeleteTopics(MessageStage):
     """The stage of DeleteTopics."""
 
-    name = "topic configs"
-
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
 
@@ -235,8 +231,6 @@ STRING = 2
 
 class DescribeConfigs(MessageStage):
     """The stage of DescribeConfigs."""
-
-    name = "topic configs"
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper

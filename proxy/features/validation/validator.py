@@ -39,19 +39,23 @@ class Validator(Stage, Feature):
 
     def __init__(
         self,
-        config: Config,
+        config: Config | None,
         topic_configs: TopicPolicies | None = None,
         id_of: Callable[[str], bytes] = lambda _: NO_ID,
     ) -> None:
         """Raises ConfigError where a policy or a topic's string is wrong.
 
-        ``id_of`` returns a topic's id by its name, zeros if it is not known.
+        Args:
+            config: whose rules apply; None: those that `load` has loaded, before anything else is called.
+            topic_configs: the policies that are set on topics, if they can be.
+            id_of: returns a topic's id by its name, zeros if it is not known.
         """
         self.stats = ValidationStats(time.time)
         self._topic_configs = topic_configs
         self._id_of = id_of
         self._fetches = PolicyFetches()
-        self.apply(config)
+        if config is not None:
+            self.apply(config)
 
     def load(self, config: Config) -> Callable[[], None]:
         return partial(self._apply, config, self._rules(config))
@@ -168,7 +172,7 @@ class PolicyFetches:
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    validator = Validator(site.config, site.policies, site.topics.id_of)
+    validator = Validator(None, site.policies, site.topics.id_of)
     validator.register(site.performer)
     site.check_policy = validator.check
     return validator

@@ -154,6 +154,18 @@ def test_policies_are_shown_the_topic_ids_that_metadata_responses_had() -> None:
     assert policy.topics == {TopicMetadata("orders", 0, topic_id("orders"), "")}
 
 
+def test_a_policy_is_opened_once_for_each_configuration() -> None:
+    configured = {
+        "topics": [{"name": "orders", "policy": "stub"}],
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+    }
+    before = len(Stub.opened)
+    made = started(**configured)
+    assert len(Stub.opened) == before + 1
+    load(made, **configured)
+    assert len(Stub.opened) == before + 2
+
+
 def test_the_topic_that_stores_topic_configs_is_denied_to_clients_before_all_else_looks_into_a_request() -> None:
     made = started(topic_configs={"topic": "other"})
     frame = produce_request(9, {"other": {0: GOOD}})

@@ -196,7 +196,6 @@ class Next(MessageRun):
     wants: bool = True
     requests: list[Any] = field(default_factory=list)
     responses: list[Any] = field(default_factory=list)
-    name: str = "next"
 
     def start(self, client: Client, version: int) -> Next:
         return self

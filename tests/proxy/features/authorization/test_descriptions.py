@@ -82,7 +82,6 @@ class Next(MessageRun):
 
     answer: Message | None
     lost_with: list[str] = field(default_factory=list)
-    name: str = "next"
 
     def start(self, client: Client, version: int) -> Next:
         return self
