@@ -191,7 +191,7 @@ class TopicRun(Protocol):
 
 
 class StageRun(FindsLarge, Protocol):
-    """One stage at work on one request."""
+    """One stage at work on one request. Of what follows `admit` it defines what it needs to know."""
 
     @property
     def wants_response(self) -> bool:
@@ -211,19 +211,19 @@ class StageRun(FindsLarge, Protocol):
 
     def sent(self) -> None:
         """The request goes to the broker now, or is answered."""
-        ...
+        return
 
     def answered(self, results: Results) -> Steps[None] | None:
         """The response to the client, with what was rejected. Steps where there is much to do."""
-        ...
+        return None
 
     def unanswered(self, rejected: set[PartitionKey], why: str) -> Steps[None] | None:
         """The client gets no response (acks=0); these were rejected, the others sent."""
-        ...
+        return None
 
     def lost(self, why: str) -> Work | None:
         """No response comes, and it is not known what became of the records."""
-        ...
+        return None
 
 
 class Starts(Protocol):

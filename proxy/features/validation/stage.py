@@ -27,9 +27,7 @@ from kafka_sidecar.policies.plans import (
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
-    PartitionKey,
     PartitionRejection,
-    Results,
     summarize,
     without_errors,
 )
@@ -163,15 +161,6 @@ class ValidationRun(StageRun):
     def sent(self) -> None:
         self.request = None  # it keeps the whole frame, and the broker may take its time
         self.terms.report.validated(self.headers, self.inflated, self.records)
-
-    def answered(self, results: Results) -> None:
-        return
-
-    def unanswered(self, rejected: set[PartitionKey], why: str) -> None:
-        return
-
-    def lost(self, why: str) -> None:
-        return
 
 
 class TopicValidation(TopicRun):
