@@ -260,6 +260,13 @@ def test_contexts_that_are_kept_are_few_and_hold_no_large_windows() -> None:
     assert size_mb <= 2 * MAX_KEPT * MAX_KEPT_BYTES >> 20
 
 
+def test_of_many_contexts_that_are_given_back_at_once_few_are_kept() -> None:
+    unused: list[zstandard.ZstdDecompressor] = []
+    for _ in range(3 * MAX_KEPT):
+        compression._keep(zstandard.ZstdDecompressor(), unused)
+    assert len(unused) == MAX_KEPT
+
+
 def test_the_context_for_what_java_writes_is_kept() -> None:
     """A new one takes ten times as long as a small batch."""
     frame = zstandard.ZstdCompressor(level=3).compressobj()  # the size is not known: a window of 2 MB
