@@ -90,3 +90,6 @@ cdef class Cursor:
 
 @cython.locals(cursor=Cursor)
 cpdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+
+@cython.locals(cursor=Cursor)
+cpdef bint ends_with_tags(bytes data, Py_ssize_t at, Py_ssize_t end, bytes plan) except -1

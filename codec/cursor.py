@@ -247,3 +247,12 @@ def cursor_at(data: bytes, at: int, end: int, flexible: bool) -> Cursor:
     cursor.data, cursor.at, cursor._end, cursor.flexible = data, at, end, flexible
     cursor._limit = cursor._room = _UNLIMITED
     return cursor
+
+
+def ends_with_tags(data: bytes, at: int, end: int, plan: bytes) -> bool:
+    """Whether the response data[at:end] of a flexible version, which begins with its length, has tagged fields after
+    the fields of ``plan``."""
+    cursor = cursor_at(data, at, end, True)
+    cursor.skip_response_header()
+    cursor.follow(plan)
+    return cursor.has_tags()

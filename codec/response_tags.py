@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_sidecar.codec.cursor import cursor_at
+from kafka_sidecar.codec.cursor import ends_with_tags
 from kafka_sidecar.codec.message import TAGS, Message, plan
 
 
@@ -14,11 +14,4 @@ def tags_finder(message: type[Message], version: int) -> Callable[[bytes, int, i
     It raises CodecError if these bytes are no such response, and is for flexible versions.
     """
     fields = plan(message, version, before=TAGS)
-
-    def find(data: bytes, at: int, end: int) -> bool:
-        cursor = cursor_at(data, at, end, True)
-        cursor.skip_response_header()
-        cursor.follow(fields)
-        return cursor.has_tags()
-
-    return find
+    return lambda data, at, end: ends_with_tags(data, at, end, fields)
