@@ -1,4 +1,4 @@
-"""Plans: what a `Cursor` follows to step over fields that nobody reads, built from the declaration of a message.
+"""Plans: what a `Cursor` follows to step over fields that are not read, built from the declaration of a message.
 
 A plan is bytes, two for each step, which compiled code runs: `Cursor.follow`. Readers name the fields that they read;
 what is between these comes from the declaration, so a version with more fields changes no reader.
