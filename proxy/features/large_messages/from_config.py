@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
@@ -37,7 +38,8 @@ class Topics:
             pass
         if len(self._found) >= MAX_CACHED_TOPICS:
             self._found.clear()
-        found = next((settings for name, settings in self._entries if fnmatchcase(topic, name)), None)
+        matching = (settings for name, settings in self._entries if fnmatchcase(topic, name))
+        found = next(matching, None) if is_topic_name(topic) else None  # brokers reject other names
         self._found[topic] = found
         return found
 
@@ -84,6 +86,7 @@ def _settings(one: LargeTopic) -> TopicSettings | None:
         look_back=one.look_back,
         store=one.store,
         object_above=one.object_above,
+        accept_segments=one.accept_segments,
         max_tracked=one.max_tracked,
     )
 

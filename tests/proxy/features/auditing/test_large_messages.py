@@ -38,9 +38,9 @@ from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds
 
 NAMES: Mapping[bytes, str] = {topic_id(name): name for name in ("orders", "objects", "free", "kept")}

@@ -29,8 +29,8 @@ from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
 
 SMALL, LARGE = b"small", os.urandom(3000)
