@@ -82,6 +82,8 @@ class LogBroker:
         return encode_response(response, version, request.correlation_id)
 
     def _append(self, topic: str, partition: int, records: bytes) -> PartitionProduceResponse:
+        if not records:
+            return PartitionProduceResponse(index=partition, error_code=INVALID_RECORD, base_offset=-1)
         number, self.batches = self.batches, self.batches + 1
         (batch,) = batches(records)
         assert batch.crc_is_right()

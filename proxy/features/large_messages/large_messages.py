@@ -33,6 +33,7 @@ from kafka_sidecar.proxy.features.large_messages.services import AssemblyService
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
@@ -105,8 +106,9 @@ class LargeMessages(Feature):
         self._id_of = id_of
         self._progress = ProgressStore(time.monotonic, self.stats.orphaned)
         self._services = Services(
-            self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of, progress=self._progress
-        )
+            self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of,
+            rights=WriteRights(time.monotonic), progress=self._progress,
+        )  # fmt: skip
         self._max_commit_metadata = MAX_METADATA
         self._objects: ObjectStore | None = None
 

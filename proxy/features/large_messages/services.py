@@ -24,6 +24,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
 from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.relay.exchange import Client
 
 TIMED_OUT = PartitionRejection(
@@ -62,6 +63,7 @@ class Services:
     li_clients: tuple[str, ...] = ()  # client ids of clients that split and assemble themselves
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("large_messages", inf, inf))  # of a request
     max_record_errors: int = 1000  # of one batch, in a response
+    rights: WriteRights = field(default_factory=lambda: WriteRights(lambda: 0.0))
     progress: ProgressStore = field(default_factory=lambda: ProgressStore(lambda: 0.0, lambda slices: None))
 
     def is_li(self, client: Client) -> bool:

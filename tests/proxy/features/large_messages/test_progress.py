@@ -260,7 +260,7 @@ def test_where_the_broker_throttles_slices_are_sent_one_by_one(
         frames = len(first.step.frames) + (1 if first.step.take is not None else 0)
         windows.append(frames)
         first.slices(frames)
-    assert windows == ([4] + [1] * 11 if throttle_ms else [4, 4, 4, 3])
+    assert windows == ([5] + [1] * 11 if throttle_ms else [5, 5, 5, 1])
 
 
 def test_progress_is_given_up_after_a_while() -> None:
