@@ -69,7 +69,7 @@ def test_segments_are_refused_with_their_index_where_a_policy_is_enforced(front:
 
 
 @pytest.mark.parametrize("kind", ["shadow", "moved", "free"])
-def test_where_they_are_not_they_are_delivered_as_one_value(front: Front, kind: str) -> None:
+def test_elsewhere_they_pass_unchanged(front: Front, kind: str) -> None:
     topic = front.topic(f"{kind}-segments")
     with Wire(front.sidecar.bootstrap) as wire:
         assert wire.produce(12, {topic: {0: build_batch(segments())}})[topic, 0].code == 0

@@ -46,7 +46,7 @@ def librdkafka(large: Front, topic: str, value: bytes, **settings: object) -> in
         "message.max.bytes": 100_000_000, "batch.size": 100_000_000, "queue.buffering.max.kbytes": 200_000,
         **{name.replace("_", "."): one for name, one in settings.items()},
     })  # fmt: skip
-    producer.produce(topic, value, b"k", partition=0, on_delivery=lambda error, one: found.append(error or one.offset()))
+    producer.produce(topic, value, partition=0, on_delivery=lambda error, one: found.append(error or one.offset()))
     assert producer.flush(200) == 0
     (offset,) = found
     assert isinstance(offset, int), offset
@@ -87,10 +87,8 @@ def test_45_megabytes_through_a_quota_of_one_megabyte_a_second(
     topic, value = large.topic(f"large-slow-quota-{client}"), os.urandom(45_000_000)
     throttle(large.cluster.direct, [topic], UNLIMITED, 1_000_000)
     began = time.monotonic()
-    if client == "java":
-        offset = java(java_host, large, topic, value, tmp_path)
-    else:
-        offset = librdkafka(large, topic, value)
+    is_java = client == "java"
+    offset = java(java_host, large, topic, value, tmp_path) if is_java else librdkafka(large, topic, value)
     check(large, topic, value, offset, began, MOST_ORPHANS)
 
 

@@ -21,9 +21,8 @@ from kafka_sidecar.codec.records import NewRecord, build_batch
 pytestmark = pytest.mark.integration
 
 LARGE = bytes(2_000_000)
-DATA = build_batch([NewRecord(LARGE, b"k")], codec=4)
+DATA = build_batch([NewRecord(LARGE, b"k")], codec=1)
 MINE, FORBIDDEN = "mine", "forbidden"
-READS = Path("unused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("rights")
     config, objects = folder / "sidecar.yaml", folder / "objects"
-    config.write_text(
-        f"large_messages: {{object_store: 'file://{objects}', topics: [{{name: '*', store: object}}]}}\n"
-    )
-    secured = folder / "secured.yaml"
-    secured.write_text(config.read_text() + "brokers: {security_protocol: SASL_PLAINTEXT}\n")
+    config.write_text(f"large_messages: {{object_store: 'file://{objects}', topics: [{{name: '*', store: object}}]}}\n")
     authorizer = {"super.users": "User:ANONYMOUS", "allow.everyone.if.no.acl.found": "false",
                   "auto.create.topics.enable": "false"}  # fmt: skip
     with Cluster.start(NEWEST, 1, {**sasl.sasl_properties(), **authorizer}) as cluster:
@@ -57,8 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for future in admin.create_acls([allowed]).values():
             future.result(LIMIT_S)
         with (
-            Sidecar.start(cluster.bootstrap, folder / "plain.log", ["--config", str(config)]) as sidecar,
-            Sidecar.start(cluster.listeners["LOGIN"], folder / "login.log", ["--config", str(secured)]) as login,
+            Sidecar.start(cluster.direct, folder / "plain.log", ["--config", str(config)]) as sidecar,
+            Sidecar.start(cluster.bootstrap, folder / "login.log", ["--config", str(config)]) as login,
         ):
             yield Site(cluster, sidecar, login, objects)
 
@@ -84,7 +79,7 @@ def test_a_client_that_may_write_has_its_value_stored_as_an_object(site: Site, v
 def test_nothing_is_stored_for_a_client_that_has_not_logged_in(site: Site) -> None:
     before = site.stored(MINE)
     for _ in range(3):
-        with Wire(site.login.bootstrap) as wire, pytest.raises(OSError | EOFError):
+        with Wire(site.login.bootstrap) as wire, pytest.raises((OSError, EOFError)):
             wire.produce(12, {MINE: {0: DATA}})
     assert site.stored(MINE) == before
 

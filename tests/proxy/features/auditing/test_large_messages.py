@@ -143,7 +143,7 @@ def test_a_large_message_without_a_response_is_large() -> None:
 
 
 def test_a_large_message_whose_response_cannot_be_read_is_large() -> None:
-    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right to write, and the topic's limit
+    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right and the limit
     answer = b"\0\0\0\x09\0\0\0\x07\0\0\0\0\xff"
     dialogue = site.found.dialogue
     while dialogue.needs:
@@ -158,7 +158,7 @@ def test_a_large_message_without_acks_is_unconfirmed() -> None:
 
 
 def test_a_large_message_has_the_time_that_the_broker_has_set() -> None:
-    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right to write, and the topic's limit
+    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right and the limit
     dialogue = site.found.dialogue
     while dialogue.needs:
         dialogue.meet(None)
