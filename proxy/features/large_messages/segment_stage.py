@@ -111,7 +111,7 @@ class TopicSegments(TopicRun):
             return None
         try:
             records = partition.records(limit)
-            return find_forbidden(records, self._reader, partition.is_judged, self._settings.max_message)
+            return find_forbidden(records, self._reader, partition.is_validated, self._settings.max_message)
         except BatchTooLargeError as error:
             return error
         except CodecError:
