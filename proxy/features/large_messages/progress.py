@@ -65,7 +65,7 @@ class ProgressStore:
         """
         Args:
             clock: seconds.
-            orphaned: is called with the number of slices that nobody will use.
+            orphaned: is called with the number of slices that no attempt will use.
         """
         self._clock = clock
         self._orphaned = orphaned
@@ -103,12 +103,12 @@ class ProgressStore:
         self.expire()
 
     def abandon(self, progress: Progress) -> None:
-        """Nobody will use its slices."""
+        """No attempt will use its slices."""
         self.end(progress)
         self.keep(progress, {})
 
     def keep(self, progress: Progress, prints: Mapping[int, Print]) -> None:
-        """Nobody will use slices that are not these, by their numbers."""
+        """No attempt will use slices that are not these, by their numbers."""
         dropped = progress.keep(prints)
         if dropped and not progress.is_stored:
             self._orphaned(dropped)

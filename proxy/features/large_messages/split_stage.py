@@ -143,7 +143,7 @@ class SplitRun(StageRun):
 
     @property
     def sender(self) -> bytes:
-        """Who sends the request, as far as it can be told on another connection too."""
+        """Who sends the request, as far as it is the same on another connection."""
         client = self.client
         return repr((client.client_id, client.principal, client.host)).encode()
 
