@@ -48,6 +48,7 @@ FRONT_DOORS = {
         "back_pointers",
         "cache",
         "classify",
+        "client_records",
         "cutting",
         "delivery",
         "intervals",

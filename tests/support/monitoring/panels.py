@@ -214,6 +214,7 @@ LARGE_MESSAGES = Section("Large messages", (
         about="`split`: stored in slices. Every other result of that metric is a batch that was rejected."),
     lines("Slices", "cps",
         (rate("large_messages_slices_total"), "stored"),
+        (rate("large_messages_reused_slices_total"), "stored before, by an attempt that was given up"),
         (rate("large_messages_orphans_total"), "of batches that were then not stored")),
     lines("Bytes of slices and objects", "Bps",
         (rate("large_messages_slice_bytes_total"), "slices"),
