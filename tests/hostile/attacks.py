@@ -42,6 +42,7 @@ class Place:
     kafka: Address
     admin: Address
     limit_s: float  # for one attack
+    direct: str = ""  # the broker behind it
 
 
 Run = Callable[[Place], object]
