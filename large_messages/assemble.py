@@ -134,7 +134,7 @@ def _collect(
 ) -> Steps[Missing | None]:
     """Add the segments at these offsets, and check the whole.
 
-    ``are_seen``: they were seen there; otherwise somebody has written that they are there.
+    ``are_seen``: they were seen there; otherwise a client has written that they are there.
     """
     message_id = assembly.segment.message_id
     try:

@@ -114,9 +114,9 @@ class PartitionLog:
         while at < end:
             fetched = yield from self.read(at, max_bytes, self.is_committed_only)
             if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                behind = yield from self.read(end, 1)
-                log_start = behind.log_start_offset  # -1: an old version does not say it
-                if behind.error_code or 0 <= log_start <= at:  # it is not the log's start that is missing
+                later = yield from self.read(end, 1)
+                log_start = later.log_start_offset  # -1: an old version does not say it
+                if later.error_code or 0 <= log_start <= at:  # it is not the log's start that is missing
                     raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 deleted_to = min(log_start, end) if log_start >= 0 else end
                 window.insert(at, deleted_to)
@@ -139,7 +139,7 @@ class PartitionLog:
                     window.insert(at, end - affordable)  # given up, for the last ones
                     at, sees_all = end - affordable, False
                     break
-            if at == before:  # although there are records behind it
+            if at == before:  # although there are records after it
                 raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
             max_bytes = READ_BYTES
         return sees_all

@@ -5,7 +5,7 @@ records up to the expiration gap before it must have been seen: by this reader, 
 
 Each response walks a `Window` along the log, which forgets what the gap has passed: so no range is ever needed twice.
 An index keeps the windows at the positions where responses have ended, for the requests that go on there. What is read
-again is noted again from there on, and nothing that another reader has seen behind the position matters.
+again is noted again from there on, and nothing that another reader has seen after the position matters.
 
     window:   |---- gap ----|> walks on
     blocks:   [....][...][..]   those that are full are shared by all windows, and never change
@@ -58,7 +58,7 @@ class _Block:
         return WINDOW_BYTES + MESSAGE_BYTES * len(self.messages) + SEEN_BYTES * self.count
 
     def add(self, key: Key, number: int, offset: int, is_carrier: bool, is_delivered: bool) -> None:
-        """A segment, behind those that are there."""
+        """A segment, after those that are there."""
         message = self.messages.get(key)
         if message is None:
             message = self.messages[key] = _Message()
@@ -136,7 +136,7 @@ class Window:
             self._is_open = False
 
     def seal(self) -> None:
-        """No block that there is changes any more."""
+        """No block that there is changes from now on."""
         self._is_open = False
 
     def unread(self, start: int, end: int) -> tuple[int, int] | None:

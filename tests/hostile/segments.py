@@ -1,7 +1,7 @@
-"""Attacks on what assembles large messages: segments and carriers that nobody will ever complete, or all at once.
+"""Attacks on what assembles large messages: segments and carriers that no client will ever complete, or all at once.
 
 Whoever may write to a topic writes them, past the sidecar too. Each attack has a topic of its own, written at the
-broker; a consumer reads it through the sidecar until it gets the honest record behind.
+broker; a consumer reads it through the sidecar until it gets the honest record after them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def shared_slices(carriers: int) -> list[list[NewRecord]]:
 
 
 def reads_past(make: Callable[[], Sequence[Sequence[NewRecord]]]) -> Callable[[], Run]:
-    """What is written, and then read to the honest record behind it."""
+    """What is written, and then read to the honest record after them it."""
 
     def prepare() -> Run:
         batches = [build_batch(one, codec=ZSTD) for one in make()]

@@ -493,7 +493,7 @@ def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_repo
 
 
 def test_a_reader_whose_log_has_not_what_the_client_has_gets_nothing_and_no_such_error() -> None:
-    """A follower that lags behind: the client must not go to the start of the log because of it."""
+    """A follower that lags after: the client must not go to the start of the log because of it."""
     log = large_log()
     log.add_segments(VALUE, 3, 9, range(3))
     delivery = Process(log, TopicSettings(look_back=5)).delivery(12)
