@@ -671,3 +671,65 @@ def test_messages_of_aborted_transactions_are_hidden_and_can_be_counted() -> Non
     assert log.reports[-1] == ("aborted", carrier)
     whole = b"".join(delivery.pieces(with_marker=True, with_aborted=True) or ())
     assert shown(whole) == [(0, b"first"), (carrier, VALUE[-1:]), (4, b"last")]
+
+
+# What is easily forgotten
+
+
+def test_a_record_that_was_damaged_beside_a_large_message_is_withheld() -> None:
+    """The batch is written again: with a new checksum it would look valid."""
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(b"AAAA"), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    log.batches[-1] = log.batches[-1].replace(b"AAAA", b"AABA")
+    delivery = Process(log).fetch(at)
+    assert (delivery.records(with_marker=True), delivery.error_code) == (b"", ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_what_was_collected_for_another_message_at_the_same_offset_is_not_delivered() -> None:
+    """The log was truncated while a client asked again."""
+    log = Log()
+    log.add_large(VALUE, 5, 1)
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery(4)
+    log.late_after, log.max_read = 1, 1
+    log.run(delivery.feed(log.fetch(4, 1), ()))
+    log.late_after = log.max_read = None
+    assert delivery.cut_at == 4
+    log.batches, log.end = [], 0
+    log.add_large(VALUE[::-1], 5, 2)
+    assert shown(process.fetch(4).records(with_marker=True)) == [(4, VALUE[::-1])]
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1, 2, 3), (0, 1, 0, 2, 1, 3), (3, 3, 3, 0, 1, 2)])
+def test_copies_of_a_segment_before_a_message_is_complete_change_nothing(order: tuple[int, ...]) -> None:
+    log = Log()
+    end = log.add_segments(VALUE, 4, 1, order)[-1]
+    log.add(b"last")
+    for cache in (SegmentCache(1 << 20), SegmentCache(0)):
+        process = Process(log, TopicSettings(on_missing="fail"), cache=cache)
+        assert consume(process) == [(end, VALUE), (end + 1, b"last")]
+        assert consume(process, end, max_bytes=1) == [(end, VALUE), (end + 1, b"last")]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_marker_for_a_part_of_a_batch_begins_at_the_clients_offset(offset: int) -> None:
+    log = Log()
+    log.append(build_batch([NewRecord(b"x", None, (lm(message_id(1), number, 5, 100),)) for number in range(3)]))
+    delivery = Process(log).fetch(offset)
+    (marker,) = batches(delivery.records(with_marker=True) or b"")
+    header = marker.header
+    assert delivery.hidden == (offset, 3)
+    assert (header.base_offset, header.base_offset + header.last_offset_delta) == (offset, 2)
+
+
+@pytest.mark.parametrize("is_of_all", [False, True], ids=["of the partition", "of the response"])
+def test_records_that_come_before_a_message_in_its_batch_take_their_part_of_the_room(is_of_all: bool) -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(bytes(5000)), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    overhead = (64 << 10) + 1000
+    for allowed, is_whole in ((len(VALUE) + 2000, False), (len(VALUE) + 7000, True)):
+        response = room(allowed + overhead if is_of_all else 1 << 20)
+        delivery = Process(log).fetch(at, (1 << 20) if is_of_all else allowed, response)
+        assert (delivery.cut_at is None) is is_whole
