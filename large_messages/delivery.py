@@ -100,7 +100,10 @@ class Delivery:
         try:
             for batch, visibility in visibilities(found):
                 yield TURN
-                yield from self._feed_batch(batch, visibility)
+                try:
+                    yield from self._feed_batch(batch, visibility)
+                except TimeoutError:  # of a thread
+                    self._cut(max(offsets_of(batch)[0], self.offset))
                 if self.cut_at is not None:
                     return
                 self.next_offset = offsets_of(batch)[1] + 1
@@ -260,7 +263,12 @@ class Delivery:
         for one, until in zip(made, lasts, strict=True):
             seal = partial(one.seal, batch, until)
             is_short = len(one) <= MAX_INLINE_COMPRESSED_BYTES or one.is_sealed_fast(batch)
-            self._add(seal() if is_short else (yield Work(seal)), is_shown=True)
+            try:
+                pieces = seal() if is_short else (yield Work(seal))
+            except TimeoutError:
+                self._cut(one.first)
+                return
+            self._add(pieces, is_shown=True)
 
     def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Steps[list[SubBatch]]:
         """The visible records from the client's offset on, up to the first message that does not fit."""

@@ -95,6 +95,8 @@ class PartitionLog:
         Returns:
             False: what was not seen before is too much to be read. It is not searched again.
         """
+        if self.window.is_seen:
+            return True
         window, gap = self.window, (self.window.first, self.window.end)
         ranges = [gap] if self.resumed is None else self.resumed(window.end)
         ranges = [(max(start, gap[0]), min(end, gap[1])) for start, end in ranges]
@@ -105,6 +107,7 @@ class PartitionLog:
         for one in unread:
             while (missing := window.unread(*one)) is not None:
                 sees_all &= yield from self._read_unread(*missing)
+        window.is_seen = self.resumed is None
         return sees_all
 
     def _read_unread(self, start: int, end: int) -> Steps[bool]:

@@ -480,6 +480,20 @@ def test_an_empty_read_without_an_error_drops_nothing(is_carrier: bool) -> None:
     assert shown(Process(log).fetch(end).records(with_marker=True)) == [(end, VALUE), (end + 1, b"last")]
 
 
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_an_empty_read_says_only_where_the_log_begins(is_carrier: bool, start: int) -> None:
+    log = Log()
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery()
+    log.run(delivery.feed(b"".join(log.batches[:-1]), ()))  # so all of the gap was seen
+    log.is_empty, log.start = True, start
+    delivery = process.fetch(end)
+    assert delivery.error_code == (None if start else ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (("dropped", end, "missing") in log.reports) is bool(start)
+
+
 @pytest.mark.parametrize("is_carrier", [True, False])
 def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_reports_no_error(is_carrier: bool) -> None:
     log = Log()
@@ -671,6 +685,32 @@ def test_messages_of_aborted_transactions_are_hidden_and_can_be_counted() -> Non
     assert log.reports[-1] == ("aborted", carrier)
     whole = b"".join(delivery.pieces(with_marker=True, with_aborted=True) or ())
     assert shown(whole) == [(0, b"first"), (carrier, VALUE[-1:]), (4, b"last")]
+
+
+@pytest.mark.parametrize("late", [1, 2, 3, 4])
+def test_where_threads_have_no_time_a_client_gets_what_is_before_and_asks_again(late: int) -> None:
+    """To be classified, copied, copied and sealed."""
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    carrier = carrier_record(VALUE, 3, message_id(1), offsets)
+    at = log.append(build_batch([*[NewRecord(bytes(100))] * 2000, carrier, *[NewRecord(b"x")] * 2000]))
+    expected = consume(Process(log))
+    log.works, log.late_work = 0, late
+    found = consume_again(Process(log))
+    assert found == expected
+    assert (at + 2000, VALUE) in found
+
+
+def consume_again(process: Process) -> list[tuple[int, bytes | None]]:
+    """As `consume`, by a client that asks again for what it did not get."""
+    found, offset = list[tuple[int, bytes | None]](), 0
+    for _ in range(10):
+        delivery = process.fetch(offset)
+        found += shown(delivery.records(with_marker=True), offset)
+        offset = delivery.next_offset if delivery.cut_at is None else delivery.cut_at
+        if offset == process.log.end:
+            return found
+    raise AssertionError("no progress")
 
 
 # What is easily forgotten

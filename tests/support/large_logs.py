@@ -79,6 +79,7 @@ class Log(Report):
     is_empty: bool = False  # whether reads get no records
     turns: int = 0
     works: int = 0
+    late_work: int | None = None  # the one for which no thread has time
     late_after: int | None = None  # reads: then the client must get its response
     max_read: int | None = None  # bytes
     reports: list[tuple[object, ...]] = field(default_factory=list)
@@ -126,10 +127,10 @@ class Log(Report):
         self.reads.append(read)
         if self.error_code:
             return Fetched(self.error_code)
-        if not self.start <= read.offset <= self.end:
-            return Fetched(OUT_OF_RANGE)
         if self.is_empty:
             return Fetched(0, b"", self.end, self.end, self.start)
+        if not self.start <= read.offset <= self.end:
+            return Fetched(OUT_OF_RANGE)
         records = self.fetch(read.offset, min(read.max_bytes, self.max_read or read.max_bytes))
         return Fetched(0, records, self.end, self.end, self.start, self.aborted if read.committed_only else ())
 
@@ -153,6 +154,9 @@ class Log(Report):
                 self.turns += 1
             elif isinstance(need, Work):
                 self.works += 1
+                if self.works == self.late_work:
+                    error = TimeoutError()
+                    continue
                 try:
                     result = need.run()
                 except Exception as failure:  # noqa: BLE001 - as a thread hands it over
