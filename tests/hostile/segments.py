@@ -69,7 +69,7 @@ def read_past(batches: Sequence[bytes], place: Place) -> str:
     topic = create(place)
     host, _, port = place.direct.rpartition(":")
     for data in batches:
-        converse((host, int(port)), produce([(topic.encode(), [(0, data)])]), 10.0, quiet_s=0.2)
+        converse((host, int(port)), produce([(topic.encode(), [(0, data)])]), 10.0, quiet_s=0.05)
     began, taken, found = time.monotonic(), 0, False
     consumer = Consumer({"bootstrap.servers": f"{place.kafka[0]}:{place.kafka[1]}", "group.id": topic})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -121,7 +121,7 @@ SEGMENTS = (
     Attack("52: 20,000 segments in one batch (36 KB)", reads_past(partial(segments, 20_000)), more=SECTION),
     Attack("53: 300,000 segments in one batch", reads_past(partial(segments, 300_000)), more=SECTION),
     Attack("54: 300,000 segments without keys", reads_past(partial(segments, 300_000, None)), more=SECTION),
-    Attack("55: 400 batches of 500 segments", reads_past(partial(spread, 400, 500)), more=SECTION),
+    Attack("55: 100 batches of 2,000 segments", reads_past(partial(spread, 100, 2_000)), more=SECTION),
     Attack("56: 40 carriers of the same 20 MB of slices", reads_past(partial(shared_slices, 40)), more=SECTION),
     Attack("57: 2,000 clients that go away in a Fetch", lambda: reconnect(2000, half_fetch), more=SECTION),
     Attack("58: 8 clients that never read 20 MB", lambda: partial(deaf_readers, 8), more=SECTION + SMALL_BUDGET),
