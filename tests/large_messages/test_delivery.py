@@ -15,6 +15,7 @@ from support.large_logs import (
     Process,
     carrier_record,
     consume,
+    cut,
     lm,
     message_id,
     shown,
@@ -25,6 +26,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Codec, Header, NewRecord, batches, build_batch
+from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.delivery import ResponseRoom
 from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
@@ -322,7 +324,7 @@ def test_a_message_larger_than_allowed_is_dropped_before_memory_is_used() -> Non
         {"offsets": [1, 2, 4, 3]},  # mixed up
         {"offsets": [0, 2, 3, 4]},  # to an ordinary record
         {"offsets": [1, 2, 3]},  # one is lacking
-        {"topic_id": OTHER_TOPIC},  # a mirrored topic
+        {"offsets": [0, 1, 2, 3]},  # a mirrored topic
     ],
 )
 def test_pointers_that_lead_elsewhere_do_not_matter_if_the_slices_are_near(wrong: dict[str, Any]) -> None:
@@ -412,14 +414,114 @@ def test_hostile_bytes_cost_no_more_than_their_batch(noise: bytes, at: int) -> N
     delivery.records(with_marker=True)
 
 
-def test_the_topics_id_is_compared_where_it_is_known() -> None:
+@pytest.mark.parametrize("topic", [TOPIC_ID, OTHER_TOPIC, "orders"])
+@pytest.mark.parametrize("pointed", [TOPIC_ID, OTHER_TOPIC, bytes(16)])
+def test_pointers_are_tried_whatever_topic_they_name(topic: bytes | str, pointed: bytes) -> None:
+    """The writer may not know that the topic was created again, nor may the reader."""
+    log = Log()
+    log.add(b"first")
+    offsets = [log.append(one) for one in sliced(VALUE, 5, message_id(1))]
+    log.add(*[b"x"] * 2000)
+    at = log.append(build_batch([carrier_record(VALUE, 5, message_id(1), offsets, topic_id=pointed)]))
+    assert shown(Process(log, topic=topic).fetch(at).records(with_marker=True)) == [(at, VALUE)]
+    assert log.counts["looked_back"] == 0
+
+
+@pytest.mark.parametrize("shift", [-40, 40])
+@pytest.mark.parametrize("near", range(1, 5), ids=lambda count: f"{count} slices near")
+def test_in_a_copied_log_slices_are_found_as_far_from_where_they_were_as_those_that_are_near(
+    near: int, shift: int
+) -> None:
+    log = Log()
+    log.add(*[b"x"] * 50)
+    slices = sliced(VALUE, 5, message_id(1))
+    offsets = []
+    for number, data in enumerate(slices):
+        if number == len(slices) - near:
+            log.add(*[b"y"] * 200)
+        offsets.append(log.append(data) - shift)
+        log.add(b"between")
+    at = log.append(build_batch([carrier_record(VALUE, 5, message_id(1), offsets)]))
+    log.add(*[b"z"] * 100)
+    process = Process(log, TopicSettings(look_back=100))
+    assert shown(process.fetch(at, 1).records(with_marker=True)) == [(at, VALUE)]
+
+
+def test_pointers_to_nothing_do_not_make_the_sidecar_read_much() -> None:
+    log, size = Log(), 60 << 20
+    log.append(build_batch([NewRecord(b"x" * 100, b"k", (lm(message_id(9), 0, 4, size),))]))
+    log.add(*[bytes(1000)] * 900)
+    forged = [
+        NewRecord(b"y", b"k", (lm(message_id(9), 3, 4, size), Header("_lmr", pointers.encode())))
+        for pointers in [BackPointers(TOPIC_ID, number, (0, 5 + number, 300)) for number in range(20)]
+    ]
+    at = log.append(build_batch(forged))
+    log.add(b"honest")
+    assert shown(Process(log).fetch(at).records(with_marker=True)) == [(at + 20, b"honest")]
+    assert all(read.max_bytes <= 1 << 20 for read in log.reads)
+
+
+# What the broker does not say
+
+
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_an_empty_read_without_an_error_drops_nothing(is_carrier: bool) -> None:
+    """As where a broker's own read of remote storage was too slow."""
+    log = Log()
+    log.add(b"first")
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    log.add(b"last")
+    log.is_empty = True
+    delivery = Process(log).fetch(end)
+    assert (delivery.cut_at, delivery.error_code) == (end, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (delivery.records(with_marker=True), log.reports) == (b"", [])
+    log.is_empty = False
+    assert shown(Process(log).fetch(end).records(with_marker=True)) == [(end, VALUE), (end + 1, b"last")]
+
+
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_an_empty_read_says_only_where_the_log_begins(is_carrier: bool, start: int) -> None:
+    log = Log()
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery()
+    log.run(delivery.feed(b"".join(log.batches[:-1]), ()))  # so all of the gap was seen
+    log.is_empty, log.start = True, start
+    delivery = process.fetch(end)
+    assert delivery.error_code == (None if start else ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (("dropped", end, "missing") in log.reports) is bool(start)
+
+
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_reports_no_error(is_carrier: bool) -> None:
+    log = Log()
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    log.add(b"last")
+    log.batches[1:3] = []
+    log.start = 3
+    delivery = Process(log).fetch(end)
+    assert shown(delivery.records(with_marker=True)) == [(end + 1, b"last")]
+    assert delivery.error_code is None
+
+
+def test_a_reader_whose_log_has_not_what_the_client_has_gets_nothing_and_no_such_error() -> None:
+    """A follower that lags after: the client must not go to the start of the log because of it."""
+    log = large_log()
+    log.add_segments(VALUE, 3, 9, range(3))
+    delivery = Process(log, TopicSettings(look_back=5)).delivery(12)
+    data, log.end = log.fetch(12, 1 << 20), 5
+    log.run(delivery.feed(data, ()))
+    assert (delivery.cut_at, delivery.error_code) == (12, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_a_slice_in_a_batch_with_much_else_is_found_when_it_is_read_again() -> None:
     log, id_ = Log(), message_id(1)
-    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
-    log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, topic_id=OTHER_TOPIC)]))
-    for topic, look_backs in ((TOPIC_ID, 1), ("orders", 0), (OTHER_TOPIC, 0)):
-        log.counts.clear()
-        assert shown(Process(log, topic=topic).fetch(4).records(with_marker=True)) == [(4, VALUE)]
-        assert log.counts["looked_back"] == look_backs
+    others = [NewRecord(bytes(10_000), b"k") for _ in range(40)]
+    parts = [NewRecord(part, b"k", (lm(id_, at, 3, 300),)) for at, part in enumerate(cut(b"v" * 300, 3))]
+    log.append(build_batch([parts[0], *others, parts[1]]))
+    at = log.append(build_batch([parts[2]]))
+    assert shown(Process(log, cache=SegmentCache(0)).fetch(at).records(with_marker=True)) == [(at, b"v" * 300)]
 
 
 def test_what_is_in_the_response_is_not_read_again_for_a_cache_that_has_no_room() -> None:
@@ -447,3 +549,65 @@ def test_messages_of_aborted_transactions_are_hidden_and_can_be_counted() -> Non
     assert log.reports[-1] == ("aborted", carrier)
     whole = b"".join(delivery.pieces(with_marker=True, with_aborted=True) or ())
     assert shown(whole) == [(0, b"first"), (carrier, VALUE[-1:]), (4, b"last")]
+
+
+# What is easily forgotten
+
+
+def test_a_record_that_was_damaged_beside_a_large_message_is_withheld() -> None:
+    """The batch is written again: with a new checksum it would look valid."""
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(b"AAAA"), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    log.batches[-1] = log.batches[-1].replace(b"AAAA", b"AABA")
+    delivery = Process(log).fetch(at)
+    assert (delivery.records(with_marker=True), delivery.error_code) == (b"", ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_what_was_collected_for_another_message_at_the_same_offset_is_not_delivered() -> None:
+    """The log was truncated while a client asked again."""
+    log = Log()
+    log.add_large(VALUE, 5, 1)
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery(4)
+    log.late_after, log.max_read = 1, 1
+    log.run(delivery.feed(log.fetch(4, 1), ()))
+    log.late_after = log.max_read = None
+    assert delivery.cut_at == 4
+    log.batches, log.end = [], 0
+    log.add_large(VALUE[::-1], 5, 2)
+    assert shown(process.fetch(4).records(with_marker=True)) == [(4, VALUE[::-1])]
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1, 2, 3), (0, 1, 0, 2, 1, 3), (3, 3, 3, 0, 1, 2)])
+def test_copies_of_a_segment_before_a_message_is_complete_change_nothing(order: tuple[int, ...]) -> None:
+    log = Log()
+    end = log.add_segments(VALUE, 4, 1, order)[-1]
+    log.add(b"last")
+    for cache in (SegmentCache(1 << 20), SegmentCache(0)):
+        process = Process(log, TopicSettings(on_missing="fail"), cache=cache)
+        assert consume(process) == [(end, VALUE), (end + 1, b"last")]
+        assert consume(process, end, max_bytes=1) == [(end, VALUE), (end + 1, b"last")]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_marker_for_a_part_of_a_batch_begins_at_the_clients_offset(offset: int) -> None:
+    log = Log()
+    log.append(build_batch([NewRecord(b"x", None, (lm(message_id(1), number, 5, 100),)) for number in range(3)]))
+    delivery = Process(log).fetch(offset)
+    (marker,) = batches(delivery.records(with_marker=True) or b"")
+    header = marker.header
+    assert delivery.hidden == (offset, 3)
+    assert (header.base_offset, header.base_offset + header.last_offset_delta) == (offset, 2)
+
+
+@pytest.mark.parametrize("is_of_all", [False, True], ids=["of the partition", "of the response"])
+def test_records_that_come_before_a_message_in_its_batch_take_their_part_of_the_room(is_of_all: bool) -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(bytes(5000)), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    overhead = (64 << 10) + 1000
+    for allowed, is_whole in ((len(VALUE) + 2000, False), (len(VALUE) + 7000, True)):
+        response = room(allowed + overhead if is_of_all else 1 << 20)
+        delivery = Process(log).fetch(at, (1 << 20) if is_of_all else allowed, response)
+        assert (delivery.cut_at is None) is is_whole

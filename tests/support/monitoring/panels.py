@@ -10,7 +10,7 @@ from support.monitoring.queries import WINDOW, chosen, own, quantile, rate, tota
 PRODUCE, ENFORCE, SHADOW = 'api_key="Produce"', 'mode="enforce"', 'mode="shadow"'
 CPU = f"rate(process_cpu_seconds_total[{WINDOW}])"
 # Ends of connections that the sidecar decides: docs/reference/limits.md.
-LIMITS = "too_many_.+|idle|frame_timeout|frame_too_large|duplicate_partition|unreadable_.+"
+LIMITS = "too_many_.+|idle|frame_timeout|frame_too_large|duplicate_partition|slow_reader|unreadable_.+"
 
 
 @dataclass(frozen=True, slots=True)
