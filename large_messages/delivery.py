@@ -91,17 +91,22 @@ class Delivery:
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
             visibilities = acquired_only(self.acquired)
+        since = self.next_offset
         if self.next_offset < 0:
-            self._first = memoryview(data).obj
+            self._first, since = memoryview(data).obj, self.offset
         found, is_damaged = _cut_apart(data)
         for batch, visibility in visibilities(found):
             yield TURN
             yield from self._feed_batch(batch, visibility)
             if self.cut_at is not None:
-                return
+                break
             self.next_offset = offsets_of(batch)[1] + 1
-        if is_damaged:
-            self._withhold(max(self.next_offset, self.offset), is_too_large=False)
+        else:
+            if is_damaged:
+                self._withhold(max(self.next_offset, self.offset), is_too_large=False)
+        if found and self.acquired is None:
+            end = self.next_offset if self.cut_at is None else self.cut_at
+            self.log.report.seen(since or offsets_of(found[0])[0], end)
 
     def records(self, with_marker: bool) -> Buffer | None:
         """What the client gets; None: what came."""
