@@ -31,7 +31,7 @@ Locations = Mapping[int, int]  # the offsets of segments, by number
 class Missing:
     """A message that cannot be assembled, whenever it is tried again."""
 
-    reason: str  # a label value of kafka_sidecar_large_messages_missing_total
+    reason: str  # a label value of kafka_sidecar_large_messages_dropped_total
 
 
 MISSING, DAMAGED, TOO_LARGE = Missing("missing"), Missing("damaged"), Missing("too_large")
