@@ -49,6 +49,7 @@ FRONT_DOORS = {
         "cache",
         "classify",
         "cutting",
+        "deletion",
         "delivery",
         "intervals",
         "lm_header",

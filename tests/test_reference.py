@@ -102,7 +102,7 @@ def test_every_metric_in_the_documentation_exists() -> None:
 
 
 def test_no_name_of_a_metric_is_shortened() -> None:
-    """Or nobody would notice that there is no such metric."""
+    """Or no test would notice that there is no such metric."""
     shortened = re.compile(r"(?:\.\.\.|…)_[a-z_]+")
     assert {(a_page.name, word) for a_page in all_pages() for word in shortened.findall(a_page.text)} == set()
 
