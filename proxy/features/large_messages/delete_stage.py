@@ -48,7 +48,7 @@ FETCH = 12  # the last version that names topics, which every supported broker h
 LIST_OFFSETS = 5  # which every supported broker has
 EARLIEST, LATEST = -2, -1  # in place of a timestamp
 TO_THE_END = -1  # the offset that means the high watermark
-# What a broker says of a partition itself, or of who reads it. The client gets that error, and one to try again for all others.
+# What a broker says of a partition, or of who reads it: the client gets the same error. For all others it tries again.
 PASSED_ON = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )

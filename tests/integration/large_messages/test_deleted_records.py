@@ -52,7 +52,7 @@ def sent(front: Front, topic: str, *values: bytes) -> list[int]:
         "queue.buffering.max.kbytes": 1_000_000, "linger.ms": 0,
     })  # fmt: skip
     for value in values:
-        producer.produce(topic, value, b"k", 0, on_delivery=lambda error, one: offsets.append(one.offset()))
+        producer.produce(topic, value, b"k", 0, on_delivery=lambda error, one: offsets.append(one.offset() or 0))
         assert producer.flush(120) == 0
     return offsets
 
