@@ -82,10 +82,10 @@ NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
-# tests/proxy/cli takes longer than any other folder; with it in the first half, both halves take as long.
-NOT_CLI := $(filter-out tests/proxy/cli tests/proxy/conftest.py,$(wildcard tests/proxy/*))
-UNIT_1 := tests src $(addprefix --ignore=,$(NOT_CLI) tests/golden) $(NOT_SPARK)
-UNIT_2 := tests/proxy tests/golden --ignore=tests/proxy/cli
+# With these folders of tests/proxy in the first half, both halves take as long.
+IN_1 := tests/proxy/cli tests/proxy/nodes
+UNIT_1 := tests src $(addprefix --ignore=,$(filter-out $(IN_1) tests/proxy/conftest.py,$(wildcard tests/proxy/*)) tests/golden) $(NOT_SPARK)
+UNIT_2 := tests/proxy tests/golden $(addprefix --ignore=,$(IN_1))
 .PHONY: unit unit-1 unit-2
 unit: install definitions ## the tests that need no broker and run no program
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-1 unit-2

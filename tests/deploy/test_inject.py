@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import some
 
 from kafka_sidecar.deploy.container import VARIABLE, Sidecar, build_container, build_volumes
 from kafka_sidecar.deploy.inject import ANNOTATION, inject, remove
@@ -27,6 +28,12 @@ SIDECAR = Sidecar("registry.example.com/kafka-sidecar:0.1.0", bootstrap_servers=
 PROFILE = settings.default or settings()
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # six times as fast
 each_manifest = pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
+
+
+def some_manifests(at: int) -> pytest.MarkDecorator:
+    """Every third of them, from this one on; all in `make test-all`."""
+    return pytest.mark.parametrize("manifest", some(MANIFESTS, of=3, at=at), ids=lambda path: path.name)
+
 
 KINDS = {
     "Pod": (),
@@ -125,7 +132,7 @@ def test_only_lines_of_the_sidecar_change_where_the_layout_is_the_usual_one() ->
     assert remove(injected).text == text
 
 
-@each_manifest
+@some_manifests(0)
 def test_twice_is_once(manifest: Path) -> None:
     once = inject(read(manifest), SIDECAR)
     assert inject(once.text, SIDECAR) == once
@@ -146,13 +153,13 @@ def test_a_manifest_without_it_is_not_changed_by_removing_it(manifest: Path) -> 
     assert remove(text).pods == ()
 
 
-@each_manifest
+@some_manifests(1)
 def test_another_sidecar_is_injected_in_place_of_the_first(manifest: Path) -> None:
     text, other = read(manifest), replace(SIDECAR, image="kafka-sidecar:2", config_map="kafka-sidecar", port=29092)
     assert inject(inject(text, SIDECAR).text, other) == inject(text, other)
 
 
-@each_manifest
+@some_manifests(2)
 def test_what_other_programs_have_written_again_is_removed_too(manifest: Path) -> None:
     """As after `kubectl apply` and `kubectl get -o yaml`."""
     text = read(manifest)
@@ -160,7 +167,7 @@ def test_what_other_programs_have_written_again_is_removed_too(manifest: Path) -
     assert data_of(remove(written).text) == data_of(text)
 
 
-@each_manifest
+@some_manifests(3)
 def test_what_other_programs_have_converted_to_json_is_removed_too(manifest: Path) -> None:
     text = read(manifest)
     documents = [json.dumps(document, default=str, indent=2) for document in load(inject(text, SIDECAR).text)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_sidecar.audit.contract import SEVERAL_GROUPS, AuditedClient, BatchAuditor, LargeMessages, Result
 from kafka_sidecar.audit.counters import BatchCount
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.proxy.features.auditing.copies import Copies, Copy
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,8 @@ LATER = "(counted later)"  # in place of an API
 MAX_DELAY_S = 0.1  # what a connection has to count waits no longer
 MAX_FRAME_BYTES = 4 << 20  # a longer one is not counted
 MAX_CLIENTS = 10_000
+MAX_NAME_BYTES = 8 << 20  # of their names and those of their groups
+NAME_OVERHEAD_BYTES = 100
 MAX_GROUPS = 16  # of one client id and address
 KEPT_S = 60.0  # since a request named the group; members send heartbeats every few seconds
 MAX_KNOWN = 100_000
@@ -54,7 +57,8 @@ class Groups:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock  # seconds
-        self._seen: dict[Origin, dict[str, float]] = {}  # when requests have named each group last
+        self._seen: dict[Origin, dict[str, float]] = {}  # when requests have named each group last; the latest is last
+        self._bytes = 0  # of these names, which clients choose
         self._groups: dict[Origin, str] = {}
         self.find = self._groups.get
 
@@ -63,18 +67,38 @@ class Groups:
         if not group:
             return
         now = self._clock()
-        seen = self._seen.get(client)
+        seen = self._seen.pop(client, None)
         if seen is None:
-            if len(self._seen) >= MAX_CLIENTS:
-                oldest = next(iter(self._seen))
-                del self._seen[oldest], self._groups[oldest]
-            seen = self._seen[client] = {}
+            seen = {}
+            self._bytes += _size(*client)
+        self._seen[client] = seen
+        if group not in seen:
+            self._bytes += _size(group)
         seen[group] = now
         for other in [one for one, at in seen.items() if now - at > KEPT_S]:
-            del seen[other]
+            self._forget_group(seen, other)
         if len(seen) > MAX_GROUPS:
-            del seen[next(iter(seen))]
+            self._forget_group(seen, next(iter(seen)))
         self._groups[client] = group if len(seen) == 1 else SEVERAL_GROUPS
+        self._forget_clients(now)
+
+    def _forget_group(self, seen: dict[str, float], group: str) -> None:
+        del seen[group]
+        self._bytes -= _size(group)
+
+    def _forget_clients(self, now: float) -> None:
+        """Those that have named no group for long, and while there are too many those for longest."""
+        while len(self._seen) > 1:
+            oldest, groups = next(iter(self._seen.items()))
+            is_old = now - max(groups.values()) > KEPT_S
+            if not (is_old or len(self._seen) > MAX_CLIENTS or self._bytes > MAX_NAME_BYTES):
+                return
+            del self._seen[oldest], self._groups[oldest]
+            self._bytes -= _size(*oldest, *groups)
+
+
+def _size(*names: str | None) -> int:
+    return sum(NAME_OVERHEAD_BYTES + len(name or "") for name in names)
 
 
 class AuditedTopics:
@@ -111,9 +135,11 @@ class AuditedTopics:
             assert isinstance(key, bytes)
             self._hold(key, count)
             return None
+        audited = name if self._is_audited(name) else None
+        if isinstance(key, str) and not is_topic_name(key):
+            return audited  # brokers reject it
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        audited = name if self._is_audited(name) else None
         self._known[key] = audited
         return audited
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
@@ -35,6 +36,8 @@ class Topics:
             return self._found[topic]
         except KeyError:
             pass
+        if not is_topic_name(topic):
+            return None  # brokers reject it
         if len(self._found) >= MAX_CACHED_TOPICS:
             self._found.clear()
         found = next((settings for name, settings in self._entries if fnmatchcase(topic, name)), None)

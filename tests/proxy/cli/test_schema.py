@@ -89,12 +89,12 @@ CODE = {("policies",), ("interceptors",), ("topics",), ("validation", "class_nam
 
 def test_both_agree_on_every_value_of_every_setting(tmp_path: Path) -> None:
     locations = [one for one in settings() if one not in CODE]
-    configs = [with_value(one, value) for at, one in enumerate(locations) for value in some(VALUES, of=6, at=at)]
+    configs = [with_value(one, value) for at, one in enumerate(locations) for value in some(VALUES, of=16, at=at)]
     assert [found for config in configs if (found := disagreement(config, tmp_path))] == []
 
 
 def test_both_agree_on_every_value_of_every_key_of_an_entry(tmp_path: Path) -> None:
-    configs = [in_entry(*key, value) for at, key in enumerate(entry_settings()) for value in some(VALUES, of=3, at=at)]
+    configs = [in_entry(*key, value) for at, key in enumerate(entry_settings()) for value in some(VALUES, of=8, at=at)]
     assert [found for config in configs if (found := disagreement(config, tmp_path))] == []
 
 

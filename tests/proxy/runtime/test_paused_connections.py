@@ -133,6 +133,7 @@ async def test_other_connections_go_on_while_one_waits() -> None:
 @pytest.mark.parametrize("who", ["client", "client with unread bytes", "broker", "sidecar"])
 async def test_a_connection_that_ends_while_it_waits_leaves_no_task(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(sweep, "FINISH_S", 0.05)
     async with guarded() as (broker, server, client, policy):
         client.send(HELD)
         await until(lambda: policy.asked and waiting())

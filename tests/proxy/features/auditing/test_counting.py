@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.features.auditing.counting import (
     MAX_CLIENTS,
     MAX_FRAME_BYTES,
     MAX_GROUPS,
+    MAX_NAME_BYTES,
     AuditedTopics,
     AuditingStats,
     FrameParts,
@@ -82,6 +83,26 @@ def test_a_bounded_number_of_clients_and_groups_is_remembered() -> None:
     for number in range(MAX_GROUPS * 2):
         groups.learn(APP, str(number))
     assert len(groups._seen[APP]) == MAX_GROUPS
+
+
+def test_their_names_are_remembered_up_to_a_number_of_bytes_and_for_a_time() -> None:
+    now = 0.0
+    groups = Groups(lambda: now)
+    for number in range(1000):
+        groups.learn((f"{number}", None), f"{number:032767d}")
+    assert 0 < len(groups._seen) <= MAX_NAME_BYTES // 32767
+    assert groups.find(("999", None)) is not None
+    now = KEPT_S + 1
+    groups.learn(APP, "g")
+    assert (len(groups._seen), groups.find(APP), groups.find(("999", None))) == (1, "g", None)
+    assert groups._bytes < 1000
+
+
+def test_no_name_is_remembered_that_a_topic_cannot_have() -> None:
+    topics = AuditedTopics(lambda key: None, lambda name: True, lambda key, then: None, AuditingStats())
+    assert topics.find("orders", print) == "orders"
+    assert topics.find("o" * 32767, print) == "o" * 32767
+    assert [*topics._known] == ["orders"]
 
 
 @pytest.mark.parametrize("cuts", [[], [6]])

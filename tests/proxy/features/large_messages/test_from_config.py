@@ -74,6 +74,9 @@ def test_topics_that_clients_name_do_not_fill_the_memory() -> None:
     for number in range(MAX_CACHED_TOPICS + 1):
         assert many.find(f"t{number}") is None
     assert many.find("orders") is not None
+    of_any = topics(config("a:1", large_messages={"topics": [{"name": "*"}]}))
+    assert of_any.find("o" * 250) is None
+    assert not of_any._found
 
 
 def test_the_payload_format_has_its_serializer() -> None:
