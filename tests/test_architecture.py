@@ -50,6 +50,7 @@ FRONT_DOORS = {
         "classify",
         "client_records",
         "cutting",
+        "deletion",
         "delivery",
         "intervals",
         "lm_header",

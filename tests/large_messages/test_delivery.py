@@ -611,3 +611,34 @@ def test_records_that_come_before_a_message_in_its_batch_take_their_part_of_the_
         response = room(allowed + overhead if is_of_all else 1 << 20)
         delivery = Process(log).fetch(at, (1 << 20) if is_of_all else allowed, response)
         assert (delivery.cut_at is None) is is_whole
+
+
+# What has been seen, for committed offsets
+
+
+def test_the_offsets_of_which_all_segments_were_reported_are_those_from_the_clients_offset_to_the_end() -> None:
+    log = large_log()
+    Process(log).fetch(0)
+    Process(log).fetch(3)
+    Process(log).fetch(0, max_bytes=1)
+    assert log.ranges == [(0, log.end), (3, log.end), (0, 1)]
+
+
+def test_they_end_where_the_response_does() -> None:
+    log = large_log()
+    damaged = bytearray(log.batches[3])
+    damaged[-1] ^= 1
+    log.batches[3] = bytes(damaged)
+    Process(log).fetch(0)
+    delivery = Process(large_log()).fetch(0, room=room(50))
+    assert log.ranges == [(0, 3)]
+    assert delivery.cut_at == 5
+    assert delivery.log.report.ranges == [(0, 5)]  # type: ignore[attr-defined]
+
+
+def test_what_a_gap_of_offsets_would_have_is_not_missing() -> None:
+    log = large_log()
+    del log.batches[:2]
+    Process(log).fetch(1)
+    Process(log).fetch(0)  # where the log begins is not known
+    assert log.ranges == [(1, log.end), (2, log.end)]

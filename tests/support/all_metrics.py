@@ -113,6 +113,7 @@ def _large_messages(number: count[int]) -> LargeMessages:
     assembly.dropped["missing"] = next(number)
     assembly.withheld["damaged"] = next(number)
     assembly.reads, assembly.read_bytes, assembly.look_backs = next(number), next(number), next(number)
+    assembly.refused_offsets["unread"], assembly.deletions["kept"] = next(number), next(number)
     cache.hits = next(number)
     return made
 

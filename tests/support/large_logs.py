@@ -85,6 +85,7 @@ class Log(Report):
     reports: list[tuple[object, ...]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)  # that were reported as seen
 
     def append(self, data: bytes) -> int:
         """Its base offset."""
@@ -178,6 +179,9 @@ class Log(Report):
 
     def was_aborted(self, offset: int, message_id: bytes) -> None:
         self.reports.append(("aborted", offset))
+
+    def seen(self, start: int, end: int) -> None:
+        self.ranges.append((start, end))
 
     def withheld(self, offset: int, reason: str) -> None:
         self.reports.append(("withheld", offset, reason))

@@ -184,10 +184,11 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         "ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "INCREMENTAL_ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "DELETE_TOPICS": ["Check", "DeleteTopics"],
+        "DELETE_RECORDS": ["Check", "Deletions"],
         "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
         "SASL_AUTHENTICATE": ["Principals"],
     }
     assert found.keys() == {ApiKey(key).name for key in CHECKED_APIS} - {
         "FETCH", "SHARE_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
-        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DESCRIBE_CONFIGS",
+        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS",
     }  # fmt: skip

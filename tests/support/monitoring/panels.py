@@ -235,6 +235,9 @@ LARGE_MESSAGES = Section("Large messages", (
         (rate("large_messages_reads_total"), "requests to brokers"),
         (rate("large_messages_look_backs_total"), "searches before a message"),
         about="Segments that were neither in the consumer's own response nor in the cache."),
+    lines("Offsets and deletions", "cps",
+        (rate("large_messages_refused_offsets_total", "reason"), "stored offsets not taken for li's: {{reason}}"),
+        (rate("large_messages_deletions_total", "result"), "partitions of DeleteRecords: {{result}}")),
     lines("Bytes in the cache", "bytes", (total("large_messages_cache_bytes", "instance"), "{{instance}}")),
 ))  # fmt: skip
 
