@@ -76,6 +76,7 @@ def code(step: Step, version: int = 12) -> int:
     return found
 
 
+KEYS = [{"name": "orders", "policy": "keys"}]
 ENFORCED: list[dict[str, Any]] = [
     {"topics": JSON}, {"topics": [{"name": "orders", "policy": "json", "percent": 50}]},
     {"topics": SIZES, "policies": LIMITS}, {"topics": JSON, "li_clients": ["li-*"]},
@@ -85,7 +86,7 @@ NOT_ENFORCED: list[dict[str, Any]] = [
     {"topics": [{"name": "orders", "policy": "json", "mode": "off"}]},
     {"topics": [{"name": "orders", "policy": "json", "percent": 0}]}, {"li_clients": ["li-*"]},
     {"topics": JSON, "topic": {"accept_segments": True}}, {"topics": [{"name": "other", "policy": "json"}]},
-    {"topics": [{"name": "orders", "policy": "keys"}], "policies": {"keys": {"type": "cel", "expression": "key != 'x'"}}},
+    {"topics": KEYS, "policies": {"keys": {"type": "cel", "expression": "key != 'x'"}}},
 ]  # fmt: skip
 
 
