@@ -24,7 +24,7 @@ from kafka_sidecar.large_messages.segment import ID_SIZE, Segment
 from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
 from kafka_sidecar.large_messages.settings import MAX_SEGMENTS
 
-LARGEST_POSITIVE_BYTE = 0x7F
+MAX_IN_BATCH = 10_000  # segments of messages of several; a sidecar has one in a batch, producers of li a few
 MIN_VIEW_BYTES = 64 << 10  # from this size on a view is cheaper than a copy
 
 
@@ -54,6 +54,10 @@ class Damaged:
     reason: str
 
 
+# In place of the rest: each takes time, and no message has so many in one batch.
+TOO_MANY = Damaged(-1, f"more than {MAX_IN_BATCH} segments of messages in one batch")
+
+
 class Reader:
     """Finds the parts among the records of one topic."""
 
@@ -71,13 +75,17 @@ class Reader:
         found = self._references(base_offset, records)
         plain = records.missing_header(lm_header.KEY)
         if len(plain) < len(records):
-            missing = set(plain)
+            missing, segments = set(plain), 0
             for record in records:
                 if record.index in missing or record.index in found:
+                    continue
+                if segments >= MAX_IN_BATCH and lm_header.is_one_of_several(record.header(lm_header.KEY)):
+                    found[record.index] = TOO_MANY
                     continue
                 payload = partial(_payload, records, record, crc)
                 if (part := self._headed(base_offset, record, payload)) is not None:
                     found[record.index] = part
+                    segments += isinstance(part, Part) and part.segment.count > 1
         for record in self._candidates(records):
             if record.index not in found and (part := self._unheaded(base_offset, record)) is not None:
                 found[record.index] = part
@@ -135,7 +143,7 @@ class Reader:
         for record in records:
             if record.value_size >= payload_format.OVERHEAD:
                 first = record.value_prefix(1)
-                if first == b"\0" or (first and first[0] > LARGEST_POSITIVE_BYTE):
+                if first == b"\0" or (first and first[0] > lm_header.LARGEST_POSITIVE_BYTE):
                     yield record
 
     def _unheaded(self, base_offset: int, record: Record) -> Part | Damaged | None:

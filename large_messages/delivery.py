@@ -290,7 +290,7 @@ class Delivery:
                 self._pending += record.edges()[-1] - record.edges()[0]
             elif is_wanted and part is not None:
                 window.extend(offset)
-                whole = yield from self._message(records, record, part)
+                whole = yield from self._message(records, record, part, offset)
                 if self.cut_at is not None:
                     break
             if isinstance(part, Part):
@@ -312,10 +312,10 @@ class Delivery:
         self.log.window.add(part, is_delivered)
         self._last_part = part
 
-    def _message(self, records: Records, record: Record, part: Part | Damaged) -> Steps[Assembly | None]:
+    def _message(self, records: Records, record: Record, part: Part | Damaged, offset: int) -> Steps[Assembly | None]:
         """The message that is delivered at a record, assembled; None: there is none, or it does not fit."""
         if isinstance(part, Damaged):
-            self.log.report.dropped(part.offset, DAMAGED, None)
+            self.log.report.dropped(offset, DAMAGED, None)
             return None
         try:
             return (yield from self._assemble(records, record, part))

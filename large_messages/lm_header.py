@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.records import KEEP, Keep, Records, with_header_each
+from kafka_sidecar.codec.records import KEEP, Header, Keep, Records, with_header_each
 from kafka_sidecar.large_messages.segment import NO_MESSAGE, UNKNOWN_SIZE, Segment
 
 KEY = b"_lm"
@@ -29,6 +29,10 @@ _HALF = 8
 _FULL_BYTES = _IDS_AND_NUMBERS.size + _SIZE.size
 TIMESTAMP, SAFE_OFFSET = b"_t", b"_so"
 NO_TIMESTAMP = -1
+LARGEST_POSITIVE_BYTE = 0x7F
+
+_NUMBER_AT, _COUNT_AT, _SIZE_AT = 17, 21, 25
+ONE = b"\0\0\0\1"
 
 _INT64 = Struct(">q")
 _MAX_BYTES = (1 << 31) - 1  # that a batch may have
@@ -75,6 +79,14 @@ class LmHeader:
         kind, least, most, number, count = _IDS_AND_NUMBERS.unpack_from(data)
         size: int = _SIZE.unpack_from(data, _IDS_AND_NUMBERS.size)[0] if len(data) == _FULL_BYTES else UNKNOWN_SIZE
         return LmHeader(kind, most + least, number, count, size)
+
+
+def is_one_of_several(header: Header | None) -> bool:
+    """Whether the header is that of a segment, V3, of a message that has several: without reading more of it."""
+    value = header.value if header is not None else None
+    if value is None or len(value) < _SIZE_AT or value[0] != V3 or value[_NUMBER_AT] > LARGEST_POSITIVE_BYTE:
+        return False
+    return value[1:_NUMBER_AT] != NO_MESSAGE and value[_COUNT_AT:_SIZE_AT] != ONE
 
 
 def with_timestamps(records: Records, now_ms: int) -> Records:

@@ -144,7 +144,7 @@ def forge(place: Place) -> str:
 
 def fill_store(place: Place) -> str:
     """Large values for a topic that there is not, from clients that wait for nothing."""
-    data = build_batch([NewRecord(bytes(8 * MB))])
+    data = build_batch([NewRecord(b'"' + b"x" * (8 * MB) + b'"')])
     for number in range(20):
         converse(place.kafka, produce([(f"{TOPIC}-none-{number}".encode(), [(0, data)])]), 10.0, quiet_s=1.0)
     return f"{sum(one.is_file() for one in OBJECTS.rglob('*'))} objects"

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch,
 from kafka_sidecar.codec.records.lone_record import MIN_VALUE_BYTES
 from kafka_sidecar.large_messages import payload_format
 from kafka_sidecar.large_messages.back_pointers import BackPointers
-from kafka_sidecar.large_messages.classify import MIN_VIEW_BYTES, Damaged, Part, Reader
+from kafka_sidecar.large_messages.classify import MAX_IN_BATCH, MIN_VIEW_BYTES, Damaged, Part, Reader
 from kafka_sidecar.large_messages.lm_header import LEGACY_V2, V3, LmHeader
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
@@ -177,3 +177,15 @@ def test_a_deserializer_of_its_own_reads_values_without_the_header() -> None:
     assert {index: part.segment for index, part in found.items() if isinstance(part, Part)} == {
         0: Segment(ID, 0, 2, 10, b"abc")
     }
+
+
+def test_of_very_many_segments_in_one_batch_the_rest_is_damaged_and_messages_of_one_segment_are_not() -> None:
+    of_two = [NewRecord(b"1", b"k", (lm(message_id(at), 0, 2, 100),)) for at in range(MAX_IN_BATCH + 2)]
+    others = [
+        NewRecord(b"1", b"k", (lm(message_id(7), 0, 1, 1),)),
+        NewRecord(b"1", b"k", (lm(bytes(16), -1, 2, 100),)),
+        NewRecord(b"1", b"k"),
+    ]
+    found = parts(*of_two, *others)
+    assert [*found] == [*range(MAX_IN_BATCH + 3)]
+    assert [index for index, part in found.items() if isinstance(part, Damaged)] == [MAX_IN_BATCH, MAX_IN_BATCH + 1]
