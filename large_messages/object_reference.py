@@ -8,7 +8,7 @@ The value of the record is the key too: consumers without the sidecar see where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
@@ -77,24 +77,15 @@ class Claims:
 
 
 def claim(records: Records, above: int, new_key: Callable[[], str]) -> Claims | None:
-    """Replace values of more than ``above`` bytes by references; None: there are none.
-
-    References that clients send are removed: they would have the sidecar read what they must not.
-    """
+    """Replace values of more than ``above`` bytes by references; None: there are none."""
     changes = list[tuple[Record, Change]]()
     objects = list[tuple[str, bytes]]()
     for record in records:
-        headers = _without_references(record.headers)
         if record.value_size > above:
             value, key = record.value or b"", new_key()
             reference = ObjectReference(key, len(value), crc32c(value))
             objects.append((key, value))
             header = Header(KEY, reference.encode())
+            headers = [one for one in record.headers if one.key_bytes != KEY]
             changes.append((record, Change(value=key.encode(), headers=(*headers, header))))
-        elif len(headers) < len(record.headers):
-            changes.append((record, Change(headers=headers)))
     return Claims(edit_records(records, changes), tuple(objects)) if changes else None
-
-
-def _without_references(headers: Collection[Header]) -> tuple[Header, ...]:
-    return tuple([header for header in headers if header.key_bytes != KEY])

@@ -38,4 +38,5 @@ class TopicSettings:
     look_back: int = 1000  # offsets before the last segment in which others are searched
     store: Store = "log"
     object_above: int = 512 << 10  # larger values are stored as objects
+    accept_segments: bool = False  # whatever clients write
     max_tracked: int = 500  # large messages of a partition whose offsets are remembered

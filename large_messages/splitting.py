@@ -20,7 +20,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Change, Header, Record, Records, edit_records, reseal
 from kafka_sidecar.large_messages import back_pointers, lm_header
 from kafka_sidecar.large_messages.back_pointers import BackPointers
-from kafka_sidecar.large_messages.cutting import CARRIED_BYTES, Cut, CutError, Parts, SliceForm, cut
+from kafka_sidecar.large_messages.cutting import CARRIED_BYTES, MARGIN_BYTES, Cut, CutError, Parts, SliceForm, cut
 from kafka_sidecar.large_messages.lm_header import LmHeader
 from kafka_sidecar.large_messages.segment import ID_SIZE
 from kafka_sidecar.large_messages.settings import TopicSettings
@@ -30,6 +30,7 @@ MAX_SPLIT_RECORDS = 1000  # of one batch
 POINTER_BYTES = 3  # of each, assumed before the slices are stored
 HEADERS_BYTES = 96  # of a carrier, without its pointers
 MAX_SEQUENCE = (1 << 31) - 1
+MAX_GROWTH = 512  # what cannot be compressed grows by less than a part of so many
 OF_RECORD = Struct(">iqhiqIiI")  # partition, producer id and epoch, sequence, timestamp, crc, segments, largest batch
 
 
@@ -53,10 +54,23 @@ class Target:
     is_compacted: bool
     settings: TopicSettings
     random: Callable[[int], bytes]
+    codec: int | None = None  # in which the broker stores every batch; None: in the producer's
+    sender: bytes = b""  # of the batch; what it sends again it has sent before
+    random_of: Callable[[bytes], bytes | None] = lambda mark: None  # with which an attempt before was made
 
     @property
     def max_slice(self) -> int:
         return min(self.settings.segment or self.max_batch, self.max_batch)
+
+    def size_in_log(self, codec: int, sent: int, inflated: int) -> int:
+        """Bytes at most that the topic's limit is compared with: of a batch as it is sent, and as the broker stores it.
+
+        A broker that compresses a batch anew may need as much as it has without compression, and a little more.
+        """
+        if self.codec is None or self.codec == codec:
+            return sent
+        whole = BATCH_HEADER_SIZE + inflated
+        return max(sent, whole + whole // MAX_GROWTH + MARGIN_BYTES if self.codec else whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,8 @@ class LargeValue:
     index: int  # of the record
     last: bytes  # of the value
     crc: int  # CRC-32C of the value
+    mark: bytes  # by which it is recognised if it is sent again
+    random: bytes  # of which its id is made, where that is random
     cut: Cut
 
 
@@ -89,7 +105,7 @@ class Split:
         for value in self.values:
             pointers.append(tuple(offsets[at : at + len(value.cut.slices)]))
             at += len(value.cut.slices)
-        return _build_carrier(self.batch, self.records, self.values, pointers, self.target)
+        return reseal(self.batch, _carried(self.records, self.values, pointers, self.target))
 
 
 def split(batch: Batch, records: Records, target: Target) -> Split:
@@ -99,10 +115,14 @@ def split(batch: Batch, records: Records, target: Target) -> Split:
         RefusedError: the batch cannot be written.
         Exception: what a serializer raises.
     """
-    _check(records, target)
-    ratio = (len(batch.data) - BATCH_HEADER_SIZE) / max(1, len(records.payload))
+    check_values(records, target.settings.max_message)
+    _check_cleanup(target)
+    codec = batch.header.codec
+    left = target.size_in_log(codec, len(batch.data), len(records.payload))
+    # Of what is not stored as it came nothing is known before it is compressed.
+    is_same = target.codec in (None, codec)
+    ratio = (len(batch.data) - BATCH_HEADER_SIZE) / max(1, len(records.payload)) if is_same else 1.0
     values: dict[int, LargeValue] = {}
-    left = len(batch.data)
     for size, record in _largest(records):
         if left <= target.max_batch and _fits(batch, records, values, target):
             break
@@ -133,20 +153,23 @@ def strip_delivered(records: Records) -> Records:
     return edit_records(records, changes)
 
 
-def _check(records: Records, target: Target) -> None:
+def check_values(records: Records, max_message: int) -> None:
+    """Raises RefusedError for a value that no consumer would get."""
+    largest = max(records.sizes()[1], default=0) if len(records.payload) > max_message else 0
+    if largest > max_message:
+        raise RefusedError(
+            ErrorCode.MESSAGE_TOO_LARGE, "too_large",
+            f"a value has {largest} bytes, more than the {max_message} of large_messages.topics: max_message",
+        )  # fmt: skip
+
+
+def _check_cleanup(target: Target) -> None:
     """Raises RefusedError where large messages are not accepted."""
     if target.is_compacted and target.settings.compacted == "refuse":
         raise RefusedError(
             ErrorCode.MESSAGE_TOO_LARGE, "compacted",
             f"the batch is larger than the {target.max_batch} bytes that the topic allows, and the topic is compacted: "
             f"slices need unique keys, set large_messages.topics: compacted: unique",
-        )  # fmt: skip
-    largest = max(records.sizes()[1], default=0)
-    if largest > target.settings.max_message:
-        raise RefusedError(
-            ErrorCode.MESSAGE_TOO_LARGE, "too_large",
-            f"a value has {largest} bytes, more than the {target.settings.max_message} of "
-            f"large_messages.topics: max_message",
         )  # fmt: skip
 
 
@@ -168,15 +191,30 @@ def _cut(batch: Batch, records: Records, record: Record, target: Target, ratio: 
     key = None
     if target.is_compacted:
         key = (record.key or b"") + target.random(ID_SIZE)  # unique for each attempt: compaction keeps the newest only
+    mark = _mark(batch, record, crc, target)
+    random = target.random_of(mark) or target.random(ID_SIZE)
+    codec = batch.header.codec if target.codec is None else target.codec
     form = SliceForm(
-        target.topic, batch.header.codec, record.timestamp, key, target.settings.serializer,
-        partial(_identify, batch, record, crc, target, target.random(ID_SIZE)),
+        target.topic, codec, record.timestamp, key, target.settings.serializer,
+        partial(_identify, batch, record, crc, target, random),
     )  # fmt: skip
     try:
         found = cut(value, form, target.max_slice, ratio)
     except CutError as error:
         raise RefusedError(ErrorCode.MESSAGE_TOO_LARGE, "slices", f"a value cannot be split: {error}") from error
-    return LargeValue(record.index, bytes(value[-CARRIED_BYTES:]), crc, found)
+    return LargeValue(record.index, bytes(value[-CARRIED_BYTES:]), crc, mark, random, found)
+
+
+def _mark(batch: Batch, record: Record, crc: int, target: Target) -> bytes:
+    """What a value has in common with itself when it is sent again."""
+    header = batch.header
+    sequence = header.base_sequence + record.offset_delta & MAX_SEQUENCE if header.producer_id >= 0 else 0
+    known = OF_RECORD.pack(
+        target.partition, header.producer_id, header.producer_epoch, sequence, record.timestamp, crc,
+        record.value_size, 0,
+    )  # fmt: skip
+    parts = (target.sender, target.topic_id, target.topic.encode(), known, record.key or b"")
+    return sha256(b"".join([sha256(part).digest() for part in parts])).digest()[:ID_SIZE]
 
 
 def _identify(batch: Batch, record: Record, crc: int, target: Target, random: bytes, count: int) -> bytes:
@@ -199,21 +237,20 @@ def _fits(batch: Batch, records: Records, values: dict[int, LargeValue], target:
     step = 1 << 7 * POINTER_BYTES - 2
     chosen = [values[index] for index in sorted(values)]
     pointers = [tuple(range(1 << 40, (1 << 40) + len(one.cut.slices) * step, step)) for one in chosen]
-    return len(_build_carrier(batch, records, chosen, pointers, target)) <= target.max_batch
+    carried = _carried(records, chosen, pointers, target)
+    sent = len(reseal(batch, carried))
+    return target.size_in_log(batch.header.codec, sent, len(carried.payload)) <= target.max_batch
 
 
-def _build_carrier(
-    batch: Batch,
-    records: Records,
-    values: Sequence[LargeValue],
-    offsets: Sequence[tuple[int, ...]],
-    target: Target,
-) -> bytes:
+def _carried(
+    records: Records, values: Sequence[LargeValue], offsets: Sequence[tuple[int, ...]], target: Target
+) -> Records:
+    """The records of the carrier."""
     changes = [
         (record := records[value.index], _carry(record, value, pointed, target))
         for value, pointed in zip(values, offsets, strict=True)
     ]
-    return reseal(batch, edit_records(records, changes))
+    return edit_records(records, changes)
 
 
 def _carry(record: Record, value: LargeValue, offsets: tuple[int, ...], target: Target) -> Change:

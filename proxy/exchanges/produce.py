@@ -20,7 +20,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
-from kafka_sidecar.codec.records import Batch, BatchHeader, Records, batches
+from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError, Records, batches
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
 from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, find_duplicate, scan_produce
 from kafka_sidecar.codec.wire import NO_ID
@@ -87,6 +87,7 @@ class PartitionRecords:
         "_records",
         "fallback",
         "index",
+        "is_judged",
         "is_split",
         "key",
         "rejection",
@@ -101,12 +102,14 @@ class PartitionRecords:
         rejection: PartitionRejection | None,
         max_records: int = DEFAULT_LIMITS.max_records,
         is_split: bool = False,
+        is_judged: bool = False,
     ) -> None:
         self.key = key  # the topic's name or id as the request has it
         self.index: int = span.index
         self.span = span
         self.rejection = rejection
         self.is_split = is_split  # where it is larger than its topic allows, by a stage that follows
+        self.is_judged = is_judged  # a stage rejects it for what its records are
         self.fallback: Fallback | None = None
         self._batch = batch
         self._new: bytes | None = None
@@ -157,6 +160,8 @@ class PartitionRecords:
         """
         if self._records is None:
             self._records = self.valid_batch.records(limit, self._max_records, True)  # as_sent
+        elif len(self._records.payload) > limit:  # of a stage before, which may look at more, or in a thread
+            raise BatchTooLargeError(f"the batch has more than {limit} bytes when decompressed")
         return self._records
 
     @property
@@ -175,6 +180,7 @@ class TopicRun(Protocol):
     __slots__ = ()
 
     splits: bool = False  # whether it makes a batch that is larger than its topic allows small enough, or rejects it
+    judges: bool = False  # whether it rejects batches for what their records are, as policies do
 
     @property
     def needs_records(self) -> bool:
@@ -409,11 +415,12 @@ class ProduceExchange(StagedExchange[StageRun]):
         at, partitions, runs, _ = added
         key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
         old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
-        is_split = any(run.splits for run in runs)
+        is_split, is_judged = any(run.splits for run in runs), any(run.judges for run in runs)
         cut: list[PartitionRecords] = []
         for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
             batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
-            cut.append(PartitionRecords(key, span, batch, rejection, self._limits.max_records, is_split))
+            max_records = self._limits.max_records
+            cut.append(PartitionRecords(key, span, batch, rejection, max_records, is_split, is_judged))
         for run in runs:
             run.expect(cut)
         partitions += cut

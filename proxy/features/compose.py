@@ -185,7 +185,8 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
     """By API: its exchanges. ``features`` are in D8's order; what clients get passes them in reverse."""
     exchanges: dict[int, Exchanges] = {}
     backwards = features[::-1]
-    produce = [stage for one in features for stage in one.produce]
+    produce = [stage for one in features for stage in one.produce_checks]
+    produce += [stage for one in features for stage in one.produce]
     produce_guard = next((one.produce_guard for one in features if one.produce_guard is not None), None)
     if produce or produce_guard is not None:
         from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges

@@ -66,6 +66,7 @@ class Site:
 class Stages:
     """The part of a feature in the requests of each API, with its current settings."""
 
+    produce_checks: Sequence[ProduceStage] = ()  # of what clients have sent, before all others
     produce: Sequence[ProduceStage] = ()
     fetch: Sequence[FetchStage] = ()
     acquired: Sequence[ShareFetchStage] = ()  # records of ShareFetch

@@ -33,9 +33,11 @@ def test_without_large_values_there_is_nothing_to_replace() -> None:
     assert claim(records(NewRecord(b"a", headers=(MINE,))), 10, lambda: KEY) is None
 
 
-def test_references_that_a_client_sends_are_removed() -> None:
-    forged = Header(object_reference.KEY, ObjectReference(KEY, 1, 2).encode())
-    found = claim(records(NewRecord(b"a", headers=(forged, MINE))), 10, lambda: KEY)
+def test_a_value_that_is_stored_has_one_reference() -> None:
+    """Others are refused before, unless the topic accepts them."""
+    other = Header(object_reference.KEY, ObjectReference(f"orders/{'0' * 32}", 1, 2).encode())
+    found = claim(records(NewRecord(b"b" * 11, headers=(other, MINE))), 10, lambda: KEY)
     assert found is not None
-    assert found.objects == ()
-    assert [[header.key for header in record.headers] for record in found.records] == [["mine"]]
+    (record,) = found.records
+    assert [header.key for header in record.headers] == ["mine", "_lmo"]
+    assert ObjectReference.decode(record.headers[-1].value, "orders").key == KEY

@@ -20,20 +20,22 @@ from kafka_sidecar.codec.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kafka_sidecar.codec.records import batches
+from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
+from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import Send, TopicIds, TopicNames
 from support.client import FakeClient
 from support.driven import Driven, Step
 from support.produce_requests import topic_id
 
 MESSAGE_TOO_LARGE, INVALID_RECORD = 10, 87
+NAMES = ("uncompressed", "gzip", "snappy", "lz4", "zstd")  # of compression.type, by codec
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class LogBroker:
     max_batch: int = 4096
     is_compacted: bool = False
     is_describable: bool = True
+    compression_type: str = "producer"
+    throttle_ms: int = 0  # in each response
     log: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)  # batches, by topic and partition
     errors: dict[int, int] = field(default_factory=dict)  # by the number of the batch, from 0
     batches: int = 0
@@ -74,14 +78,17 @@ class LogBroker:
             )
             for topic in message.topic_data
         )
-        return encode_response(ProduceResponse(responses=topics), version, request.correlation_id)
+        response = ProduceResponse(responses=topics, throttle_time_ms=self.throttle_ms)
+        return encode_response(response, version, request.correlation_id)
 
     def _append(self, topic: str, partition: int, records: bytes) -> PartitionProduceResponse:
+        if not records:
+            return PartitionProduceResponse(index=partition, error_code=INVALID_RECORD, base_offset=-1)
         number, self.batches = self.batches, self.batches + 1
         (batch,) = batches(records)
         assert batch.crc_is_right()
         code = self.errors.get(number, 0)
-        if len(records) > self.max_batch:
+        if max(len(records), self._stored_size(batch)) > self.max_batch:
             code = MESSAGE_TOO_LARGE
         elif self.is_compacted and any(record.key is None for record in batch.records()):
             code = INVALID_RECORD
@@ -91,6 +98,13 @@ class LogBroker:
         self.log.setdefault((topic, partition), []).append(records)
         return PartitionProduceResponse(index=partition, error_code=0, base_offset=offset)
 
+    def _stored_size(self, batch: Batch) -> int:
+        """As Kafka's LogValidator, which keeps a batch in the codec of its topic as it came."""
+        if self.compression_type in ("producer", NAMES[batch.header.codec]):
+            return len(batch.data)
+        codec = NAMES.index(self.compression_type)
+        return len(build_batch([NewRecord(one.value, one.key, one.headers) for one in batch.records()], codec=codec))
+
     def _describe(self) -> DescribeConfigsResponse:
         self.described += 1
         if not self.is_describable:
@@ -98,11 +112,21 @@ class LogBroker:
         values = {
             "max.message.bytes": str(self.max_batch),
             "cleanup.policy": "compact" if self.is_compacted else "delete",
+            "compression.type": self.compression_type,
         }
         configs = tuple(DescribeConfigsResourceResult(name=name, value=value) for name, value in values.items())
         return DescribeConfigsResponse(
             results=(DescribeConfigsResult(error_code=0, error_message=None, configs=configs),)
         )
+
+
+def answered(answers: tuple[bytes, ...], take: Callable[[bytes], None] | None) -> tuple[bytes, ...]:
+    """What an exchange gets for requests of its own."""
+    if take is None:
+        return answers
+    for answer in answers:
+        take(answer)
+    return ()
 
 
 class Splitting:
@@ -120,6 +144,7 @@ class Splitting:
             TopicLimits(lambda: self.now),
             random=lambda size: bytes(range(100, 100 + size)),
             id_of=topic_id,
+            progress=ProgressStore(lambda: self.now, self.stats.orphaned),
         )
 
     def with_services(self, **changes: Any) -> Splitting:
@@ -145,8 +170,8 @@ class Splitting:
         while isinstance(step, Need):
             try:
                 match step:
-                    case Send(frames=frames):
-                        result: Any = tuple(self.broker.serve(one) for one in frames)
+                    case Send(frames=frames, take=take):
+                        result: Any = answered(tuple(self.broker.serve(one) for one in frames), take)
                     case Work():
                         result = work(step)
                     case TopicIds(names=names):

@@ -40,7 +40,8 @@ class Topics:
             return None  # brokers reject it
         if len(self._found) >= MAX_CACHED_TOPICS:
             self._found.clear()
-        found = next((settings for name, settings in self._entries if fnmatchcase(topic, name)), None)
+        matching = (settings for name, settings in self._entries if fnmatchcase(topic, name))
+        found = next(matching, None) if is_topic_name(topic) else None  # brokers reject other names
         self._found[topic] = found
         return found
 
@@ -87,6 +88,7 @@ def _settings(one: LargeTopic) -> TopicSettings | None:
         look_back=one.look_back,
         store=one.store,
         object_above=one.object_above,
+        accept_segments=one.accept_segments,
         max_tracked=one.max_tracked,
     )
 

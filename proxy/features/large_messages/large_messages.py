@@ -26,11 +26,14 @@ from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.object_store import ObjectStore
 from kafka_sidecar.proxy.features.large_messages.offset_fetch import StoredOffsets
 from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage, SafeOffsetStage
+from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.segment_stage import SegmentStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
@@ -101,13 +104,18 @@ class LargeMessages(Feature):
         self.assembling = Assembling(name_of, id_of, self.intervals)
         self._name_of = name_of
         self._id_of = id_of
-        self._services = Services(self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of)
+        self._progress = ProgressStore(time.monotonic, self.stats.orphaned)
+        self._services = Services(
+            self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of,
+            rights=WriteRights(time.monotonic), progress=self._progress,
+        )  # fmt: skip
         self._max_commit_metadata = MAX_METADATA
         self._objects: ObjectStore | None = None
 
     def families(self) -> Iterator[Family]:
         """All metrics of large messages."""
         cache = self.assembling.cache
+        self._progress.expire()
         yield from self.stats.families()
         yield from self.assembling.stats.families()
         yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", cache.hits)
@@ -127,6 +135,7 @@ class LargeMessages(Feature):
     def stages(self) -> Stages:
         offsets = self.offset_fetch()
         return Stages(
+            produce_checks=tuple(filter(None, (self.segment_stage(),))),
             produce=tuple(filter(None, (self.object_stage(), self.split_stage()))),
             fetch=tuple(filter(None, (self.assemble_stage(), self.safe_offset_stage()))),
             acquired=tuple(filter(None, (self.share_stage(),))),
@@ -138,6 +147,10 @@ class LargeMessages(Feature):
         """Say how the needs of this feature are met."""
         performer.add(PutObjects, self._put)
         performer.add(GetObject, self._get)
+
+    def segment_stage(self) -> SegmentStage | None:
+        """Their part in Produce before anything is changed."""
+        return SegmentStage(self._services) if self.topics.are_enabled else None
 
     def object_stage(self) -> ObjectStage | None:
         """Their part in Produce before batches are split, if values of a topic are stored as objects."""
@@ -211,6 +224,7 @@ class LargeMessages(Feature):
             max_records=config.limits.max_records,
             li_clients=tuple(config.large_messages.li_clients),
             time_limit=TimeLimit("large_messages", config.large_messages.timeout, config.threads.max_wait),
+            max_record_errors=config.limits.max_record_errors,
         )
 
 

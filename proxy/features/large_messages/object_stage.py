@@ -18,9 +18,10 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.limits import is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
-from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, PutObjects
 from kafka_sidecar.proxy.features.large_messages.services import Services
+from kafka_sidecar.proxy.features.large_messages.slices import SliceRequests
 from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client
 
 MAX_INLINE_RECORDS = 1000  # that a batch may have to be looked into while others wait
@@ -40,7 +41,7 @@ class ObjectStage(Stage):
         return not topics or any(name is None or self._settings(name) is not None for name, _ in topics)
 
     def start(self, client: Client, version: int) -> ObjectRun:
-        return ObjectRun(self._settings, self._services, self._services.is_li(client))
+        return ObjectRun(self._settings, self._services, client, version)
 
     def _settings(self, topic: str) -> TopicSettings | None:
         settings = self._services.settings_of(topic)
@@ -50,18 +51,27 @@ class ObjectStage(Stage):
 class ObjectRun(StageRun):
     """The large values of one request."""
 
-    __slots__ = ("_is_li", "_settings", "_time_left", "large", "services")
+    __slots__ = (
+        "_client", "_is_li", "_request", "_settings", "_spans", "_time_left", "_version", "large", "services",
+    )  # fmt: skip
 
     wants_response = False
+    _request: OpenRequest
+    _spans: ProduceSpans
 
-    def __init__(self, settings: Callable[[str], TopicSettings | None], services: Services, is_li: bool) -> None:
+    def __init__(
+        self, settings: Callable[[str], TopicSettings | None], services: Services, client: Client, version: int
+    ) -> None:
         self._settings = settings
         self.services = services
-        self._is_li = is_li
+        self._client = client
+        self._version = version
+        self._is_li = services.is_li(client)
         self._time_left: TimeLeft | None = None
         self.large: dict[PartitionKey, list[tuple[int, int]]] = {}
 
-    def open(self, request: OpenRequest, spans: ProduceSpans) -> None: ...
+    def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
+        self._request, self._spans = request, spans
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicObjects | None:
         settings = self._settings(topic) if topic is not None and not self._is_li else None
@@ -73,13 +83,10 @@ class ObjectRun(StageRun):
             self._time_left = self.services.time_limit.start()
         return self._time_left
 
-    def sent(self) -> None: ...
-
-    def answered(self, results: Results) -> None: ...
-
-    def unanswered(self, rejected: set[PartitionKey], why: str) -> None: ...
-
-    def lost(self, why: str) -> None: ...
+    def may_write(self, key: PartitionKey) -> Steps[PartitionRejection | None]:
+        """Why the broker does not let the client write there; None: it does."""
+        requests = SliceRequests(self._request, self._spans, self._version, *key)
+        return self.services.rights.ask(self._client.number, key, requests)
 
 
 class TopicObjects(TopicRun):
@@ -115,8 +122,12 @@ class TopicObjects(TopicRun):
                 return
             new, objects = found
             if objects:
+                key = partition.key, partition.index
+                if (rejection := (yield from self._run.may_write(key))) is not None:
+                    partition.rejection = rejection
+                    return
                 yield PutObjects(objects)
-                self._run.large[partition.key, partition.index] = [(NO_OFFSET, 0)] * len(objects)
+                self._run.large[key] = [(NO_OFFSET, 0)] * len(objects)
                 self._services.report.put_objects(len(objects), sum(len(value) for _, value in objects))
             partition.replace(new)
         except (OSError, TimeoutError) as error:

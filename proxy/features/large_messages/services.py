@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.classify import Reader
@@ -19,9 +20,16 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
+from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.relay.exchange import Client
+
+TIMED_OUT = PartitionRejection(
+    ErrorCode.REQUEST_TIMED_OUT, "looking into the batch took longer than large_messages.timeout"
+)
 
 
 class SplitReport(Protocol):
@@ -35,6 +43,9 @@ class SplitReport(Protocol):
 
     def put_objects(self, objects: int, size: int) -> None:
         """Values are stored as objects: how many, their bytes."""
+
+    def reused(self, slices: int) -> None:
+        """Slices that an attempt before has stored are used."""
 
     def orphaned(self, slices: int) -> None:
         """Slices are stored for a batch that is not."""
@@ -51,6 +62,9 @@ class Services:
     max_records: int = DEFAULT_LIMITS.max_records
     li_clients: tuple[str, ...] = ()  # client ids of clients that split and assemble themselves
     time_limit: TimeLimit = field(default_factory=lambda: TimeLimit("large_messages", inf, inf))  # of a request
+    max_record_errors: int = 1000  # of one batch, in a response
+    rights: WriteRights = field(default_factory=lambda: WriteRights(lambda: 0.0))
+    progress: ProgressStore = field(default_factory=lambda: ProgressStore(lambda: 0.0, lambda slices: None))
 
     def is_li(self, client: Client) -> bool:
         """Whether the client splits and assembles itself."""

@@ -1,22 +1,14 @@
-"""Stores slices: a Produce request for each, on the client's own connection to the broker.
-
-The limits of topics, `max.message.bytes` and `cleanup.policy`, are those that their brokers report.
-"""
+"""Stores slices: a Produce request for each, on the client's own connection to the broker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from struct import Struct
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest, decode_response, encode_request, open_request
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from kafka_sidecar.codec.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -28,84 +20,40 @@ from kafka_sidecar.codec.scan import ProduceSpans, scan_produce
 from kafka_sidecar.codec.wire import LENGTH, NO_ID, write_uvarint
 from kafka_sidecar.large_messages.cutting import Parts, size_of
 from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.features.large_messages.progress import Attempt, Print, Progress
 from kafka_sidecar.proxy.relay.exchange import Send
 
-MAX_AGE_S = 30.0  # a limit that is lowered is known after this time at the latest
-MAX_TOPICS = 10_000
-VERSION = 1  # which every supported broker has
-TOPIC = 2  # a type of resource
-MAX_BATCH, CLEANUP = "max.message.bytes", "cleanup.policy"
-DEFAULT_MAX_BATCH = 1_048_588  # Kafka's; used where the client may not describe the topic
-
-
-@dataclass(frozen=True, slots=True)
-class TopicLimit:
-    max_batch: int = DEFAULT_MAX_BATCH  # bytes
-    is_compacted: bool = False
-    known_at: float = 0.0
-
-
-class TopicLimits:
-    """The limits of topics, remembered for a while."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock  # seconds
-        self._limits: dict[str, TopicLimit] = {}
-
-    def find(self, topic: str, size: int) -> TopicLimit | None:
-        """The limit for a batch of this size; None: ask the broker. Batches far below an old limit need no request."""
-        found = self._limits.get(topic)
-        if found is None or (2 * size > found.max_batch and self._clock() - found.known_at > MAX_AGE_S):
-            return None
-        return found
-
-    def request(self, topic: str, correlation_id: int, client_id: str | None) -> bytes:
-        """The frame that asks the broker."""
-        resource = DescribeConfigsResource(
-            resource_type=TOPIC, resource_name=topic, configuration_keys=(MAX_BATCH, CLEANUP)
-        )
-        return encode_request(DescribeConfigsRequest(resources=(resource,)), VERSION, correlation_id, client_id)
-
-    def learn(self, topic: str, frame: bytes) -> TopicLimit:
-        """Remember what the broker has answered. Kafka's default where it says nothing, as without permission."""
-        found = TopicLimit(known_at=self._clock())
-        try:
-            (result,) = decode_response(DescribeConfigsResponse, frame, VERSION).message.results
-            if result.error_code == ErrorCode.NONE:
-                values = {config.name: config.value or "" for config in result.configs}
-                found = replace(
-                    found, max_batch=int(values[MAX_BATCH]), is_compacted="compact" in values.get(CLEANUP, "")
-                )
-        except (CodecError, KeyError, ValueError):
-            pass
-        return self._remember(topic, found)
-
-    def lower(self, topic: str, max_batch: int, is_compacted: bool) -> TopicLimit:
-        """Remember that the broker has rejected what was larger than ``max_batch`` bytes."""
-        return self._remember(topic, TopicLimit(max_batch, is_compacted, self._clock()))
-
-    def forget(self, topic: str) -> None:
-        """The next batch asks the broker again."""
-        self._limits.pop(topic, None)
-
-    def _remember(self, topic: str, limit: TopicLimit) -> TopicLimit:
-        if len(self._limits) >= MAX_TOPICS:  # clients choose the names
-            self._limits.clear()
-        self._limits[topic] = limit
-        return limit
-
-
 WINDOW_BYTES = 16 << 20  # of slices that are sent before any is acknowledged
-INT32 = Struct(">i")
+INT32, UINT32 = Struct(">i"), Struct(">I")
+CRC_AT = 17  # in a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of slices."""
+class Slice:
+    """One slice of a message, and how far that is."""
 
-    offsets: list[int]  # of those that are stored
-    size: int  # bytes of these
-    error: PartitionProduceResponse | None  # why the others are not
+    parts: Parts
+    progress: Progress
+    number: int  # of those of its message
+
+    @property
+    def offset(self) -> int | None:
+        """Where it is stored; None: it is not."""
+        return self.progress.offset(self.number, self.print)
+
+    def is_stored(self, offset: int) -> None:
+        self.progress.add(self.number, self.print, offset)
+
+    @property
+    def print(self) -> Print:
+        return size_of(self.parts), UINT32.unpack_from(self.parts[0], CRC_AT)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why not all slices are stored."""
+
+    error: PartitionProduceResponse | None  # None: the message was sent again, and that attempt goes on with them
 
 
 class SliceRequests:
@@ -138,35 +86,71 @@ class SliceRequests:
         total = len(self._before) + len(length) + size + len(self._after)
         return b"".join((LENGTH.pack(total), self._before, length, *parts, self._after))
 
-    def result(self, frame: bytes) -> PartitionProduceResponse:
-        """The response for one slice. Raises CodecError."""
-        (topic,) = decode_response(ProduceResponse, frame, self._version).message.responses
+    def result(self, frame: bytes) -> tuple[PartitionProduceResponse, bool]:
+        """The response for one slice, and whether the broker throttles the client. Raises CodecError."""
+        response = decode_response(ProduceResponse, frame, self._version).message
+        (topic,) = response.responses
         (partition,) = topic.partition_responses
-        return partition
+        return partition, response.throttle_time_ms > 0
 
 
-def store(slices: Sequence[Parts], requests: SliceRequests) -> Steps[Stored]:
-    """Send all slices, many at a time, until one is rejected."""
-    offsets: list[int] = []
-    size = at = 0
-    while at < len(slices):
-        end = _window_end(slices, at)
-        answers = yield Send(tuple(requests.frame(one) for one in slices[at:end]))
-        results = [requests.result(answer) for answer in answers]
-        stored = [number for number, one in enumerate(results) if one.error_code == ErrorCode.NONE]
-        offsets += [results[number].base_offset for number in stored]
-        size += sum(size_of(slices[at + number]) for number in stored)
-        if len(stored) < len(results):
-            error = next(one for one in results if one.error_code != ErrorCode.NONE)
-            return Stored(offsets, size, error)
-        at = end
-    return Stored(offsets, size, None)
+class _Window:
+    """Slices that are sent at once, and what becomes of them."""
+
+    __slots__ = ("_requests", "_slices", "error", "is_throttled")
+
+    def __init__(self, slices: Sequence[Slice], requests: SliceRequests) -> None:
+        self._slices = iter(slices)
+        self._requests = requests
+        self.error: PartitionProduceResponse | CodecError | None = None  # the first
+        self.is_throttled = False
+
+    def answered(self, frame: bytes) -> None:
+        """The next response has come; where the exchange has ended meanwhile, too."""
+        one = next(self._slices)
+        try:
+            result, is_throttled = self._requests.result(frame)
+        except CodecError as error:
+            self.error = self.error or error
+            return
+        self.is_throttled = self.is_throttled or is_throttled
+        if result.error_code == ErrorCode.NONE:
+            one.is_stored(result.base_offset)
+        elif self.error is None:
+            self.error = result
 
 
-def _window_end(slices: Sequence[Parts], at: int) -> int:
+def store(slices: Sequence[Slice], requests: SliceRequests, attempt: Attempt) -> Steps[Stopped | None]:
+    """Send all that are not stored yet, many at a time, until one is rejected. One at a time where the broker throttles
+    the client: what is on its way when the client gives up is sent again.
+
+    Raises:
+        CodecError: a response cannot be read.
+    """
+    missing = [one for one in slices if one.offset is None]
+    at, is_throttled = 0, False
+    while at < len(missing):
+        end = at + 1 if is_throttled else _window_end(missing, at)
+        window = _Window(missing[at:end], requests)
+        *frames, last = [requests.frame(one.parts) for one in missing[at:end]]
+        if frames:
+            yield Send(tuple(frames), window.answered)
+        (answer,) = yield Send((last,))
+        window.answered(answer)
+        if isinstance(window.error, CodecError):
+            raise window.error
+        if window.error is not None:
+            return Stopped(window.error)
+        if any(one.progress.owner is not attempt for one in slices):
+            return Stopped(None)
+        is_throttled, at = window.is_throttled, end
+    return None
+
+
+def _window_end(slices: Sequence[Slice], at: int) -> int:
     size = 0
     for end in range(at, len(slices)):
-        size += size_of(slices[end])
+        size += size_of(slices[end].parts)
         if size > WINDOW_BYTES:
             return max(end, at + 1)
     return len(slices)

@@ -30,6 +30,7 @@ class LargeMessageStats:
     stored_offsets: Counter[str] = field(default_factory=Counter)  # committed ones by the form in which they are stored
     objects: int = 0  # values that were stored as objects
     object_bytes: int = 0  # of them
+    reused_slices: int = 0  # that an attempt before had stored
     orphans: int = 0  # of them, whose carrier was not stored
     lines: LogLimiter = field(init=False)
 
@@ -44,6 +45,8 @@ class LargeMessageStats:
         yield counter(NAME + "offsets", about, self.stored_offsets, "stored")
         yield counter(NAME + "objects", "Values that were stored as objects", self.objects)
         yield counter(NAME + "object_bytes", "Bytes of these values", self.object_bytes)
+        about = "Slices of an attempt before that were used by the next one"
+        yield counter(NAME + "reused_slices", about, self.reused_slices)
         yield counter(NAME + "orphans", "Slices of batches that were then not stored", self.orphans)
 
     def was_split(self, messages: int, slices: int, size: int) -> None:
@@ -62,6 +65,9 @@ class LargeMessageStats:
     def put_objects(self, objects: int, size: int) -> None:
         self.objects += objects
         self.object_bytes += size
+
+    def reused(self, slices: int) -> None:
+        self.reused_slices += slices
 
     def orphaned(self, slices: int) -> None:
         self.orphans += slices

@@ -59,7 +59,7 @@ class Adds:
     restores = False
     wants_response = False
     needs_records = True
-    splits = False
+    splits = judges = False
     large: LargeByPartition = field(default_factory=dict)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from support.features import begun, started
 from support.fetches import fetch_request, values_by_partition
 from support.interception import fetch_response, headers_in
 from support.large_logs import Log
-from support.large_messages import LogBroker
+from support.large_messages import LogBroker, answered
 from support.produce_requests import produce_request, results, topic_id
 from support.share_fetches import partition, partitions_in, share_request, share_response
 
@@ -52,8 +52,8 @@ def met(exchange: Driven, step: Step, serve: Any = None) -> Step:
         match step:
             case Work():
                 step = exchange.answer(step.run())
-            case Send(frames=frames):
-                step = exchange.answer(tuple(serve(one) for one in frames))
+            case Send(frames=frames, take=take):
+                step = exchange.answer(answered(tuple(serve(one) for one in frames), take))
             case _:
                 raise AssertionError(step)
     return step
@@ -173,7 +173,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
-        "PRODUCE": ["CheckProduce", "Validator", "SendStage", "ObjectStage", "SplitStage"],
+        "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
         "SHARE_FETCH": ["Check", "AcquiredRecords", "ShareAssembleStage", "ShareStage"],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],

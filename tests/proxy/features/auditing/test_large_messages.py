@@ -38,9 +38,9 @@ from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import LargeMessageStats
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.relay.exchange import Begin, TopicIds
 
 NAMES: Mapping[bytes, str] = {topic_id(name): name for name in ("orders", "objects", "free", "kept")}
@@ -143,7 +143,7 @@ def test_a_large_message_without_a_response_is_large() -> None:
 
 
 def test_a_large_message_whose_response_cannot_be_read_is_large() -> None:
-    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=1)  # the topic's limit
+    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right and the limit
     answer = b"\0\0\0\x09\0\0\0\x07\0\0\0\0\xff"
     dialogue = site.found.dialogue
     while dialogue.needs:
@@ -158,7 +158,7 @@ def test_a_large_message_without_acks_is_unconfirmed() -> None:
 
 
 def test_a_large_message_has_the_time_that_the_broker_has_set() -> None:
-    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=1)  # the topic's limit
+    site = Splits().send(12, {"objects": {0: produced(VALUE)}}).serve(most=2)  # the right and the limit
     dialogue = site.found.dialogue
     while dialogue.needs:
         dialogue.meet(None)

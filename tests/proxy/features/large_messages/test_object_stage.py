@@ -16,6 +16,15 @@ from support.interception import fetch_response
 from support.large_messages import LogBroker
 from support.produce_requests import VERSIONS, produce_request, results, topic_id
 
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import encode_response, open_request
+from kafka_sidecar.codec.message import decode
+from kafka_sidecar.codec.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from kafka_sidecar.codec.records import Codec, Header, NewRecord, batches, build_batch
 from kafka_sidecar.large_messages import object_reference
 from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
@@ -29,10 +38,13 @@ from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
-from kafka_sidecar.proxy.features.large_messages.slices import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
-from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
+from kafka_sidecar.proxy.relay.exchange import Respond, Send, TopicNames
 
+INVALID_RECORD = 87
 SMALL, LARGE = b"small", os.urandom(3000)
 PLACE = "objects", 0
 NAMES: Mapping[bytes, str] = {topic_id(name): name for name in ("objects", "free")}
@@ -48,21 +60,29 @@ class Sidecar:
         settings = TopicSettings(**{"store": "object", "object_above": 1000, **of_topic})
         self.objects: dict[str, bytes] = {}
         self.error: OSError | None = None
+        self.now = 0.0
+        self.asked = 0  # brokers, whether the client may write
+        self.answer = INVALID_RECORD  # of a broker to no records
+        self.client = FakeClient()
         self.stats = LargeMessageStats(lambda: 0.0)
         self.assembled = AssemblyStats(lambda: 0.0, Intervals())
 
         def find(topic: str) -> TopicSettings | None:
             return settings if topic == "objects" else None
 
-        self.stage = ObjectStage(Services(find, self.stats, TopicLimits(lambda: 0.0), os.urandom, topic_id))
+        self.services = Services(
+            find, self.stats, TopicLimits(lambda: 0.0), os.urandom, topic_id, rights=WriteRights(lambda: self.now)
+        )
+        self.stage = ObjectStage(self.services)
         self.assemble = AssembleStage(find, AssemblyServices(
             NAMES.get, topic_id, self.assembled.report, lambda: 0.0, SegmentCache(0), Unfinished(0), 100 << 20, 1 << 20,
         ))  # fmt: skip
 
     def produce(self, frame: bytes, version: int = 12) -> Step:
         """What goes to the broker, or is answered."""
-        run = self.stage.start(FakeClient(), version)
-        exchange = Driven(ProduceExchange([run], NAMES.get, version))
+        stages = self.stage, SplitStage(self.services)
+        runs = [stage.start(self.client, version) for stage in stages]
+        exchange = Driven(ProduceExchange(runs, NAMES.get, version))
         return self._meet(exchange, exchange.request(frame))
 
     def fetch(self, records: bytes, version: int = FETCH_VERSIONS[-1]) -> Step:
@@ -84,16 +104,34 @@ class Sidecar:
                     step = exchange.answer(self.objects.get(key))
                 case Work():
                     step = exchange.answer(step.run())
+                case Send(frames=(frame,)):
+                    step = exchange.answer((self._serve(frame),))
                 case TopicNames():
                     step = exchange.answer()
                 case _:
                     raise AssertionError(step)
         return step
 
+    def _serve(self, frame: bytes) -> bytes:
+        """What a broker answers to requests of the sidecar's own."""
+        request = open_request(frame)
+        if request.api_key == ApiKey.DESCRIBE_CONFIGS:
+            return LogBroker(max_batch=1 << 20).serve(frame)
+        message, _ = decode(ProduceRequest, frame, request.api_version, request.body_at)
+        ((topic, (partition,)),) = ((topic, topic.partition_data) for topic in message.topic_data)
+        assert (partition.records, message.acks != 0) == (b"", True)
+        assert not self.objects or self.asked
+        self.asked += 1
+        found = PartitionProduceResponse(index=partition.index, error_code=self.answer, base_offset=-1)
+        one = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=(found,))
+        return encode_response(ProduceResponse(responses=(one,)), request.api_version, request.correlation_id)
 
-def request(*values: bytes, version: int = 12, topic: str = "objects", **header: Any) -> bytes:
+
+def request(
+    *values: bytes, version: int = 12, topic: str = "objects", acks: int = -1, partition: int = 0, **header: Any
+) -> bytes:
     data = build_batch([NewRecord(value, b"k") for value in values], **header)
-    return produce_request(version, {topic: {0: data}})
+    return produce_request(version, {topic: {partition: data}}, acks)
 
 
 def stored(frame: Step, version: int = 12) -> bytes:
@@ -207,3 +245,68 @@ def test_each_request_has_a_time_limit_of_its_own() -> None:
         assert isinstance(step, Work)
         assert step.limit is limits[-1]
     assert limits[0] is not limits[1]
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+@each_version
+def test_a_broker_is_asked_whether_the_client_may_write_before_anything_is_stored(version: int, acks: int) -> None:
+    sidecar = Sidecar()
+    assert isinstance(sidecar.produce(request(LARGE, SMALL, version=version, acks=acks), version), bytes)
+    assert (sidecar.asked, len(sidecar.objects)) == (1, 1)
+
+
+@each_version
+@pytest.mark.parametrize("code", [3, 17, 29, 31, 100])
+def test_what_the_broker_says_against_it_is_the_clients_and_nothing_is_stored(version: int, code: int) -> None:
+    sidecar = Sidecar()
+    sidecar.answer = code
+    for asked in (1, 2):
+        step = sidecar.produce(request(SMALL, LARGE, version=version), version)
+        assert isinstance(step, Respond)
+        assert results(version, step.frame) == [("objects", 0, code, -1)]
+        assert (sidecar.asked, sidecar.objects) == (asked, {})
+
+
+@pytest.mark.parametrize("code", [0, 2, 87])
+def test_a_broker_that_finds_no_records_has_nothing_against_the_client(code: int) -> None:
+    """As Kafka does in old versions of the request, before Kafka 2.4, and since."""
+    sidecar = Sidecar()
+    sidecar.answer = code
+    assert isinstance(sidecar.produce(request(LARGE)), bytes)
+    assert len(sidecar.objects) == 1
+
+
+def test_it_is_asked_once_in_a_while_for_each_connection_and_partition() -> None:
+    sidecar = Sidecar()
+    for _ in range(3):
+        sidecar.produce(request(LARGE))
+    assert sidecar.asked == 1
+    sidecar.produce(request(LARGE, partition=1))
+    assert sidecar.asked == 2
+    sidecar.client = FakeClient(number=8)
+    sidecar.produce(request(LARGE))
+    assert sidecar.asked == 3
+    sidecar.now = 30.1
+    sidecar.produce(request(LARGE))
+    assert sidecar.asked == 4
+
+
+def test_a_connection_that_ends_with_the_question_has_stored_nothing() -> None:
+    """As that of a client that has not logged in to its broker."""
+    sidecar = Sidecar()
+    exchange = Driven(ProduceExchange([sidecar.stage.start(sidecar.client, 12)], NAMES.get, 12))
+    step = exchange.request(request(LARGE))
+    assert isinstance(step, Send)
+    exchange.lost("the broker closed its connection")
+    assert sidecar.objects == {}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("values", [[3000], [10, 3000, 10], [1500, 3000, 1500], [3000, 3000]])
+def test_a_value_over_max_message_is_refused_and_not_stored(values: list[int], codec: Codec) -> None:
+    """Also where the broker would take it: no consumer would get the object."""
+    sidecar = Sidecar(max_message=2999)
+    step = sidecar.produce(request(*[bytes(size) for size in values], codec=codec))
+    assert isinstance(step, Respond)
+    assert results(12, step.frame) == [("objects", 0, 10, -1)]
+    assert (sidecar.asked, sidecar.objects, sidecar.stats.split) == (0, {}, {"too_large": 1})

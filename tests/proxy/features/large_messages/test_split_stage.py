@@ -102,10 +102,47 @@ def test_the_limit_of_a_topic_is_asked_for_once() -> None:
         splitting.send(request(batch(LARGE)))
     assert broker.described == 1
     splitting.now = 31.0
-    splitting.send(request(batch(SMALL)))
-    assert broker.described == 1
-    splitting.send(request(batch(LARGE)))
+    for _ in range(3):
+        splitting.send(request(batch(SMALL)))
+        splitting.send(request(batch(LARGE)))
     assert broker.described == 2
+
+
+@pytest.mark.parametrize("size", [3500, 1500, 800])
+def test_a_limit_that_is_lowered_is_known_after_30_seconds_whatever_the_size_of_batches(size: int) -> None:
+    broker, value = LogBroker(), os.urandom(size)
+    splitting = Splitting(broker)
+    assert code_of(splitting.send(request(batch(value)))) == 0
+    broker.max_batch = 500
+    splitting.now = 30.0
+    assert code_of(splitting.send(request(batch(value)))) == 10
+    splitting.now = 30.1
+    assert code_of(splitting.send(request(batch(value)))) == 0
+    assert values(broker) == [value, value]
+
+
+def test_a_carrier_that_the_broker_finds_too_large_has_it_asked_at_once() -> None:
+    broker = LogBroker(errors={3: 10})
+    splitting = Splitting(broker)
+    assert code_of(splitting.send(request(batch(LARGE)))) == 10
+    assert code_of(splitting.send(request(batch(LARGE)))) == 0
+    assert broker.described == 2
+
+
+def test_a_setting_that_allows_more_than_the_topic_is_found_out_by_the_first_batch_that_is_rejected() -> None:
+    broker, value = LogBroker(max_batch=1500), os.urandom(2000)
+    splitting = Splitting(broker, max_batch=4096)
+    assert code_of(splitting.send(request(batch(value)))) == 10
+    assert broker.described == 0
+    for at in (0.0, 31.0, 62.0):
+        splitting.now = at
+        assert code_of(splitting.send(request(batch(value)))) == 0
+    assert (broker.described, values(broker)) == (3, [value] * 3)
+
+
+def test_the_first_error_of_several_slices_is_the_clients() -> None:
+    step = Splitting(LogBroker(errors={1: 19, 2: 6})).send(request(batch(LARGE)))
+    assert code_of(step) == 19
 
 
 def test_a_limit_that_is_raised_is_used_after_a_while() -> None:
@@ -160,6 +197,11 @@ def test_a_slice_that_fails_fails_its_partition_alone(code: int) -> None:
     assert results(VERSION, splitting.send(frame)) == [
         ("large", 0, code, -1), ("large", 1, 0, 3), ("large", 2, 0, 0), ("small", 0, 0, 0)
     ]  # fmt: skip
+    splitting.services.progress.expire()
+    kept = code in (6, 7, 19)  # the client sends the batch again, and its slices are used then
+    assert splitting.stats.orphans == (0 if kept else 2)
+    splitting.now = 601.0
+    splitting.services.progress.expire()
     assert splitting.stats.orphans == 2
     assert (values(broker, ("large", 1)), values(broker, ("large", 2))) == ([LARGE], [SMALL])
 
@@ -381,3 +423,75 @@ def test_a_batch_that_is_over_the_limit_with_the_header_t_is_split() -> None:
     assert code_of(Splitting(broker, timestamp_header=True).send(request(sent))) == 0
     assert len(broker.log[PLACE]) > 1
     assert all(len(one) <= broker.max_batch for one in broker.log[PLACE])
+
+
+COMPRESSES = b"".join(b'{"id": %9d, "text": "%s"}' % (at, b"x" * 300) for at in range(400))  # 130 KB, to 2 KB
+TYPES = ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"]
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_what_counts_is_the_size_that_the_broker_stores(compression_type: str, codec: Codec) -> None:
+    broker = LogBroker(max_batch=20_000, compression_type=compression_type)
+    splitting = Splitting(broker)
+    noise = os.urandom(60_000)
+    for sent in ([COMPRESSES], [SMALL, COMPRESSES, noise], [noise], [COMPRESSES[:15_000]], [b"1", b"2"]):
+        assert code_of(splitting.send(request(batch(*sent, codec=codec)))) == 0
+    assert values(broker) == [COMPRESSES, SMALL, COMPRESSES, noise, noise, COMPRESSES[:15_000], b"1", b"2"]
+    assert splitting.stats.orphans == 0
+    assert broker.described == 1
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("compression_type", ["uncompressed", "gzip"])
+def test_a_client_that_may_not_describe_such_a_topic_is_told_so_by_the_broker_alone(
+    compression_type: str, codec: Codec
+) -> None:
+    broker = LogBroker(max_batch=DEFAULT_LIMIT, compression_type=compression_type, is_describable=False)
+    assert code_of(Splitting(broker).send(request(batch(bytes(900_000), codec=codec)))) == 0
+    assert values(broker) == [bytes(900_000)]
+
+
+def test_a_compacted_topic_that_may_accept_a_batch_gets_it_as_it_came() -> None:
+    """Slices are refused there, and the broker may compress it below the limit."""
+    broker = LogBroker(max_batch=20_000, compression_type="gzip", is_compacted=True)
+    data = batch(COMPRESSES, codec=Codec.ZSTD)
+    assert code_of(Splitting(broker).send(request(data))) == 0
+    assert broker.log[PLACE] == [data]
+    noise = batch(os.urandom(60_000), codec=Codec.ZSTD)
+    assert code_of(Splitting(broker).send(request(noise))) == 10
+
+
+def test_a_topic_whose_compression_type_changes_is_asked_again_when_a_slice_is_too_large() -> None:
+    broker = LogBroker(max_batch=20_000)
+    splitting = Splitting(broker)
+    incompressible = b"".join(os.urandom(50) + bytes(200) for _ in range(2000))
+    assert code_of(splitting.send(request(batch(incompressible, codec=Codec.ZSTD)))) == 0
+    broker.compression_type = "uncompressed"
+    assert code_of(splitting.send(request(batch(incompressible, codec=Codec.ZSTD)))) == 0
+    assert values(broker) == [incompressible] * 2
+    assert broker.described == 2
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize(("max_message", "max_batch"), [(100_000, 1 << 20), (100_000, 4096)])
+def test_a_value_over_max_message_is_refused_whether_the_topic_would_take_it_or_not(
+    max_message: int, max_batch: int, codec: Codec
+) -> None:
+    broker = LogBroker(max_batch=max_batch)
+    splitting = Splitting(broker, max_message=max_message)
+    for sent in ([bytes(100_001)], [SMALL, bytes(100_001), SMALL], [bytes(90_000), bytes(100_001)]):
+        step = splitting.send(request(batch(*sent, codec=codec)))
+        assert code_of(step) == 10
+        assert "max_message" in message_of(step)
+    assert (broker.log, splitting.stats.split) == ({}, {"too_large": 3})
+    assert code_of(splitting.send(request(batch(bytes(100_000), bytes(100_000), codec=codec)))) == 0
+    assert values(broker) == [bytes(100_000)] * 2
+
+
+def test_a_small_batch_that_inflates_too_far_for_consumers_is_refused() -> None:
+    broker = LogBroker(max_batch=1 << 20)
+    splitting = Splitting(broker, max_message=100_000).with_services(max_inflated=200_000)
+    step = splitting.send(request(batch(*[bytes(90_000)] * 3, codec=Codec.ZSTD)))
+    assert (code_of(step), broker.log) == (10, {})
+    assert "200000 bytes when decompressed" in message_of(step)
