@@ -1,26 +1,34 @@
 """Where a large message is delivered, and how its value is collected: from the cache, from the log, by looking back.
 
-* A carrier delivers its message, as often as it is in the log. Its pointers say where the slices are; if they lead
-  nowhere (a mirrored topic), slices of its id are searched in the gap before it.
+* A carrier delivers its message. Its pointers say where the slices are, whatever topic they name: the message's id, the
+  slice's number and the checksum of the value prove them. If they lead nowhere (a mirrored topic), slices of its id are
+  searched in the gap before it, and where all of them have moved as far as those that are found there.
 * Segments without pointers deliver theirs at the first record with which all of them are in the gap before it. Copies
   that come later are not delivered: a message is not complete twice.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.visibility import offsets_of
-from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.large_messages.assembly import Assembly, DamagedError
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.object_reference import ObjectReference
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog, cut_read
-from kafka_sidecar.large_messages.reading import READ_BYTES, ReadObject, compute
+from kafka_sidecar.large_messages.reading import (
+    MAX_INLINE_BYTES,
+    READ_BYTES,
+    ReadObject,
+    UnreadableError,
+    compute,
+)
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.plugins.effects import Steps, Work
 
@@ -34,29 +42,28 @@ class Missing:
     reason: str  # a label value of kafka_sidecar_large_messages_missing_total
 
 
+PROVED_FACTOR = 2  # of the bytes of a message that were found: what may be read where its pointers lead
 MISSING, DAMAGED, TOO_LARGE = Missing("missing"), Missing("damaged"), Missing("too_large")
 
 
 def find_segments(log: PartitionLog, part: Part) -> Steps[Locations | None]:
-    """Where the other segments of the message are that a segment without pointers completes; None: it does not."""
+    """Where the other segments of the message are that a segment without pointers completes; None: it does not.
+
+    The window of the log ends at the segment.
+    """
     segment = part.segment
     if segment.count == 1:
         return {}
     if not part.may_complete:
         return None
-    yield from log.look_back(part.offset)
-    earlier = log.index.earlier(segment.message_id, part.offset - log.settings.look_back, part.offset)
-    found: dict[int, int] = {}
-    for seen in earlier:
-        if (seen.total, seen.size) != (segment.count, segment.size):
-            continue
-        if seen.is_carrier or seen.number == segment.number:
-            return None
-        found.setdefault(seen.number, seen.offset)
-    return found if len(found) == segment.count - 1 else None
+    sees_all = yield from log.look_back()
+    found = log.window.others(segment)
+    if found is None and not sees_all:
+        log.report.dropped(part.offset, MISSING.reason, segment.message_id)
+    return found
 
 
-def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locations | None) -> Steps[Missing | None]:
+def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locations | None) -> Steps[Missing | int]:
     """Collect and check the value of the message that is delivered at ``part``.
 
     Args:
@@ -66,30 +73,47 @@ def assemble(log: PartitionLog, part: Part, assembly: Assembly, locations: Locat
         locations: of its other segments; None: the pointers of the carrier say it.
 
     Returns:
-        None if the assembly is whole, or why it cannot be.
+        The offset of the first segment if the assembly is whole, or why it cannot be.
 
     Raises:
         UnreadableError: the broker does not let the log be read now.
     """
     if part.reference is not None:
-        return (yield from _collect_object(part.reference, assembly))
-    if locations is not None:
-        return (yield from _collect(log, assembly, locations))
+        return (yield from _collect_object(part.reference, assembly)) or part.offset
     reason = MISSING
-    if part.pointers is not None and (isinstance(log.topic, str) or part.pointers.topic_id in {log.topic, NO_ID}):
-        result = yield from _collect(log, assembly, dict(enumerate(part.pointers.offsets)))
-        if result is None:
-            return None
-        reason = result
-    yield from log.look_back(part.offset)
-    segment = part.segment
-    earlier = log.index.earlier(segment.message_id, part.offset - log.settings.look_back, part.offset)
-    nearest = {seen.number: seen.offset for seen in earlier if not seen.is_carrier}
-    nearest.pop(segment.number, None)
-    if len(nearest) < segment.count - 1:
-        return reason
-    assembly.restart(segment)
-    return (yield from _collect(log, assembly, nearest))
+    if locations is None:
+        pointed = dict(enumerate(part.pointers.offsets)) if part.pointers is not None else {}
+        if part.pointers is not None and max(pointed.values(), default=-1) < part.offset:
+            result = yield from _collect(log, assembly, pointed, are_seen=False)
+            if result is None:
+                return min(pointed.values(), default=part.offset)
+            reason = result
+        yield from log.look_back()
+        nearest = log.window.nearest(part.segment)
+        locations = {**_shifted(pointed, nearest, part.offset), **nearest}
+        if len(locations) < part.segment.count - 1:
+            return reason
+        assembly.restart(part.segment)
+        result = yield from _collect(log, assembly, locations, are_seen=len(locations) == len(nearest))
+    else:
+        result = yield from _collect(log, assembly, locations)
+    return min(locations.values(), default=part.offset) if result is None else result
+
+
+def _shifted(pointed: Locations, nearest: Locations, end: int) -> dict[int, int]:
+    """Where slices are that are farther away than what is looked back to, if some were seen.
+
+    A tool that copies a partition record by record shifts all offsets by as much.
+    """
+    found: dict[int, int] = {}
+    near = sorted(number for number in nearest if number in pointed)
+    for number, offset in pointed.items():
+        if near and number not in nearest:
+            closest = near[min(bisect_left(near, number), len(near) - 1)]
+            at = offset + nearest[closest] - pointed[closest]
+            if at != offset and 0 <= at < end:
+                found[number] = at
+    return found
 
 
 def _collect_object(reference: ObjectReference, assembly: Assembly) -> Steps[Missing | None]:
@@ -105,8 +129,13 @@ def _collect_object(reference: ObjectReference, assembly: Assembly) -> Steps[Mis
     return None
 
 
-def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Steps[Missing | None]:
-    """Add the segments at these offsets, and check the whole."""
+def _collect(
+    log: PartitionLog, assembly: Assembly, locations: Locations, are_seen: bool = True
+) -> Steps[Missing | None]:
+    """Add the segments at these offsets, and check the whole.
+
+    ``are_seen``: they were seen there; otherwise somebody has written that they are there.
+    """
     message_id = assembly.segment.message_id
     try:
         pending: dict[int, int] = {}
@@ -119,7 +148,7 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Ste
             else:
                 assembly.add(kept)
         while pending:
-            found = yield from _read(log, assembly, pending)
+            found = yield from _read(log, assembly, pending, are_seen)
             if not found:
                 return MISSING
             for offset, segment in found:
@@ -134,53 +163,71 @@ def _collect(log: PartitionLog, assembly: Assembly, locations: Locations) -> Ste
     return None
 
 
-def _read(log: PartitionLog, assembly: Assembly, pending: Mapping[int, int]) -> Steps[list[tuple[int, Segment]]]:
+def _read(
+    log: PartitionLog, assembly: Assembly, pending: Mapping[int, int], are_seen: bool
+) -> Steps[list[tuple[int, Segment]]]:
     """The first of the segments that are missing, with those that follow it closely. Empty: it is not there.
 
     Once they have READ_BYTES together, inflated, those that follow are left for another read.
+
+    Raises:
+        UnreadableError: also if the broker does not say what is at its offset.
     """
     first, *others = sorted(pending)
     run = 1
     while run <= len(others) and others[run - 1] == first + run:
         run += 1
     size = -(-assembly.bytes_left * run // len(pending)) + run * SLICE_OVERHEAD_BYTES
+    if not are_seen:  # whoever writes pointers to nothing must not make us read much
+        size = min(size, max(MAX_INLINE_BYTES, PROVED_FACTOR * assembly.bytes_added))
     fetched = yield from log.read(first, min(size, READ_BYTES))
-    if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+    if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or fetched.log_start_offset > first:
         return []
-    message_id = assembly.segment.message_id
-    find = partial(_find, log, fetched.records, pending, message_id, assembly.bytes_left)
-    found: list[tuple[int, Segment]] = yield from compute(find, fetched.records)
-    if not found or found[0][0] != first:
-        return []
-    for offset, segment in found:
+    find = partial(_find, log, fetched.records, pending, assembly.segment)
+    found: _Found = yield Work(find)
+    if not found.knows_first:
+        raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    for offset, segment in found.segments:
         log.cache.put(log.place(offset), segment)
-    return found
+    return found.segments
 
 
-def _find(
-    log: PartitionLog, data: bytes | memoryview, wanted: Mapping[int, int], message_id: bytes, bytes_left: int
-) -> list[tuple[int, Segment]]:  # fmt: skip
-    """The segments at the wanted offsets, up to the first offset at which there is something else."""
+class _Found(NamedTuple):
+    segments: list[tuple[int, Segment]]  # with their offsets; the first one that is wanted is the first
+    knows_first: bool  # whether there are records at its offset, or after it
+
+
+def _find(log: PartitionLog, data: bytes | memoryview, wanted: Mapping[int, int], one: Segment) -> _Found:
+    """The segments at the wanted offsets, up to the first offset at which there is something else.
+
+    ``one``: another segment of the message.
+    """
     found: list[tuple[int, Segment]] = []
-    found_bytes = 0
+    found_bytes, first_wanted, knows_first = 0, min(wanted), False
     left = set(wanted)
+    limit = log.settings.max_message + RECORD_BYTES
     for batch in cut_read(data):
         first, last = offsets_of(batch)
+        if last < first_wanted:
+            continue
+        knows_first = True
+        if not found and first > first_wanted:
+            break
         inside = sorted(offset for offset in left if first <= offset <= last)
         if not inside:
             continue
         try:
-            _, parts = log.parts_of(batch, bytes_left + RECORD_BYTES)
+            _, parts = log.parts_of(batch, limit)
         except CodecError:
-            return found
+            break
         by_offset = {part.offset: part for part in parts.values() if isinstance(part, Part)}
         for offset in inside:
             part = by_offset.get(offset)
-            if part is None or part.segment.message_id != message_id or part.segment.number != wanted[offset]:
-                return found
+            if part is None or part.segment.message_id != one.message_id or part.segment.number != wanted[offset]:
+                return _Found(found, knows_first)
             found.append((offset, part.segment))
             found_bytes += len(part.segment.payload)
             left.discard(offset)
         if found_bytes >= READ_BYTES:
             break
-    return found
+    return _Found(found, knows_first)

@@ -95,6 +95,11 @@ class Assembly:
             raise DamagedError("the checksum of an assembled message is wrong")
 
     @property
+    def bytes_added(self) -> int:
+        """How much of the value is there, without the segment that it began with."""
+        return self.segment.size - self.bytes_left - len(self.segment.payload)
+
+    @property
     def bytes_to_sum(self) -> int:
         """How much `check` has to read: the segments without checksums of their own."""
         return sum(len(self._payloads[number]) for number, crc in self._crcs.items() if crc is None)

@@ -195,17 +195,13 @@ def _part(offset: int, record: Record, segment: Segment, header: LmHeader | None
             pointers = BackPointers.decode(stored.value, MAX_SEGMENTS)
         except CodecError:
             pointers = None
-        if pointers is not None and not _fits(pointers, segment, offset):
+        if pointers is not None and not _fits(pointers, segment):
             pointers = None
     has_key = record.key_size >= 0
     return Part(offset, segment, header, stored is not None, pointers, has_key)
 
 
-def _fits(pointers: BackPointers, segment: Segment, offset: int) -> bool:
-    """Whether they can be those of the carrier at this offset: to all other segments, which were written before it."""
+def _fits(pointers: BackPointers, segment: Segment) -> bool:
+    """Whether they can be those of the carrier that has this segment: to all others."""
     offsets = pointers.offsets
-    return (
-        segment.number == segment.count - 1 == len(offsets)
-        and len(set(offsets)) == len(offsets)
-        and all(one < offset for one in offsets)
-    )
+    return segment.number == segment.count - 1 == len(offsets) and len(set(offsets)) == len(offsets)

@@ -28,19 +28,22 @@ from kafka_sidecar.codec.visibility import (
     committed_only,
     offsets_of,
 )
-from kafka_sidecar.large_messages.assemble import TOO_LARGE, Locations, assemble, find_segments
+from kafka_sidecar.large_messages.assemble import TOO_LARGE, Missing, assemble, find_segments
 from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.cache import Unfinished
 from kafka_sidecar.large_messages.classify import Damaged, Part
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, SLICE_OVERHEAD_BYTES, PartitionLog
 from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES, UnreadableError
+from kafka_sidecar.large_messages.segment_index import Window
 from kafka_sidecar.large_messages.sub_batches import SubBatch, begin_assembly, copy_records, delivered_headers
 from kafka_sidecar.plugins.effects import TURN, Steps, Work
 
-DAMAGED = "damaged"
+DAMAGED, COPY = "damaged", "copy"
 WITHHELD = {True: ("too_large", ErrorCode.UNKNOWN_SERVER_ERROR), False: (DAMAGED, ErrorCode.CORRUPT_MESSAGE)}
 UNKNOWN_BYTES = 64 << 10  # of a read where it is not known what comes
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10
+MAX_INLINE_RECORDS = 1000  # of a batch
+RECORDS_PER_TURN = 100  # each may be a segment whose message is to be searched
 
 
 @dataclass(slots=True)
@@ -83,25 +86,38 @@ class Delivery:
     _last_part: Part | None = None  # that was seen
     _first: object = None  # in which all views of what was fed first are
 
-    def __post_init__(self) -> None:
-        self.log = replace(self.log, held={})
-
     def feed(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> Steps[None]:
         """Batches that follow those before. The client gets nothing of what cannot be looked into, nor what follows."""
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
             visibilities = acquired_only(self.acquired)
-        if self.next_offset < 0:
+        cut_apart = partial(_cut_apart, data)
+        found, is_damaged = (yield Work(cut_apart)) if _may_have_many(data) else cut_apart()
+        if self._first is None:
             self._first = memoryview(data).obj
-        found, is_damaged = _cut_apart(data)
-        for batch, visibility in visibilities(found):
-            yield TURN
-            yield from self._feed_batch(batch, visibility)
-            if self.cut_at is not None:
-                return
-            self.next_offset = offsets_of(batch)[1] + 1
+            if found:
+                self.log = replace(self.log, held={}, window=self._window(offsets_of(found[0])[0]))
+        try:
+            for batch, visibility in visibilities(found):
+                yield TURN
+                yield from self._feed_batch(batch, visibility)
+                if self.cut_at is not None:
+                    return
+                self.next_offset = offsets_of(batch)[1] + 1
+        finally:
+            self.log.index.keep(self.log.window)
         if is_damaged:
             self._withhold(max(self.next_offset, self.offset), is_too_large=False)
+
+    def _window(self, first: int) -> Window:
+        """What was seen before these records: by who has got what is before them, also if that is in the same batch."""
+        index, look_back = self.log.index, self.log.settings.look_back
+        if self.offset > first:
+            window = index.window(self.offset, look_back)
+            if window is not None and window.unread(max(first, window.first), self.offset) is None:
+                return window
+        start = min(first, self.next_offset) if self.next_offset >= 0 else first
+        return index.window(start, look_back) or Window(start, look_back)
 
     def records(self, with_marker: bool) -> Buffer | None:
         """What the client gets; None: what came."""
@@ -143,41 +159,37 @@ class Delivery:
         return self._error_code if not self._out and self.hidden is None else None
 
     def _feed_batch(self, batch: Batch, visibility: Visibility) -> Steps[None]:
-        first, last = offsets_of(batch)
-        log, seen_from = self.log, first if self.next_offset < 0 else min(self.next_offset, first)
+        last = offsets_of(batch)[1]
+        window = self.log.window
         parts: dict[int, Part | Damaged] = {}
         if visibility in {SHOWN, Visibility.SKIPPED}:
             try:
                 records, parts = yield from self._open(batch)
             except CodecError as error:
                 if visibility is SHOWN:
-                    self._withhold(first, isinstance(error, BatchTooLargeError))
+                    self._withhold(offsets_of(batch)[0], isinstance(error, BatchTooLargeError))
                     return
-        if visibility is not SHOWN:
-            if self.acquired is None or visibility is not Visibility.SKIPPED:  # others have acquired its segments
-                log.index.note(seen_from, last + 1)
-            if parts:
-                self._hide(batch)
-                if self.acquired is None:
-                    self._note_aborted(batch, parts)
-            else:
-                self._keep(batch, is_shown=visibility is Visibility.OLD)
-            return
-        found = [part for part in parts.values() if isinstance(part, Part)]
-        log.index.note(seen_from, last + 1, found)
-        for part in found:
-            payload = part.segment.payload
-            log.keep(part, isinstance(payload, memoryview) and payload.obj is self._first)
-            self._last_part = part
-        if parts:
+        if visibility is SHOWN and parts:
             yield from self._rewrite(batch, records, parts)
-        else:
+        elif visibility is SHOWN:
             self._keep(batch, is_shown=last >= self.offset)
+        elif parts:
+            self._hide(batch)
+            if self.acquired is None:
+                self._note_aborted(batch, parts)
+        else:
+            self._keep(batch, is_shown=visibility is Visibility.OLD)
+        if self.cut_at is not None:
+            return
+        if self.acquired is not None and visibility is Visibility.SKIPPED:  # others have acquired its segments
+            window.skip(last + 1)
+        else:
+            window.extend(last + 1)
 
     def _open(self, batch: Batch) -> Steps[tuple[Records, dict[int, Part | Damaged]]]:
         """The records of a batch, and which of them are parts."""
         limit = MAX_INLINE_COMPRESSED_BYTES if batch.header.codec else MAX_INLINE_BYTES
-        if len(batch.data) <= limit:
+        if len(batch.data) <= limit and batch.header.count <= MAX_INLINE_RECORDS:
             try:
                 return self.log.parts_of(batch, MAX_INLINE_BYTES)
             except BatchTooLargeError:
@@ -254,27 +266,39 @@ class Delivery:
         """The visible records from the client's offset on, up to the first message that does not fit."""
         made: list[SubBatch] = []
         plain: list[Record] = []
+        window = self.log.window
         for record in records:
-            if base + record.offset_delta < self.offset:
-                continue
-            part = parts.get(record.index)
-            if part is None:
+            if record.index % RECORDS_PER_TURN == RECORDS_PER_TURN - 1:
+                yield TURN
+            part, offset = parts.get(record.index), base + record.offset_delta
+            is_wanted, whole = offset >= self.offset, None
+            if is_wanted and part is None:
                 plain.append(record)
                 self.has_others = True
                 self._pending += record.edges()[-1] - record.edges()[0]
-                continue
-            whole = yield from self._message(records, record, part)
-            if self.cut_at is not None:
-                break
+            elif is_wanted and part is not None:
+                window.extend(offset)
+                whole = yield from self._message(records, record, part)
+                if self.cut_at is not None:
+                    break
+            if isinstance(part, Part):
+                self._note(part, is_delivered=whole is not None)
             if whole is not None:
                 if plain:
-                    made.append(copy_records(base, records, plain))
+                    made.append((yield from _copy(base, records, plain)))
                     plain = []
-                made.append(SubBatch(part.offset, whole.pieces, 1, whole.pieces_crc))
+                made.append(SubBatch(offset, whole.pieces, 1, whole.pieces_crc))
                 self._pending += len(whole)
         if plain:
-            made.append(copy_records(base, records, plain))
+            made.append((yield from _copy(base, records, plain)))
         return made
+
+    def _note(self, part: Part, is_delivered: bool) -> None:
+        """A part that those which follow may need."""
+        payload = part.segment.payload
+        self.log.keep(part, isinstance(payload, memoryview) and payload.obj is self._first)
+        self.log.window.add(part, is_delivered)
+        self._last_part = part
 
     def _message(self, records: Records, record: Record, part: Part | Damaged) -> Steps[Assembly | None]:
         """The message that is delivered at a record, assembled; None: there is none, or it does not fit."""
@@ -296,6 +320,9 @@ class Delivery:
         if locations is None and not part.is_carrier:
             log.report.hidden(part.offset, segment.message_id)
             return None
+        if part.is_carrier and log.window.has_delivered(segment):
+            log.report.dropped(part.offset, COPY, segment.message_id)
+            return None
         if segment.size > log.settings.max_message:
             self._drop(part, TOO_LARGE.reason)
             return None
@@ -309,16 +336,16 @@ class Delivery:
             assembly = begin_assembly(records, record, part, headers)
         self.room.reserve(segment.size)
         try:
-            missing = yield from assemble(log, part, assembly, locations)
+            start = yield from assemble(log, part, assembly, locations)
         except TimeoutError:
             self.unfinished.put(place, assembly)
             raise
-        if missing is not None:
-            self._drop(part, missing.reason)
+        if isinstance(start, Missing):
+            self._drop(part, start.reason)
             return None
         self.has_grown = True
         self.large.append((part.offset, segment.count if part.reference is None else 0))
-        log.report.assembled(segment.message_id, _start(part, locations), part.offset, segment.size)
+        log.report.assembled(segment.message_id, start, part.offset, segment.size)
         return assembly
 
     @property
@@ -371,6 +398,18 @@ class Delivery:
             self._error_code = ErrorCode.CORRUPT_MESSAGE
 
 
+def _copy(base: int, records: Records, some: Sequence[Record]) -> Steps[SubBatch]:
+    """A sub-batch of records that are no parts; of many of them in a thread."""
+    copy = partial(copy_records, base, records, some)
+    return copy() if len(some) <= MAX_INLINE_RECORDS else (yield Work(copy))
+
+
+def _may_have_many(data: bytes | memoryview) -> bool:
+    """Whether there may be so many batches that it takes long to cut them apart."""
+    first = int.from_bytes(data[LENGTH_AT:LENGTH_FROM], "big")
+    return len(data) > MAX_INLINE_BYTES and first < len(data) // MAX_INLINE_RECORDS
+
+
 def _cut_apart(data: bytes | memoryview) -> tuple[list[Batch], bool]:
     """The batches, up to the first one that is damaged so that its end is not known; and whether there is one."""
     try:
@@ -386,9 +425,3 @@ def _cut_apart(data: bytes | memoryview) -> tuple[list[Batch], bool]:
             break
         at = end
     return found, True
-
-
-def _start(part: Part, locations: Locations | None) -> int:
-    """The offset of the message's first segment."""
-    offsets = locations.values() if locations is not None else part.pointers.offsets if part.pointers else ()
-    return min(offsets, default=part.offset)

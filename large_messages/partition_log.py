@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -12,20 +13,20 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT
 from kafka_sidecar.codec.crc_parts import without_start
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Batch, Records, batches, lone_record
-from kafka_sidecar.codec.visibility import SHOWN, all_visible, committed_only, offsets_of
+from kafka_sidecar.codec.visibility import SHOWN, Visibility, all_visible, committed_only, offsets_of
 from kafka_sidecar.large_messages.cache import Place, SegmentCache
 from kafka_sidecar.large_messages.classify import Damaged, Part, Reader
 from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Report, UnreadableError, compute
 from kafka_sidecar.large_messages.segment import Segment
-from kafka_sidecar.large_messages.segment_index import SegmentIndex
+from kafka_sidecar.large_messages.segment_index import MAX_LOOK_BACK_BYTES, SegmentIndex, Window
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.plugins.effects import Steps, Work
 
 RECORD_BYTES = 64 << 10  # that a record may have beside its payload
 SLICE_OVERHEAD_BYTES = 192  # of a batch with one slice: batch and record header, `_lm`, a short key
-MAX_LOOK_BACK_BYTES = 256 << 20  # read for one message
+FIRST_READ_BYTES = 1 << 20  # of what is looked back to: mostly it is enough
+MAX_PIECE_BYTES = 64 << 20  # read and inflated in one piece of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class PartitionLog:
     max_records: int
     resumed: Callable[[int], list[tuple[int, int]]] | None = None  # all that may be looked back to; None: the gap
     held: dict[int, Segment] = field(default_factory=dict)  # by offset, of a response that is in memory anyway
+    window: Window = field(default_factory=lambda: Window(0, 0))  # of the response: what was seen before where it is
 
     def place(self, offset: int) -> Place:
         return Place(self.topic, self.partition, offset)
@@ -87,49 +89,85 @@ class PartitionLog:
             raise UnreadableError(fetched.error_code)
         return fetched
 
-    def look_back(self, offset: int) -> Steps[None]:
-        """See all segments in the gap before an offset, so that `index` has them; those that li would see."""
-        first, room = max(offset - self.settings.look_back, 0), MAX_LOOK_BACK_BYTES
-        ranges = [(0, offset)] if self.resumed is None else self.resumed(offset)
-        ranges = [(max(start, first), end) for start, end in ranges]
-        unread = [one for one in ranges if self.index.first_unread(*one) is not None]
+    def look_back(self) -> Steps[bool]:
+        """See all segments in the gap before the end of the window: those that li would see.
+
+        Returns:
+            False: what was not seen before is too much to be read. It is not searched again.
+        """
+        window, gap = self.window, (self.window.first, self.window.end)
+        ranges = [gap] if self.resumed is None else self.resumed(window.end)
+        ranges = [(max(start, gap[0]), min(end, gap[1])) for start, end in ranges]
+        unread = [one for one in ranges if window.unread(*one) is not None]
         if unread:
             self.report.looked_back()
-        for start, end in unread:
-            room = yield from self._read_unread(start, end, room)
+        sees_all = True
+        for one in unread:
+            while (missing := window.unread(*one)) is not None:
+                sees_all &= yield from self._read_unread(*missing)
+        return sees_all
 
-    def _read_unread(self, start: int, end: int, room: int) -> Steps[int]:
-        """What was not read of these offsets, up to ``room`` bytes; what is left of them."""
-        while room > 0 and (at := self.index.first_unread(start, end)) is not None:
-            fetched = yield from self.read(at, READ_BYTES, self.is_committed_only)
+    def _read_unread(self, start: int, end: int) -> Steps[bool]:
+        """See these offsets. If it takes more than there is room for, only the last of them; False then."""
+        window, at, sees_all = self.window, start, True
+        max_bytes, spent, seen_offsets = FIRST_READ_BYTES, 0, 0
+        while at < end:
+            fetched = yield from self.read(at, max_bytes, self.is_committed_only)
             if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                log_start = (yield from self.read(end, 1)).log_start_offset
-                if log_start <= at:  # nor is it the log's start that is missing
-                    break
-                self.index.note(at, min(log_start, end))
+                behind = yield from self.read(end, 1)
+                log_start = behind.log_start_offset  # -1: an old version does not say it
+                if behind.error_code or 0 <= log_start <= at:  # it is not the log's start that is missing
+                    raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
+                deleted_to = min(log_start, end) if log_start >= 0 else end
+                window.insert(at, deleted_to)
+                at = deleted_to
                 continue
-            room -= len(fetched.records)
-            read_to, parts = yield from compute(partial(self._see, fetched.records, fetched.aborted), fetched.records)
-            if read_to <= at:
-                break
-            self.index.note(at, read_to, parts)
-            for part in parts:
-                self.keep(part)
-        return room
+            visibilities = committed_only(fetched.aborted) if self.is_committed_only else all_visible
+            found = visibilities((yield from compute(partial(cut_read, fetched.records), fetched.records)))
+            before = at
+            while at < end:
+                seen: _Seen = yield Work(partial(self._see, found, at, end))
+                if seen.end <= at:
+                    break
+                window.insert(at, seen.end, seen.parts)
+                for part in seen.parts:
+                    self.keep(part)
+                window.room -= seen.bytes
+                spent, seen_offsets, at = spent + seen.bytes, seen_offsets + seen.end - at, seen.end
+                affordable = max(window.room, 0) * seen_offsets // max(spent, 1)  # offsets, if they are like these
+                if affordable < end - at and window.room < MAX_LOOK_BACK_BYTES // 2:
+                    window.insert(at, end - affordable)  # given up, for the last ones
+                    at, sees_all = end - affordable, False
+                    break
+            if at == before:  # although there are records behind it
+                raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            max_bytes = READ_BYTES
+        return sees_all
 
-    def _see(self, data: bytes | memoryview, aborted: Collection[AbortedTransaction]) -> tuple[int, list[Part]]:
-        """The end of what was read, exclusive, and the parts that its readers see."""
-        visibilities = committed_only(aborted) if self.is_committed_only else all_visible
-        end, parts = -1, list[Part]()
-        for batch, visibility in visibilities(cut_read(data)):
-            if visibility is SHOWN:
+    def _see(self, found: Iterator[tuple[Batch, Visibility]], start: int, end: int) -> _Seen:
+        """The parts at these offsets that readers see, in the batches that are left, up to about MAX_PIECE_BYTES."""
+        parts, cost, at, limit = list[Part](), 0, start, self.settings.max_message + RECORD_BYTES
+        for batch, visibility in found:
+            first, last = offsets_of(batch)
+            at = min(last + 1, end)
+            cost += len(batch.data)
+            if visibility is SHOWN and first < end:
                 try:
-                    _, found = self.parts_of(batch, self.settings.max_message + RECORD_BYTES)
+                    records, of_batch = self.parts_of(batch, limit)
                 except CodecError:
-                    found = {}
-                parts += [part for part in found.values() if isinstance(part, Part)]
-            end = offsets_of(batch)[1] + 1
-        return end, parts
+                    cost += limit if batch.header.codec else 0
+                else:
+                    cost += len(records.payload) if batch.header.codec else 0
+                    parts += [one for one in of_batch.values() if isinstance(one, Part) and start <= one.offset < end]
+            if at == end or cost >= MAX_PIECE_BYTES:
+                break
+        return _Seen(at, parts, cost)
+
+
+class _Seen(NamedTuple):
+    end: int  # exclusive
+    parts: list[Part]
+    bytes: int  # that were read or inflated
 
 
 def cut_read(data: bytes | memoryview) -> list[Batch]:

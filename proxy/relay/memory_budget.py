@@ -9,6 +9,7 @@ What is read of such frames in one turn of the event loop is limited too: copyin
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
@@ -49,6 +50,10 @@ class MemoryBudget:
     def spent(self) -> int:
         """Bytes."""
         return self._buffered.bytes
+
+    def is_waited_for(self, holders: Collection[Account]) -> bool:
+        """Whether connections wait for memory that are none of these."""
+        return self._paused > 0 and any(one.is_paused and one not in holders for one in self._accounts)
 
     def add(self, account: Account, size: int) -> None:
         self._accounts.setdefault(account)

@@ -20,6 +20,11 @@ class Unsent:
         self._account = account
         self._bytes = 0
 
+    @property
+    def bytes(self) -> int:
+        """How much waits, of that which counts."""
+        return self._bytes
+
     def hold(self, transport: asyncio.Transport | None) -> None:
         """The client reads slowly: all that is written so far waits. To be called again once more is written."""
         size = transport.get_write_buffer_size() if transport is not None else 0
@@ -37,15 +42,20 @@ class Unsent:
 class Flow:
     """As `relay.memory_budget.Owner` of the connection's account."""
 
-    __slots__ = ("_account", "_client", "_is_slow", "_unsent", "broker")
+    __slots__ = ("_client", "_is_slow", "_unsent", "account", "broker")
 
     def __init__(self, account: Account, client: Side) -> None:
-        self._account = account
+        self.account = account
         self._client = client
         self._unsent = Unsent(account)
         self._is_slow = False
         self.broker: Side | None = None  # once it is connected
         account.owner = self
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of the budget that a client holds which reads slowly."""
+        return self._unsent.bytes
 
     @property
     def client_progress(self) -> int:
@@ -86,7 +96,7 @@ class Flow:
         self._unsent.release()
 
     def _resume_after_turn(self) -> None:
-        self._account.renew_turn()
+        self.account.renew_turn()
         self.resume("others have a turn")
 
     def pause(self, reason: str) -> None:

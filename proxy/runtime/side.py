@@ -77,9 +77,10 @@ class Side(asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
             if self.transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(LINGER_S, self._abort)
+                asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """End without what is written and not read yet."""
         if self.transport is not None:
             self.transport.abort()
 

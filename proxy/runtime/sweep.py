@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from typing import NamedTuple
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
@@ -22,6 +23,8 @@ FINISH_INTERVAL_S = 0.01  # until a connection that could not be ended is looked
 INTERVAL_S = 2.0
 PER_TURN = 500  # connections, before others have a turn of the event loop
 FINISH_S = 10.0  # how long a client that sends no more may wait for responses
+SLOW_S = 4.0  # over which it is measured how fast a client reads
+MIN_RATE = 64 << 10  # bytes a second that a client must read while others wait for the memory that it holds
 RELEASED_BYTES = 16 << 20  # that were buffered and no longer are, before unused memory is returned
 
 
@@ -42,6 +45,7 @@ class Sweep:
         self._ended = (0, 0)  # pieces of work, as of the last two sweeps
         self._max_idle_s = max_idle_s
         self._frame_timeout_s = frame_timeout_s
+        self._slow_readers = SlowReaders(memory)
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -54,6 +58,8 @@ class Sweep:
                 closing = self.overdue(connection, now)
                 if closing is not None:
                     connection.end(closing)
+            if (slowest := self._slow_readers.slowest(self._connections, now)) is not None:
+                slowest.end(now)
             self._release()
 
     def overdue(self, connection: Connection, now: float) -> Closing | None:
@@ -82,6 +88,47 @@ class Sweep:
             memory.peak = memory.spent
             release_unused_memory()
         self._ended = last, ended
+
+
+class SlowReader(NamedTuple):
+    """A client for which a response waits."""
+
+    connection: Connection
+    since: float
+    progress: int  # then
+
+    def rate(self, now: float) -> float:
+        """Bytes a second that it has read since then."""
+        return (self.connection.flow.client_progress - self.progress) / max(now - self.since, 1e-9)
+
+    def end(self, now: float) -> None:
+        """Others get its memory now, not once it has read what is written."""
+        size, rate = self.connection.flow.unsent, max(self.rate(now), 0)
+        detail = f"the client read {rate:.0f} bytes/s of a response; others wait for the memory of {size} bytes"
+        self.connection.end(Closing("slow_reader", detail))
+        self.connection.client.abort()
+
+
+class SlowReaders:
+    """The clients that hold memory because they do not read their responses."""
+
+    def __init__(self, memory: MemoryBudget) -> None:
+        self._memory = memory
+        self._known: dict[int, SlowReader] = {}  # by the number of the connection
+
+    def slowest(self, connections: Collection[Connection], now: float) -> SlowReader | None:
+        """The one that must end now, because others wait for memory."""
+        known, self._known = self._known, {}
+        for connection in connections:
+            if connection.flow.unsent:
+                one = known.get(connection.number)
+                if one is None or one.rate(now) < 0 or (now - one.since >= SLOW_S and one.rate(now) >= MIN_RATE):
+                    one = SlowReader(connection, now, connection.flow.client_progress)
+                self._known[connection.number] = one
+        slow = [one for one in self._known.values() if now - one.since >= SLOW_S]
+        if not slow or not self._memory.is_waited_for({one.connection.flow.account for one in self._known.values()}):
+            return None
+        return min(slow, key=lambda one: one.rate(now))
 
 
 async def finish_connections(connections: Collection[Connection], closing: Closing, patience_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.large_logs import (
     Process,
     carrier_record,
     consume,
+    cut,
     lm,
     message_id,
     shown,
@@ -25,6 +27,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import BATCH_HEADER_SIZE, Codec, Header, NewRecord, batches, build_batch
+from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.delivery import ResponseRoom
 from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
@@ -322,7 +325,7 @@ def test_a_message_larger_than_allowed_is_dropped_before_memory_is_used() -> Non
         {"offsets": [1, 2, 4, 3]},  # mixed up
         {"offsets": [0, 2, 3, 4]},  # to an ordinary record
         {"offsets": [1, 2, 3]},  # one is lacking
-        {"topic_id": OTHER_TOPIC},  # a mirrored topic
+        {"offsets": [0, 1, 2, 3]},  # a mirrored topic
     ],
 )
 def test_pointers_that_lead_elsewhere_do_not_matter_if_the_slices_are_near(wrong: dict[str, Any]) -> None:
@@ -412,14 +415,235 @@ def test_hostile_bytes_cost_no_more_than_their_batch(noise: bytes, at: int) -> N
     delivery.records(with_marker=True)
 
 
-def test_the_topics_id_is_compared_where_it_is_known() -> None:
+@pytest.mark.parametrize("topic", [TOPIC_ID, OTHER_TOPIC, "orders"])
+@pytest.mark.parametrize("pointed", [TOPIC_ID, OTHER_TOPIC, bytes(16)])
+def test_pointers_are_tried_whatever_topic_they_name(topic: bytes | str, pointed: bytes) -> None:
+    """The writer may not know that the topic was created again, nor may the reader."""
+    log = Log()
+    log.add(b"first")
+    offsets = [log.append(one) for one in sliced(VALUE, 5, message_id(1))]
+    log.add(*[b"x"] * 2000)
+    at = log.append(build_batch([carrier_record(VALUE, 5, message_id(1), offsets, topic_id=pointed)]))
+    assert shown(Process(log, topic=topic).fetch(at).records(with_marker=True)) == [(at, VALUE)]
+    assert log.counts["looked_back"] == 0
+
+
+@pytest.mark.parametrize("shift", [-40, 40])
+@pytest.mark.parametrize("near", range(1, 5), ids=lambda count: f"{count} slices near")
+def test_in_a_copied_log_slices_are_found_as_far_from_where_they_were_as_those_that_are_near(
+    near: int, shift: int
+) -> None:
+    log = Log()
+    log.add(*[b"x"] * 50)
+    slices = sliced(VALUE, 5, message_id(1))
+    offsets = []
+    for number, data in enumerate(slices):
+        if number == len(slices) - near:
+            log.add(*[b"y"] * 200)
+        offsets.append(log.append(data) - shift)
+        log.add(b"between")
+    at = log.append(build_batch([carrier_record(VALUE, 5, message_id(1), offsets)]))
+    log.add(*[b"z"] * 100)
+    process = Process(log, TopicSettings(look_back=100))
+    assert shown(process.fetch(at, 1).records(with_marker=True)) == [(at, VALUE)]
+
+
+def test_pointers_to_nothing_do_not_make_the_sidecar_read_much() -> None:
+    log, size = Log(), 60 << 20
+    log.append(build_batch([NewRecord(b"x" * 100, b"k", (lm(message_id(9), 0, 4, size),))]))
+    log.add(*[bytes(1000)] * 900)
+    forged = [
+        NewRecord(b"y", b"k", (lm(message_id(9), 3, 4, size), Header("_lmr", pointers.encode())))
+        for pointers in [BackPointers(TOPIC_ID, number, (0, 5 + number, 300)) for number in range(20)]
+    ]
+    at = log.append(build_batch(forged))
+    log.add(b"honest")
+    assert shown(Process(log).fetch(at).records(with_marker=True)) == [(at + 20, b"honest")]
+    assert all(read.max_bytes <= 1 << 20 for read in log.reads)
+
+
+# What the broker does not say
+
+
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_an_empty_read_without_an_error_drops_nothing(is_carrier: bool) -> None:
+    """As where a broker's own read of remote storage was too slow."""
+    log = Log()
+    log.add(b"first")
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    log.add(b"last")
+    log.is_empty = True
+    delivery = Process(log).fetch(end)
+    assert (delivery.cut_at, delivery.error_code) == (end, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (delivery.records(with_marker=True), log.reports) == (b"", [])
+    log.is_empty = False
+    assert shown(Process(log).fetch(end).records(with_marker=True)) == [(end, VALUE), (end + 1, b"last")]
+
+
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_reports_no_error(is_carrier: bool) -> None:
+    log = Log()
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    log.add(b"last")
+    log.batches[1:3] = []
+    log.start = 3
+    delivery = Process(log).fetch(end)
+    assert shown(delivery.records(with_marker=True)) == [(end + 1, b"last")]
+    assert delivery.error_code is None
+
+
+def test_a_reader_whose_log_has_not_what_the_client_has_gets_nothing_and_no_such_error() -> None:
+    """A follower that lags behind: the client must not go to the start of the log because of it."""
+    log = large_log()
+    log.add_segments(VALUE, 3, 9, range(3))
+    delivery = Process(log, TopicSettings(look_back=5)).delivery(12)
+    data, log.end = log.fetch(12, 1 << 20), 5
+    log.run(delivery.feed(data, ()))
+    assert (delivery.cut_at, delivery.error_code) == (12, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_a_slice_in_a_batch_with_much_else_is_found_when_it_is_read_again() -> None:
+    log, id_ = Log(), message_id(1)
+    others = [NewRecord(bytes(10_000), b"k") for _ in range(40)]
+    parts = [NewRecord(part, b"k", (lm(id_, at, 3, 300),)) for at, part in enumerate(cut(b"v" * 300, 3))]
+    log.append(build_batch([parts[0], *others, parts[1]]))
+    at = log.append(build_batch([parts[2]]))
+    assert shown(Process(log, cache=SegmentCache(0)).fetch(at).records(with_marker=True)) == [(at, b"v" * 300)]
+
+
+# Copies
+
+
+def test_a_message_is_delivered_at_its_first_carrier_alone() -> None:
     log, id_ = Log(), message_id(1)
     offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
-    log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, topic_id=OTHER_TOPIC)]))
-    for topic, look_backs in ((TOPIC_ID, 1), ("orders", 0), (OTHER_TOPIC, 0)):
-        log.counts.clear()
-        assert shown(Process(log, topic=topic).fetch(4).records(with_marker=True)) == [(4, VALUE)]
-        assert log.counts["looked_back"] == look_backs
+    carriers = [carrier_record(VALUE, 5, id_, offsets, key=b"%d" % number) for number in range(3)]
+    at = log.append(build_batch(carriers))
+    log.append(build_batch([carriers[0]]))
+    process = Process(log)
+    assert consume(process, 0) == [(at, VALUE)]
+    assert consume(process, 0, max_bytes=1) == [(at, VALUE)]  # who seeks back gets it again
+    assert log.reports.count(("dropped", at + 1, "copy")) == 2
+
+
+def test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there() -> None:
+    log = Log()
+    offsets = [[log.append(one) for one in sliced(VALUE, 5, message_id(number))] for number in (1, 2)]
+    one, other = [carrier_record(VALUE, 5, message_id(1 + at), offsets[at]) for at in range(2)]
+    at = log.append(build_batch([one, other, one, other]))
+    for start in (0, at):
+        log.reports.clear()
+        assert consume(Process(log), start, max_bytes=1) == [(at, VALUE), (at + 1, VALUE)]
+        assert [report for report in log.reports if report[0] == "dropped"] == [
+            ("dropped", at + 2, "copy"), ("dropped", at + 3, "copy"),
+        ]  # fmt: skip
+
+
+def test_a_carrier_whose_message_was_not_delivered_makes_no_other_a_copy() -> None:
+    """Whoever forges a carrier for the slices of others must not keep their message from anyone."""
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
+    log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, crc=1)]))
+    at = log.append(build_batch([carrier_record(VALUE, 5, id_, offsets)]))
+    process = Process(log)
+    for offset in range(at + 1):
+        assert consume(process, offset)[-1] == (at, VALUE)
+        assert consume(Process(log), offset)[-1] == (at, VALUE)
+
+
+def test_a_carrier_that_has_no_room_in_a_response_is_delivered_in_the_next_one() -> None:
+    log, process = large_log(), Process(large_log())
+    process = Process(log)
+    assert consume(process, 0, max_bytes=11_000) == SHOWN
+    assert not [one for one in log.reports if one[0] == "dropped"]
+
+
+def test_a_log_that_was_truncated_and_is_read_again_delivers_its_messages() -> None:
+    log = large_log()
+    process = Process(log)
+    assert consume(process) == SHOWN
+    log.batches[6:], log.end = [], 6
+    at = log.add_large(FIVE, 4, 2)
+    assert consume(process, 6) == [(at, FIVE)]
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("count", [2, 300], ids=["messages of two", "one message"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("batch", [1, 50, 5000])
+def test_many_segments_are_walked_over_without_reading_anything_again(batch: int, codec: int, count: int) -> None:
+    log = Log()
+    log.add(*[b"before"] * 1500)
+    records = []
+    for number in range(5000):
+        id_ = message_id(number + 1 if count == 2 else 1)
+        records.append(NewRecord(b"x", b"k", (lm(id_, number % (count - 1), count, 1000),)))
+    for at in range(0, len(records), batch):
+        log.append(build_batch(records[at : at + batch], codec=codec))
+    honest = log.add(b"honest")
+    process = Process(log)
+    assert consume(process, 1500, 100_000) == [(honest, b"honest")]
+    assert log.counts["looked_back"] <= 1
+    assert len(log.reads) <= 1
+
+
+def test_a_batch_of_segments_leaves_turns_to_others() -> None:
+    log = Log()
+    log.append(build_batch([
+        NewRecord(b"x", b"k", (lm(message_id(number), 0, 2, 1000),)) for number in range(3000)
+    ]))  # fmt: skip
+    delivery = Process(log).delivery()
+    log.run(delivery.feed(log.fetch(0, 1 << 20), ()))
+    assert log.turns >= 3000 // 200
+    assert log.works == 1  # they are not classified in the event loop
+
+
+def test_records_beside_one_segment_are_not_copied_in_the_event_loop() -> None:
+    log = Log()
+    small = [NewRecord(b"x") for _ in range(3000)]
+    log.append(build_batch([*small, NewRecord(b"x", b"k", (lm(message_id(1), 0, 2, 1000),))]))
+    delivery = Process(log).delivery()
+    log.run(delivery.feed(log.fetch(0, 1 << 20), ()))
+    assert len(shown(delivery.records(with_marker=True))) == 3000
+    assert log.works == 2  # they are classified, and copied
+
+
+def test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = 4_000_000
+    monkeypatch.setattr("kafka_sidecar.large_messages.segment_index.MAX_LOOK_BACK_BYTES", room)
+    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_LOOK_BACK_BYTES", room)
+    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_PIECE_BYTES", 200_000)
+    log = Log()
+    for _ in range(900):
+        log.append(build_batch([NewRecord(bytes(100_000))], codec=Codec.ZSTD))
+    *_, last = log.add_segments(VALUE, 5, 1, range(5))
+    lost = log.add_segments(VALUE, 5, 2, [0])[0]
+    honest = log.add(b"honest")
+    process = Process(log)
+    assert consume(process, last) == [(last, VALUE), (honest, b"honest")]
+    assert ("dropped", lost, "missing") not in log.reports
+    assert log.works < 1.5 * room / 200_000
+    assert log.counts["looked_back"] == 1
+
+
+def test_what_was_seen_by_looking_back_is_not_read_again_where_a_client_could_not_wait() -> None:
+    log = Log()
+    for _ in range(100):
+        log.append(build_batch([NewRecord(os.urandom(50_000))]))
+    *_, last = log.add_segments(VALUE, 5, 1, range(5))
+    process, started = Process(log), list[int]()
+    log.max_read = 100_000
+    for _ in range(100):
+        log.late_after = len(log.reads) + 3
+        delivery = process.delivery(last)
+        log.run(delivery.feed(log.fetch(last, 1), ()))
+        started = [read.offset for read in log.reads]
+        if delivery.cut_at is None:
+            break
+    assert shown(delivery.records(with_marker=True)) == [(last, VALUE)]
+    assert len(started) == len({*started})
 
 
 def test_what_is_in_the_response_is_not_read_again_for_a_cache_that_has_no_room() -> None:

@@ -20,7 +20,7 @@ from kafka_sidecar.large_messages.partition_log import PartitionLog
 from kafka_sidecar.large_messages.reading import Fetched, Read, Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.plugins.effects import Steps, Work
+from kafka_sidecar.plugins.effects import Steps, Turn, Work
 
 T = TypeVar("T")
 TOPIC_ID = bytes(range(16))
@@ -76,6 +76,9 @@ class Log(Report):
     start: int = 0
     reads: list[Read] = field(default_factory=list)
     error_code: int = 0  # of all reads
+    is_empty: bool = False  # whether reads get no records
+    turns: int = 0
+    works: int = 0
     late_after: int | None = None  # reads: then the client must get its response
     max_read: int | None = None  # bytes
     reports: list[tuple[object, ...]] = field(default_factory=list)
@@ -125,6 +128,8 @@ class Log(Report):
             return Fetched(self.error_code)
         if not self.start <= read.offset <= self.end:
             return Fetched(OUT_OF_RANGE)
+        if self.is_empty:
+            return Fetched(0, b"", self.end, self.end, self.start)
         records = self.fetch(read.offset, min(read.max_bytes, self.max_read or read.max_bytes))
         return Fetched(0, records, self.end, self.end, self.start, self.aborted if read.committed_only else ())
 
@@ -144,7 +149,10 @@ class Log(Report):
                     error = TimeoutError()
                 else:
                     result = self.respond(need)
+            elif isinstance(need, Turn):
+                self.turns += 1
             elif isinstance(need, Work):
+                self.works += 1
                 try:
                     result = need.run()
                 except Exception as failure:  # noqa: BLE001 - as a thread hands it over

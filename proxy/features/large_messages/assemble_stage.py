@@ -73,7 +73,6 @@ class AssembleRun(StageRun):
     )  # fmt: skip
 
     _positions: FetchPositions
-    _reads: Reads
     _room: ResponseRoom
     _started: float
 
@@ -83,6 +82,7 @@ class AssembleRun(StageRun):
         self._client = client
         self._version = version
         self._held: HeldFetch | None = None
+        self._reads = Reads(client, version, services.time_limit, services.stopwatch, None, services.ahead)
         self._is_passed = services.assembles_itself(client)
         self._deliveries: list[tuple[FetchedPartition, Delivery]] = []
         self.wants_empty = False
@@ -96,8 +96,8 @@ class AssembleRun(StageRun):
         client.fetch_state = self._positions = positions
         self._started = services.stopwatch()
         is_held = shows_markers(client, version, services.hold_for)
-        late_at = self._answer_by if is_held else None
-        self._reads = Reads(client, version, services.time_limit, services.stopwatch, late_at, services.ahead)
+        if is_held:
+            self._reads.late_at = self._answer_by
         self._room = ResponseRoom(positions.max_bytes, self._reads.reserve)
         if not is_held or start.continues_session:
             return frame
@@ -119,9 +119,8 @@ class AssembleRun(StageRun):
         return self._finish() if self._deliveries else self._confirm()
 
     def close(self) -> None:
-        if not self._is_passed:
-            self._deliveries.clear()
-            self._reads.close()
+        self._deliveries.clear()
+        self._reads.close()
 
     @property
     def _answer_by(self) -> float:

@@ -226,7 +226,7 @@ COPIES = 2  # of a value, while a response is made of it: as it is assembled, an
 class Reads:
     """The reads of one exchange."""
 
-    __slots__ = ("_ahead", "_client", "_late_at", "_limit", "_reserved", "_stopwatch", "_version")
+    __slots__ = ("_ahead", "_client", "_limit", "_reserved", "_stopwatch", "_version", "late_at")
 
     def __init__(
         self, client: Client, version: int, limit: TimeLimit, stopwatch: Callable[[], float], late_at: float | None,
@@ -247,13 +247,13 @@ class Reads:
         self._version = version
         self._limit = limit.start()
         self._stopwatch = stopwatch
-        self._late_at = late_at
+        self.late_at = late_at
         self._reserved = 0
 
     def perform(self, reading: Steps[T], key: str | bytes, partition: int) -> Steps[T]:
         """The result of a reading of one partition. ``key`` is what frames have: the topic's name, or its id."""
-        if self._late_at is None:
-            self._late_at = self._stopwatch() + self._limit.work_s
+        if self.late_at is None:
+            self.late_at = self._stopwatch() + self._limit.work_s
         result: Any = None
         errors: list[Exception] = []  # no variable may hold one: with its traceback it would hold what is read
         while True:
@@ -294,7 +294,7 @@ class Reads:
                 return fetched
 
     def _check_time(self) -> None:
-        if self._late_at is not None and self._stopwatch() >= self._late_at:
+        if self.late_at is not None and self._stopwatch() >= self.late_at:
             raise TimeoutError
 
     def read_ahead(self, since: int, until: int, need: Read, key: str | bytes, partition: int) -> Steps[None]:

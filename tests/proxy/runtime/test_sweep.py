@@ -16,7 +16,15 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime import sweep as sweep_module
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.sweep import RELEASED_BYTES, Sweep, finish, finish_connections
+from kafka_sidecar.proxy.runtime.sweep import (
+    MIN_RATE,
+    RELEASED_BYTES,
+    SLOW_S,
+    SlowReaders,
+    Sweep,
+    finish,
+    finish_connections,
+)
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.server.server import DRAIN, Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
@@ -216,6 +224,74 @@ async def test_clients_that_buffer_too_much_together_are_served_one_after_the_ot
                 assert (await client.frame())[4:8] == b"\0\0\0\1"
         await until(lambda: not server.connections)
         assert server.memory.spent == 0
+
+
+async def test_who_does_not_read_is_ended_while_others_wait_for_memory() -> None:
+    guarded: dict[str, Any] = {
+        "policies": {"stub": {"type": "support.policies:Stub"}},
+        "topics": [{"name": "orders", "policy": "stub"}],
+        "connections": {"max_buffered": "1MiB"},
+    }
+    large = produce_request(9, {"orders": {0: batch("x" * (3 << 20))}}, correlation_id=1)
+    async with FakeBroker() as broker, serving(broker, **guarded) as server:
+        port = port_of(server)
+        async with connected(port) as silent, connected(port) as slow, connected(port) as honest:
+            for client in (silent, slow, honest):
+                await client.ask(HEARTBEAT)
+            held = sorted(server.connections, key=lambda one: one.number)[:2]
+            for client, connection in zip((silent, slow), held, strict=True):
+                client.pause()
+                assert connection.to_client is not None
+                connection.to_client.write(bytes(64 << 20))
+            await until(lambda: all(one.flow.unsent for one in held))
+            readers, start = SlowReaders(server.memory), 1000.0
+            assert readers.slowest(server.connections, start) is None
+            assert readers.slowest(server.connections, start + SLOW_S) is None  # nobody waits
+            honest.send(large)
+            await until(lambda: server.memory.is_waited_for({one.flow.account for one in held}))
+            for connection in held:  # `silent` reads less than `slow`
+                if connection is held[0]:
+                    before = held[1].flow.client_progress
+                    slow.resume()
+                    while held[1].flow.client_progress <= before + MIN_RATE:
+                        await slow.some()
+                    slow.pause()
+                now = start + 1000 * SLOW_S
+                found = readers.slowest(server.connections, now)
+                assert found is not None
+                assert found.connection is connection
+                found.end(now)
+                await until(lambda: found.connection not in server.connections)  # noqa: B023
+            assert (await honest.frame())[4:8] == b"\0\0\0\1"
+            assert server.metrics.disconnects == {"slow_reader": 2}
+
+
+async def test_a_client_that_reads_fast_enough_goes_on_although_others_wait_for_memory() -> None:
+    memory = MemoryBudget(1000, Buffered())
+    others = [Account(memory) for _ in range(2)]
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        await client.ask(HEARTBEAT)
+        connection, now = only(server), 1000.0
+        client.pause()
+        assert connection.to_client is not None
+        connection.to_client.write(bytes(64 << 20))
+        await until(lambda: connection.flow.unsent > 0)
+        for other in others:
+            other.add(900)
+        assert memory.is_waited_for(set())
+        readers = SlowReaders(memory)
+        client.resume()
+        for _ in range(5):
+            assert readers.slowest(server.connections, now) is None
+            before = connection.flow.client_progress
+            while connection.flow.client_progress <= before + SLOW_S * MIN_RATE:
+                await client.some()
+            now += SLOW_S
+        assert readers.slowest(server.connections, now) is None
+        client.pause()
+        await asyncio.sleep(0.1)
+        assert readers.slowest(server.connections, now + 1) is None
+        assert readers.slowest(server.connections, now + 1000) is not None
 
 
 async def test_a_broker_that_ends_within_a_response_leaves_nothing_buffered() -> None:

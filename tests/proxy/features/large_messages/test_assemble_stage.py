@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
 from support.client import FakeClient
+from support.driven import Driven
 from support.fetches import (
     FIRST_WITH_IDS,
     KAFKA_GO,
@@ -27,7 +30,7 @@ from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.reading import MAX_INLINE_BYTES
 from kafka_sidecar.large_messages.settings import TopicSettings
-from kafka_sidecar.plugins.effects import TimeLimit
+from kafka_sidecar.plugins.effects import Need, TimeLimit, Turn, Work
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage
 from kafka_sidecar.proxy.relay.exchange import Send, TopicIds
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
@@ -324,3 +327,45 @@ def test_a_message_whose_checksum_is_wrong_is_dropped_where_a_thread_computes_it
 
 def values_of_records(data: bytes) -> list[bytes | None]:
     return [record.value for found in batches(data) if not found.header.is_control for record in found.records()]
+
+
+# Clients that go away
+
+
+@each_version
+@pytest.mark.parametrize("client_id", ["app", "kafka-go"])
+def test_a_client_may_go_away_at_any_moment_of_a_fetch(version: int, client_id: str) -> None:
+    """Before the whole request is there, and while each of the needs is met."""
+    for met in range(100):
+        cluster = Cluster({0: large_log()})
+        cluster.services = replace(cluster.services, cache=SegmentCache(0), hold_for=("kafka-go",))
+        account = Account(MemoryBudget(1 << 30, Buffered()))
+        exchange = cluster.begin(version, FakeClient(account=account, client_id=client_id))
+        exchange.turns = True
+        steps = goes_on(cluster, version, exchange)
+        is_over = len([*islice(steps, met)]) < met
+        exchange.lost("the client has gone")
+        assert account.bytes == 0
+        if is_over:
+            return
+    raise AssertionError("it does not end")
+
+
+def goes_on(cluster: Cluster, version: int, exchange: Driven) -> Iterator[None]:
+    """A Fetch, from one moment to the next."""
+    yield
+    step = exchange.request(cluster.request(version, {0: 5}))
+    for frame in (None, fetch_response(version, {"orders": {0: cluster.partition(0, 5, 1)}})):
+        step = step if frame is None else exchange.response(frame)
+        while isinstance(step, Need):
+            yield
+            if isinstance(step, Turn):
+                step = exchange.answer()
+            elif isinstance(step, Send):
+                step = exchange.answer(tuple(cluster.answer(version, one) for one in step.frames))
+            elif isinstance(step, TopicIds):
+                step = exchange.answer({"orders": ORDERS})
+            else:
+                assert isinstance(step, Work)
+                step = cluster.work(exchange, step)
+        yield
