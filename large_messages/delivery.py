@@ -93,6 +93,7 @@ class Delivery:
             visibilities = acquired_only(self.acquired)
         cut_apart = partial(_cut_apart, data)
         found, is_damaged = (yield Work(cut_apart)) if _may_have_many(data) else cut_apart()
+        since = self.next_offset if self.next_offset >= 0 else self.offset
         if self._first is None:
             self._first = memoryview(data).obj
             if found:
@@ -106,6 +107,9 @@ class Delivery:
                 self.next_offset = offsets_of(batch)[1] + 1
         finally:
             self.log.index.keep(self.log.window)
+            if found and self.acquired is None:
+                end = self.next_offset if self.cut_at is None else self.cut_at
+                self.log.report.seen(since or offsets_of(found[0])[0], end)
         if is_damaged:
             self._withhold(max(self.next_offset, self.offset), is_too_large=False)
 

@@ -47,16 +47,33 @@ def store(
     return committed
 
 
-def restore(stored: Committed) -> Committed:
-    """What the client has committed, of what the broker has stored.
+def unwrap(stored: Committed) -> Committed | None:
+    """What the client has committed if the broker has stored it in li's form; None: it is not that form.
 
     A number less than the stored offset is not that of li, whose S is never more than C: it belongs to metadata that a
-    client has stored without the sidecar.
+    client has stored without the sidecar. One that is not less may be such metadata, too: see `is_plausible`.
     """
     number = _number(stored.metadata)
     if number is None or number < stored.offset or stored.offset < 0:
-        return stored
+        return None
     return Committed(number, stored.metadata[stored.metadata.index(",") + 1 :])
+
+
+def is_plausible(safe: int, committed: Committed, max_gap: int, is_always_wrapped: bool = False) -> bool:
+    """Whether an offset may have been wrapped, by li or by `store`, without a look at the record at S.
+
+    Where C is S the offset is the same either way. It is wrapped if the client's metadata is ambiguous, and by li,
+    whose clients have no metadata of their own as a rule. Everything else is what a client has written itself.
+
+    Args:
+        safe: S, the stored offset.
+        committed: C and the client's metadata.
+        max_gap: a message that begins farther before C has expired.
+        is_always_wrapped: as li does it, also where S is C.
+    """
+    if safe < committed.offset:
+        return committed.offset - safe <= max_gap + 1
+    return is_always_wrapped or not committed.metadata or _number(committed.metadata) is not None
 
 
 def _number(metadata: str) -> int | None:

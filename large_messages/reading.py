@@ -81,6 +81,9 @@ class Report(Protocol):
     def was_aborted(self, offset: int, message_id: bytes) -> None:
         """A message whose transaction was aborted: no reader of committed records will get it."""
 
+    def seen(self, start: int, end: int) -> None:
+        """All segments from ``start`` to ``end``, exclusive, that the log has, were reported as one of the above."""
+
     def withheld(self, offset: int, reason: str) -> None:
         """What begins at this offset may be a segment and cannot be looked into: no consumer gets it, or what follows.
         ``reason`` is a label value of a metric."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from kafka_sidecar.codec.envelope import decode_request, open_request
 from kafka_sidecar.codec.message import counter, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest
 from kafka_sidecar.plugins.effects import TURN, Steps
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, offload
@@ -35,7 +35,7 @@ def shows_markers(client: Client, version: int, patterns: Iterable[str]) -> bool
     """
     if client.client_software is None and version <= LAST_FETCH_VERSION_WITH_MARKERS_SHOWN:
         return True
-    return any(fnmatchcase(client.client_id or "", pattern) for pattern in patterns)
+    return matches(client.client_id or "", patterns)
 
 
 class HeldFetch:

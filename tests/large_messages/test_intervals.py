@@ -31,6 +31,7 @@ def read(log: Log, up_to: int, max_tracked: int = 500) -> Intervals:
             intervals.complete(TOPIC, 0, message.encode(), offsets[0], offset, max_tracked)
         else:
             intervals.see_slice(TOPIC, 0, message.encode(), offset, max_tracked)
+    intervals.see(TOPIC, 0, 0, up_to)
     return intervals
 
 
@@ -106,6 +107,7 @@ def test_without_large_messages_the_safe_offset_is_the_committed_one() -> None:
 def test_an_incomplete_message_expires_by_the_gap_of_offsets() -> None:
     intervals = Intervals()
     intervals.see_slice(TOPIC, 0, b"m", 2)
+    intervals.see(TOPIC, 0, 0, 30)
     assert safe(intervals, 23, gap=20) == 2  # the last record that was read is at 22
     assert safe(intervals, 24, gap=20) == 24
 
@@ -122,6 +124,7 @@ def test_a_message_that_begins_before_what_was_read_first_has_its_real_start_onc
     intervals.see_slice(TOPIC, 0, b"m", 5)
     intervals.see_slice(TOPIC, 0, b"m", 3)
     intervals.see_slice(TOPIC, 0, b"m", 6)
+    intervals.see(TOPIC, 0, 3, 8)
     assert safe(intervals, 8) == 3
     intervals.complete(TOPIC, 0, b"m", 1, 8)
     assert [safe(intervals, committed) for committed in (2, 8, 9)] == [1, 1, 9]
@@ -130,6 +133,8 @@ def test_a_message_that_begins_before_what_was_read_first_has_its_real_start_onc
 def test_partitions_and_topics_are_independent() -> None:
     intervals = Intervals()
     intervals.see_slice(TOPIC, 0, b"m", 1)
+    for topic, partition in ((TOPIC, 0), (TOPIC, 1), (OTHER, 0)):
+        intervals.see(topic, partition, 0, 5)
     assert intervals.safe_offset(TOPIC, 1, 5) == 5
     assert intervals.safe_offset(OTHER, 0, 5) == 5
     assert intervals.safe_offset(TOPIC, 0, 5) == 1
@@ -145,6 +150,110 @@ def test_the_partition_that_was_read_longest_ago_is_forgotten_beyond_the_overall
     intervals = Intervals(max_overall=3)
     for partition in range(3):
         intervals.see_slice(TOPIC, partition, b"m", 0)
+        intervals.see(TOPIC, partition, 0, 5)
     intervals.see_slice(TOPIC, 0, b"n", 1)
     assert len(intervals) == 3
     assert [intervals.safe_offset(TOPIC, partition, 5) for partition in range(3)] == [0, 5, 0]
+
+
+def test_an_incomplete_message_does_not_count_where_what_completes_it_may_have_been_read_elsewhere() -> None:
+    """Or a group that has read everything through two sidecars would seem to lag for ever."""
+    intervals = Intervals()
+    intervals.see_slice(TOPIC, 0, b"m", 0)
+    intervals.see(TOPIC, 0, 0, 5)
+    assert safe(intervals, 5) == 0
+    intervals.see(TOPIC, 0, 9, 20)  # the offsets between are those of another process
+    assert [safe(intervals, committed) for committed in (3, 5, 6, 15, 20)] == [0, 0, 6, 15, 20]
+    intervals.see(TOPIC, 0, 5, 9)
+    assert [safe(intervals, committed) for committed in (6, 20)] == [0, 0]
+
+
+def test_a_message_that_is_complete_counts_whatever_was_seen_around_it() -> None:
+    intervals = Intervals()
+    intervals.complete(TOPIC, 0, b"m", 3, 9)
+    assert [safe(intervals, committed) for committed in (3, 4, 9, 10)] == [3, 3, 3, 10]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_incomplete_message_to_which_nothing_is_added_is_abandoned_after_five_minutes() -> None:
+    clock = Clock()
+    intervals = Intervals(clock=clock)
+    intervals.see(TOPIC, 0, 0, 100)
+    for offset in (3, 4):
+        intervals.see_slice(TOPIC, 0, b"m", offset)
+        clock.now += 299
+        assert safe(intervals, 10) == 3
+    intervals.see_slice(TOPIC, 0, b"m", 3)  # read again
+    clock.now += 2
+    assert safe(intervals, 10) == 10
+    assert intervals.deletable(TOPIC, 0, 10) == 3  # what completes it may lie behind
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=7), st.integers(0, 30), st.integers(0, 30))
+def test_what_was_not_seen_is_found(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    intervals = Intervals()
+    seen: set[int] = set()
+    for first, until in ranges:
+        intervals.see(TOPIC, 0, first, until)
+        seen.update(range(first, until))
+    assert intervals.first_unseen(TOPIC, 0, start, end) == min({*range(start, end)} - seen, default=None)
+
+
+def test_of_many_ranges_those_are_kept_that_have_grown_last() -> None:
+    intervals = Intervals()
+    for start in range(0, 100, 10):
+        intervals.see(TOPIC, 0, start, start + 5)
+    assert intervals.first_unseen(TOPIC, 0, 10, 15) == 10
+    assert intervals.first_unseen(TOPIC, 0, 20, 25) is None
+
+
+@given(logs, st.data())
+def test_what_is_deleted_is_needed_by_no_message_that_ends_at_the_offset_or_later(
+    log: Log, data: st.DataObject
+) -> None:
+    deleted = data.draw(st.integers(0, len(log)))
+    seen = data.draw(st.integers(deleted, len(log)))
+    tracked = data.draw(st.integers(1, 6))
+    until = read(log, seen, tracked).deletable(TOPIC, 0, deleted)
+    starts = [log.index(one) for one in {*log[:deleted]} & {*log[deleted:]} if one is not None]
+    assert until <= min(starts, default=deleted)
+    if tracked == 6 and seen == len(log):
+        assert until == min(starts, default=deleted)
+
+
+def test_what_reaches_over_an_offset_stays_however_far_before_it_begins() -> None:
+    intervals = Intervals()
+    intervals.complete(TOPIC, 0, b"m", 3, 5000)
+    assert intervals.deletable(TOPIC, 0, 4000) == 3
+    assert intervals.deletable(TOPIC, 0, 5001) == 5001
+
+
+def test_where_messages_are_forgotten_the_whole_gap_stays() -> None:
+    intervals = Intervals()
+    for number in range(5):
+        intervals.complete(TOPIC, 0, b"%d" % number, 10 * number, 10 * number + 5, max_tracked=2)
+    assert intervals.deletable(TOPIC, 0, 24, max_gap=3) == 20
+    assert intervals.deletable(TOPIC, 0, 25, max_gap=30) == 0
+    assert intervals.deletable(TOPIC, 0, 26, max_gap=30) == 26
+    for number in range(3):
+        intervals.see_slice(OTHER, 0, b"%d" % number, 10 * number, max_tracked=2)
+    assert intervals.deletable(OTHER, 0, 28, max_gap=50) == 0
+    assert intervals.deletable(OTHER, 0, 2000, max_gap=5) == 2000
+
+
+def test_where_a_message_begins_is_known() -> None:
+    intervals = read(SYN, len(SYN))
+    assert [offset for offset in range(12) if intervals.begins(TOPIC, 0, offset)] == [0, 1, 3, 8]
+
+
+def test_partitions_beyond_the_limit_are_forgotten() -> None:
+    intervals = Intervals()
+    for partition in range(10_001):
+        intervals.see(TOPIC, partition, 0, 5)
+    assert [intervals.first_unseen(TOPIC, partition, 0, 5) for partition in (0, 1, 10_000)] == [0, None, None]

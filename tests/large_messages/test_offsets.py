@@ -6,9 +6,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_sidecar.large_messages.offsets import Committed, restore, store
+from kafka_sidecar.large_messages.offsets import Committed, is_plausible, store, unwrap
 
-offsets = st.integers(0, (1 << 63) - 1)
+
+def restore(stored: Committed, is_always_wrapped: bool = False) -> Committed:
+    """What a client gets where a segment is at the stored offset."""
+    committed = unwrap(stored)
+    if committed is None or not is_plausible(stored.offset, committed, MAX_INT64, is_always_wrapped):
+        return stored
+    return committed
+
+
+MAX_INT64 = (1 << 63) - 1
+offsets = st.integers(0, MAX_INT64)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 metadata = texts | st.tuples(st.sampled_from(["", "+", "-", "00"]), st.integers(0, 1 << 70), texts).map(
     lambda parts: f"{parts[0]}{parts[1]},{parts[2]}"
@@ -23,7 +33,8 @@ def test_a_client_gets_what_it_has_committed(
 ) -> None:
     committed = Committed(offset, text)
     safe = data.draw(st.integers(0, offset)) if data is not None else offset
-    assert restore(store(committed, safe, is_always_wrapped=is_always_wrapped)) == committed
+    stored = store(committed, safe, is_always_wrapped=is_always_wrapped)
+    assert restore(stored, is_always_wrapped) == committed
 
 
 @pytest.mark.parametrize("text", ["", "test", "test,test", ",", "1", " 1,a", "1 ,a", "1_0,a", "x1,a", "--1,a", "+,a"])
@@ -44,8 +55,22 @@ def test_li_wraps_every_commit_and_so_does_the_mode_that_conforms_to_it() -> Non
 
 def test_what_a_consumer_of_li_has_committed_is_restored() -> None:
     assert restore(Committed(0, "3,")) == (3, "")
-    assert restore(Committed(8, "8,new commit")) == (8, "new commit")
+    assert restore(Committed(8, "8,")) == (8, "")
     assert restore(Committed(0, "+3,a,b")) == (3, "a,b")
+
+
+def test_where_the_offsets_are_equal_the_clients_own_metadata_stays_unless_all_commits_are_wrapped() -> None:
+    foreign = Committed(8, "8,host-7")
+    assert restore(foreign) == foreign
+    assert restore(foreign, is_always_wrapped=True) == (8, "host-7")
+    assert restore(Committed(8, "8,12,foo")) == (8, "12,foo")  # what `store` has wrapped
+
+
+@pytest.mark.parametrize(
+    ("committed", "is_near"), [(101, True), (1101, True), (1102, False), (1_700_000_000_000, False)]
+)
+def test_a_number_farther_than_a_message_may_reach_is_not_that_of_li(committed: int, is_near: bool) -> None:
+    assert is_plausible(100, Committed(committed, "host"), 1000) is is_near
 
 
 @pytest.mark.parametrize(

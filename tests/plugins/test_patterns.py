@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.plugins.patterns import matcher
+from kafka_sidecar.plugins.patterns import matcher, matches
 
 NAMES = st.text("ab-.", max_size=8)
 
@@ -27,3 +27,9 @@ def test_all_other_characters_match_themselves(name: str, character: str) -> Non
 @given(st.lists(st.text("ab-.*?", max_size=4), max_size=4), NAMES)
 def test_of_several_patterns_one_is_enough(patterns: list[str], name: str) -> None:
     assert matcher(patterns)(name) == any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def test_a_few_patterns_are_asked_at_once() -> None:
+    assert matches("app [prod]", ["other", "app [prod]"])
+    assert not matches("app p", ["other", "app [prod]"])
+    assert not matches("app", [])

@@ -21,7 +21,7 @@ from support.client import FakeClient
 from support.driven import Driven, Step
 from support.fetches import fetch_request, offsets_in, request_in
 from support.interception import fetch_response
-from support.large_logs import Log
+from support.large_logs import OUT_OF_RANGE, Log
 from support.produce_requests import topic_id
 
 ORDERS = topic_id("orders")
@@ -119,4 +119,6 @@ class Cluster:
         partition = self.partition(at, offset, max_bytes, int(request.isolation_level) == 1)
         if self.error_code:
             partition = {"error_code": self.error_code}
+        elif not self.logs[at].start <= offset <= self.logs[at].end:
+            partition = {"error_code": OUT_OF_RANGE}
         return fetch_response(version, {"orders": {at: partition}}, correlation_id=0x5EAD)

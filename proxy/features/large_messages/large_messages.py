@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.large_messages.cache import ResumePoints, SegmentCache, Unfinished
+from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.offsets import MAX_METADATA
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, FindSettings, ShareAssembleStage
+from kafka_sidecar.proxy.features.large_messages.delete_stage import Deletions
 from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topics
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
@@ -75,14 +77,19 @@ class Assembling:
             time_limit=TimeLimit("large_messages", section.timeout, config.threads.max_wait),
         )
 
-    @property
-    def resume_points(self) -> ResumePoints:
-        """Where groups go on, as consumers have asked."""
-        return self._services.resume_points
-
     def stage(self, find: FindSettings) -> AssembleStage:
         """The part in Fetch requests."""
         return AssembleStage(find, self._services)
+
+    def deletions(self, find: FindSettings) -> Deletions:
+        """The part in DeleteRecords requests."""
+        return Deletions(find, self._services, self.stats.intervals, self.stats.deleted)
+
+    def stored_offsets(self, find: FindSettings) -> StoredOffsets:
+        """The part in OffsetFetch requests."""
+        services = self._services
+        refused, resumed = self.stats.refused_offset, services.resume_points.note
+        return StoredOffsets(find, services, self.stats.intervals, refused, resumed)
 
     def share_stage(self, find: FindSettings) -> ShareAssembleStage:
         """The part in ShareFetch requests."""
@@ -100,7 +107,7 @@ class LargeMessages(Feature):
         """
         self.stats = LargeMessageStats(time.monotonic)
         self.topics = Topics()
-        self.intervals = Intervals()
+        self.intervals = Intervals(clock=time.monotonic)
         self.assembling = Assembling(name_of, id_of, self.intervals)
         self._name_of = name_of
         self._id_of = id_of
@@ -133,14 +140,15 @@ class LargeMessages(Feature):
         return partial(self._apply, new, store, config)
 
     def stages(self) -> Stages:
-        offsets = self.offset_fetch()
+        messages: dict[int, MessageStage | None]
+        messages = {ApiKey.OFFSET_FETCH: self.offset_fetch(), ApiKey.DELETE_RECORDS: self.deletions()}
         return Stages(
             produce_checks=tuple(filter(None, (self.segment_stage(),))),
             produce=tuple(filter(None, (self.object_stage(), self.split_stage()))),
             fetch=tuple(filter(None, (self.assemble_stage(), self.safe_offset_stage()))),
             acquired=tuple(filter(None, (self.share_stage(),))),
             commits=tuple(filter(None, (self.offset_stage(),))),
-            messages={ApiKey.OFFSET_FETCH: offsets} if offsets is not None else {},
+            messages={key: stage for key, stage in messages.items() if stage is not None},
         )
 
     def register(self, performer: Performer) -> None:
@@ -182,6 +190,10 @@ class LargeMessages(Feature):
         """Their part in ShareFetch requests."""
         return self.assembling.share_stage(self.topics.find) if self.topics.are_enabled else None
 
+    def deletions(self) -> Deletions | None:
+        """Their part in DeleteRecords."""
+        return self.assembling.deletions(self.topics.find) if self.topics.are_enabled else None
+
     def offset_stage(self) -> OffsetStage | None:
         """Their part in OffsetCommit and TxnOffsetCommit, if offsets of a topic may be stored as li does."""
         if not self.topics.store_offsets:
@@ -199,8 +211,7 @@ class LargeMessages(Feature):
         """What looks into OffsetFetch, if offsets of a topic may be stored as li does."""
         if not self.topics.store_offsets:
             return None
-        note = self.assembling.resume_points.note
-        return StoredOffsets(self.topics.find, self._name_of, note, self._services.li_clients)
+        return self.assembling.stored_offsets(self.topics.find)
 
     async def _put(self, need: PutObjects) -> None:
         if self._objects is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 
 from kafka_sidecar.codec.errors import CodecError
@@ -21,6 +20,7 @@ from kafka_sidecar.large_messages.lm_header import with_safe_offsets
 from kafka_sidecar.large_messages.offsets import Committed, store
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Stage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
@@ -93,7 +93,7 @@ class OffsetStage(Stage):
 
 def is_li_client(client_id: str | None, patterns: Sequence[str]) -> bool:
     """Whether a client stores and reads offsets as li does: it must get them as they are stored."""
-    return any(fnmatchcase(client_id or "", pattern) for pattern in patterns)
+    return matches(client_id or "", patterns)
 
 
 class SafeOffsetStage(FetchApiStage):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -18,6 +17,7 @@ from kafka_sidecar.large_messages.reading import Report
 from kafka_sidecar.large_messages.segment_index import SegmentIndex, SegmentIndexes
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import TimeLimit
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
@@ -68,7 +68,7 @@ class Services:
 
     def is_li(self, client: Client) -> bool:
         """Whether the client splits and assembles itself."""
-        return any(fnmatchcase(client.client_id or "", pattern) for pattern in self.li_clients)
+        return matches(client.client_id or "", self.li_clients)
 
 
 # Makes the report of one partition: its topic's name, the key by which it is stored, its index, the topic's settings.
@@ -96,7 +96,7 @@ class AssemblyServices:
 
     def assembles_itself(self, client: Client) -> bool:
         """Whether it is li's client, which must get segments as they are stored."""
-        return any(fnmatchcase(client.client_id or "", pattern) for pattern in self.li_clients)
+        return matches(client.client_id or "", self.li_clients)
 
     def log(
         self,

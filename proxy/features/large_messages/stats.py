@@ -87,6 +87,8 @@ class AssemblyStats:
     reads: int = 0  # requests of our own for missing segments
     read_bytes: int = 0  # of the responses' records
     look_backs: int = 0
+    refused_offsets: Counter[str] = field(default_factory=Counter)  # that are not taken for li's, by reason
+    deletions: Counter[str] = field(default_factory=Counter)  # partitions of DeleteRecords, by result
     lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,40 @@ class AssemblyStats:
         yield counter(NAME + "reads", "Requests of our own for segments", self.reads)
         yield counter(NAME + "read_bytes", "Bytes of the records in their responses", self.read_bytes)
         yield counter(NAME + "look_backs", "Searches for segments before a message", self.look_backs)
+        about = "Stored offsets whose metadata looks like that of li and is not believed"
+        yield counter(NAME + "refused_offsets", about, self.refused_offsets, "reason")
+        about = "Partitions of DeleteRecords requests for topics with large messages"
+        yield counter(NAME + "deletions", about, self.deletions, "result")
+
+    def refused_offset(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        """A client gets a stored offset as it is, though its metadata begins with a number that li may have written."""
+        self.refused_offsets[reason] += 1
+        if (suppressed := self.lines.due(("refused offset", reason, topic))) is not None:
+            log.info(
+                "stored offset is not taken for that of a large message",
+                extra={
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                    "reason": reason,
+                    "suppressed": suppressed,
+                },
+            )
+
+    def deleted(self, topic: str, partition: int, offset: int, result: str, error_code: int) -> None:
+        """A client has asked to delete what is before an offset. ``error_code``: nothing was, because of it."""
+        self.deletions[result] += 1
+        if error_code and (suppressed := self.lines.due(("deletion", topic))) is not None:
+            log.warning(
+                "records not deleted, they may be segments of large messages",
+                extra={
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                    "detail": f"the log before it could not be read: error {error_code}",
+                    "suppressed": suppressed,
+                },
+            )
 
     def report(self, name: str, topic: bytes | str, partition: int, settings: TopicSettings) -> PartitionReport:
         """What counts for one partition of the topic with this name, which is stored by its id if that is known."""
@@ -138,6 +174,9 @@ class PartitionReport(Report):
 
     def was_aborted(self, offset: int, message_id: bytes) -> None:
         self._complete(message_id, offset, offset)
+
+    def seen(self, start: int, end: int) -> None:
+        self._stats.intervals.see(self._topic, self._partition, start, end)
 
     def withheld(self, offset: int, reason: str) -> None:
         self._stats.withheld[reason] += 1

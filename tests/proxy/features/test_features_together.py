@@ -184,6 +184,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         "ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "INCREMENTAL_ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "DELETE_TOPICS": ["Check", "DeleteTopics"],
+        "DELETE_RECORDS": ["Check", "Deletions"],
         "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
         "SASL_AUTHENTICATE": ["Principals"],
     }

@@ -49,6 +49,7 @@ class Committing:
         self.intervals, self.stored, self.client = Intervals(), Counter[str](), FakeClient()
         self.intervals.complete(topic_id("orders"), 0, b"a", 3, 6)
         self.intervals.see_slice(topic_id("orders"), 1, b"b", 8)
+        self.intervals.see(topic_id("orders"), 1, 8, 9)
         settings = TopicSettings(**of_topic)
         self.stage = OffsetStage(
             lambda topic: settings if topic == "orders" else None,
@@ -158,7 +159,7 @@ def test_a_client_of_li_stores_offsets_itself() -> None:
 def test_while_the_topics_id_is_not_known_offsets_are_stored_as_they_are() -> None:
     committing, frame = Committing(knows_ids=False), commit_request(PLAIN, 8, COMMITS)
     assert committing.begin(PLAIN, 8).request(frame) is frame
-    committing.intervals.see_slice("orders", 0, b"c", 2)  # in a cluster without ids
+    committing.intervals.complete("orders", 0, b"c", 2, 6)  # in a cluster without ids
     assert offsets_in(PLAIN, 8, committing.begin(PLAIN, 8).request(frame))["orders"][0] == (2, "5,mine")
 
 

@@ -1,0 +1,245 @@
+"""DeleteRecords: slices stay whose message ends at the offset up to which a client deletes, or after it.
+
+    request --> what is known, or read, of the gap before each offset --> the safe offset in its place --> broker
+
+The request goes to the leader of its partitions, so the log is read on the client's own connection. Where that fails
+nothing of the partition is deleted: the client gets an error and tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.message import Message, replace_fields
+from kafka_sidecar.codec.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
+from kafka_sidecar.codec.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.large_messages.deletion import deletable
+from kafka_sidecar.large_messages.intervals import Intervals
+from kafka_sidecar.large_messages.reading import UnreadableError
+from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import TURN, Steps
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage
+from kafka_sidecar.proxy.features.large_messages.offset_stage import is_li_client
+from kafka_sidecar.proxy.features.large_messages.reads import OURS, Reads
+from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices
+from kafka_sidecar.proxy.relay.exchange import Client, Send, TopicIds
+
+FETCH = 12  # the last version that names topics, which every supported broker has
+LIST_OFFSETS = 5  # which every supported broker has
+EARLIEST, LATEST = -2, -1  # in place of a timestamp
+TO_THE_END = -1  # the offset that stands for the high watermark
+# What a broker says of a partition itself, or of who reads it. The client is told so; all else it may try again.
+TOLD = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+
+KEPT, UNCHANGED, FAILED = "kept", "unchanged", "failed"  # results: label values of a metric
+
+Place = tuple[str, int]  # topic, partition
+# Is notified of what becomes of a deletion: topic, partition, the client's offset, the result, the error code.
+Report = Callable[[str, int, int, str, int], None]
+
+
+class Edges(NamedTuple):
+    """Of one partition's log, as its broker says."""
+
+    start: int
+    end: int  # the high watermark
+    error_code: int = 0
+
+
+UNKNOWN = -1, int(ErrorCode.UNKNOWN_SERVER_ERROR)  # what the broker does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """The stage of DeleteRecords."""
+
+    find: Callable[[str], TopicSettings | None]  # the settings of a topic; None: it has no large messages
+    services: AssemblyServices
+    intervals: Intervals
+    report: Report
+
+    def start(self, client: Client, version: int) -> DeletionsRun | None:
+        versions = DeleteRecordsRequest.declaration_.versions
+        if versions is None or version not in versions or is_li_client(client.client_id, self.services.li_clients):
+            return None
+        return DeletionsRun(self, client)
+
+
+class DeletionsRun(MessageRun):
+    """One request and its response."""
+
+    __slots__ = ("_client", "_ids", "_refused", "_shared")
+
+    def __init__(self, shared: Deletions, client: Client) -> None:
+        self._shared = shared
+        self._client = client
+        self._ids: Mapping[str, bytes] = {}  # of topics whose ids were not known
+        self._refused: dict[str, list[DeleteRecordsPartitionResult]] = {}  # by topic
+
+    @property
+    def wants_response(self) -> bool:
+        return bool(self._refused)
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        message = yield from request.read(DeleteRecordsRequest)
+        named = {topic.name for topic in message.topics if self._shared.find(topic.name) is not None}
+        if not named:
+            return None
+        yield from self._learn_ids(named)
+        unknown = yield from offload(partial(self._unknown, message, named), request.elements)
+        edges = (yield from self._edges(unknown)) if unknown else {}
+        services = self._shared.services
+        reads = Reads(self._client, FETCH, services.time_limit, services.stopwatch, None)
+        topics = []
+        for topic in message.topics:
+            kept = (yield from self._partitions(topic, edges, reads)) if topic.name in named else topic.partitions
+            if kept:
+                topics.append(replace_fields(topic, partitions=kept) if kept != topic.partitions else topic)
+        if not topics and self._refused:
+            return DeleteRecordsResponse(topics=self._results())
+        if tuple(topics) != message.topics:
+            request.replace(replace_fields(message, topics=tuple(topics)))
+        return None
+
+    def response(self, response: OpenMessage) -> Steps[None]:
+        message = yield from response.read(DeleteRecordsResponse)
+        response.replace(replace_fields(message, topics=(*message.topics, *self._results())))
+
+    def _results(self) -> tuple[DeleteRecordsTopicResult, ...]:
+        """Those of partitions of which nothing is deleted."""
+        return tuple(DeleteRecordsTopicResult(name=name, partitions=tuple(of)) for name, of in self._refused.items())
+
+    def _partitions(
+        self, topic: DeleteRecordsTopic, edges: Mapping[Place, Edges], reads: Reads
+    ) -> Steps[tuple[DeleteRecordsPartition, ...]]:
+        """What the broker is to delete of a topic with large messages."""
+        kept, shared = list[DeleteRecordsPartition](), self._shared
+        for one in topic.partitions:
+            yield TURN
+            place = topic.name, one.partition_index
+            error_code, offset = 0, one.offset
+            try:
+                offset = yield from self._deletable(place, one.offset, edges.get(place), reads)
+            except TimeoutError:
+                error_code = ErrorCode.REQUEST_TIMED_OUT
+            except UnreadableError as error:
+                error_code = error.error_code if error.error_code in TOLD else ErrorCode.REQUEST_TIMED_OUT
+            if error_code:
+                self._refuse(place, error_code)
+            else:
+                kept.append(replace_fields(one, offset=offset) if offset != one.offset else one)
+            result = FAILED if error_code else KEPT if 0 <= offset < one.offset else UNCHANGED
+            shared.report(*place, one.offset, result, error_code)
+        return tuple(kept)
+
+    def _refuse(self, place: Place, error_code: int) -> None:
+        topic, partition = place
+        result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=-1, error_code=error_code)
+        self._refused.setdefault(topic, []).append(result)
+
+    def _deletable(self, place: Place, offset: int, edges: Edges | None, reads: Reads) -> Steps[int]:
+        """The offset in place of the client's. Raises UnreadableError, TimeoutError."""
+        start = 0
+        if edges is not None:
+            if edges.error_code:
+                raise UnreadableError(edges.error_code)
+            start = edges.start
+            offset = edges.end if offset == TO_THE_END else offset
+            if not edges.start < offset <= edges.end:
+                return offset  # nothing is before it, or the broker refuses it
+        if offset <= 0:
+            return offset
+        topic, partition = place
+        settings = self._shared.find(topic)
+        assert settings is not None
+        log = self._shared.services.log(topic, self._stored_by(topic), partition, settings, is_committed_only=False)
+        return (yield from reads.perform(deletable(log, self._shared.intervals, start, offset), topic, partition))
+
+    def _unknown(self, message: DeleteRecordsRequest, named: Collection[str]) -> dict[str, list[int]]:
+        """The partitions of which something has to be read, by topic."""
+        found: dict[str, dict[int, None]] = {}
+        for topic in message.topics:
+            settings = self._shared.find(topic.name)
+            if topic.name not in named or settings is None:
+                continue
+            key = self._stored_by(topic.name)
+            for one in topic.partitions:
+                first = max(one.offset - 1 - settings.look_back, 0)
+                is_seen = self._shared.intervals.first_unseen(key, one.partition_index, first, one.offset) is None
+                if one.offset == TO_THE_END or (one.offset > 0 and not is_seen):
+                    found.setdefault(topic.name, {})[one.partition_index] = None
+        return {name: list(partitions) for name, partitions in found.items()}
+
+    def _edges(self, unknown: Mapping[str, Sequence[int]]) -> Steps[Mapping[Place, Edges]]:
+        """Where the logs of these partitions begin and end."""
+        count = sum(map(len, unknown.values()))
+        frames = yield from offload(lambda: tuple(self._ask(unknown, one) for one in (EARLIEST, LATEST)), count)
+        earliest, latest = yield Send(frames)
+        return (yield from offload(lambda: _joined(_offsets(earliest), _offsets(latest), unknown), count))
+
+    def _ask(self, unknown: Mapping[str, Sequence[int]], timestamp: int) -> bytes:
+        topics = tuple(
+            ListOffsetsTopic(
+                name=name,
+                partitions=tuple(ListOffsetsPartition(partition_index=one, timestamp=timestamp) for one in partitions),
+            )
+            for name, partitions in unknown.items()
+        )
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        return encode_request(request, LIST_OFFSETS, OURS, self._client.client_id)
+
+    def _learn_ids(self, names: Iterable[str]) -> Steps[None]:
+        if unknown := tuple(sorted(name for name in names if self._shared.services.id_of(name) == NO_ID)):
+            self._ids = (yield TopicIds(unknown)) or {}
+
+    def _stored_by(self, topic: str) -> bytes | str:
+        """The topic's id, or its name in a cluster without ids."""
+        topic_id = self._shared.services.id_of(topic)
+        if topic_id == NO_ID:
+            topic_id = self._ids.get(topic, NO_ID)
+        return topic if topic_id == NO_ID else topic_id
+
+
+def _offsets(frame: bytes) -> dict[Place, tuple[int, int]]:
+    """Offset and error code by partition."""
+    try:
+        message = decode_response(ListOffsetsResponse, frame, LIST_OFFSETS).message
+    except CodecError:
+        return {}
+    return {
+        (topic.name, one.partition_index): (one.offset, one.error_code)
+        for topic in message.topics
+        for one in topic.partitions
+    }
+
+
+def _joined(
+    earliest: Mapping[Place, tuple[int, int]], latest: Mapping[Place, tuple[int, int]], of: Mapping[str, Sequence[int]]
+) -> Mapping[Place, Edges]:
+    found: dict[Place, Edges] = {}
+    for place in ((name, index) for name, indexes in of.items() for index in indexes):
+        (start, error_code), (end, other) = earliest.get(place, UNKNOWN), latest.get(place, UNKNOWN)
+        found[place] = Edges(start, end, error_code or other)
+    return found
