@@ -158,6 +158,19 @@ def test_hidden_records_at_the_end_become_one_marker_from_the_clients_offset_on(
     assert delivery.records(with_marker=False) == b""
 
 
+def test_a_marker_begins_at_the_clients_offset_within_a_batch_of_segments_too() -> None:
+    log = Log()
+    log.append(
+        build_batch(
+            [NewRecord(one, None, (lm(message_id(1), at, 11, 5000),)) for at, one in enumerate(cut(FIVE, 11)[:10])]
+        )
+    )
+    delivery = Process(log).fetch(4)
+    assert delivery.hidden == (4, 10)
+    (marker,) = batches(delivery.records(with_marker=True) or b"")
+    assert (marker.header.base_offset, marker.header.last_offset_delta) == (4, 5)
+
+
 def test_only_the_bytes_that_are_missing_are_read() -> None:
     log, process = large_log(), Process(large_log())
     process = Process(log)
@@ -277,6 +290,16 @@ def test_two_messages_of_one_batch_are_cut_apart_where_the_second_does_not_fit()
         (*_, last) = batches(delivery.records(with_marker=True) or b"")
         assert last.header.base_offset + last.header.last_offset_delta == end
     assert found == [[(base, b"a")], [(base + 1, VALUE)], [(base + 2, VALUE), (base + 3, b"b")]]
+
+
+@pytest.mark.parametrize(("left", "max_bytes"), [(80_000, 1 << 20), (1 << 20, 12_000)], ids=["response", "partition"])
+def test_records_of_the_same_batch_count_before_it_is_written(left: int, max_bytes: int) -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 5, message_id(1))]
+    at = log.append(build_batch([NewRecord(bytes(6000)), carrier_record(VALUE, 5, message_id(1), offsets)]))
+    delivery = Process(log).fetch(at, max_bytes, room(left))
+    assert (shown(delivery.records(with_marker=True)), delivery.cut_at) == ([(at, bytes(6000))], at + 1)
+    assert shown(Process(log).fetch(at + 1, max_bytes, room(left)).records(with_marker=True)) == [(at + 1, VALUE)]
 
 
 # What is missing
@@ -401,6 +424,18 @@ def test_a_late_message_is_gone_on_with_in_the_next_request() -> None:
     log.reads.clear()
     assert shown(process.fetch(5).records(with_marker=True)) == SHOWN[1:]
     assert log.reads[0].offset == 2  # the first slice is there already
+
+
+def test_a_late_message_is_not_gone_on_with_if_another_one_is_at_its_offset_now() -> None:
+    """The log was truncated, and its new leader has appended others."""
+    log = large_log()
+    process = Process(log, cache=SegmentCache(0))
+    log.late_after, log.max_read = 1, 1
+    log.run(process.delivery(5).feed(log.fetch(5, 1), ()))
+    log.late_after = log.max_read = None
+    log.batches, log.end = log.batches[:1], 1
+    at = log.add_large(VALUE[::-1], 5, 3)
+    assert (at, shown(process.fetch(at).records(with_marker=True))) == (5, [(5, VALUE[::-1])])
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))

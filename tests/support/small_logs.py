@@ -16,7 +16,9 @@ from support.large_logs import ABORTED_PID, TOPIC_ID, TRANSACTIONAL, Log, carrie
 CONTROL = 0x20
 GAP = 1000  # longer than any of these logs
 ABORT_KEY, ABORT_VALUE = bytes(4), bytes(6)
-OLD_TOPIC_ID = bytes(reversed(range(16)))  # as a producer has it that does not know yet of the topic that was created again
+OLD_TOPIC_ID = bytes(
+    reversed(range(16))
+)  # as a producer has it that does not know yet of the topic that was created again
 
 
 class Sent(NamedTuple):

@@ -81,6 +81,23 @@ def test_where_only_slices_have_come_the_log_is_read_on(version: int, isolation_
     assert partitions_in(version, response)["orders", 0].high_watermark == 13
 
 
+@each_version
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_the_end_of_the_log_is_that_of_what_was_read_last(version: int, isolation_level: int) -> None:
+    """Or the consumer would seem to have read behind the end."""
+    log, whole = Log(), large_log()
+    cluster = Cluster({0: log})
+    log.batches, log.end = whole.batches[:4], 5
+    exchange = cluster.begin(version)
+    exchange.request(cluster.request(version, {0: 1}, isolation_level))
+    response = fetch_response(version, {"orders": {0: cluster.partition(0, 1, 1, isolation_level == 1)}})
+    log.batches, log.end = whole.batches, whole.end
+    settled = cluster.settle(version, exchange, exchange.response(response))
+    assert values_by_partition(version, settled) == {("orders", 0): SHOWN[1:]}
+    one = partitions_in(version, settled)["orders", 0]
+    assert (one.high_watermark, one.last_stable_offset) == (13, 13)
+
+
 def test_not_where_another_partition_has_something_to_show() -> None:
     slices = Log()
     for data in sliced(VALUE, 11, message_id(2)):
