@@ -31,6 +31,7 @@ from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.cache import SegmentCache
 from kafka_sidecar.large_messages.delivery import ResponseRoom
 from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
+from kafka_sidecar.large_messages.reading import Fetched
 from kafka_sidecar.large_messages.settings import TopicSettings
 
 VALUE = bytes(range(256)) * 40  # 10 KB
@@ -223,6 +224,15 @@ def test_one_batch_with_several_messages_becomes_a_batch_for_each() -> None:
     assert [record.timestamp for record in whole] == [1000, 1000, 1005, 1000, 1000]
 
 
+def test_sequence_numbers_go_on_at_0_after_the_largest() -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    records = [NewRecord(b"a"), NewRecord(b"b"), carrier_record(VALUE, 3, message_id(1), offsets), NewRecord(b"c")]
+    base = log.append(build_batch(records, producer_id=PID, producer_epoch=3, base_sequence=2**31 - 2))
+    found = batches(Process(log).fetch(base).records(with_marker=True) or b"")
+    assert [one.header.base_sequence for one in found] == [2**31 - 2, 0, 1]
+
+
 def test_records_before_the_clients_offset_are_not_assembled() -> None:
     log, id_ = Log(), message_id(1)
     offsets = [log.append(one) for one in sliced(VALUE, 3, id_)]
@@ -278,6 +288,15 @@ def test_the_limit_is_that_of_all_partitions_together() -> None:
     assert other.hidden == (1, 5)
 
 
+def test_what_one_partition_has_got_is_no_room_for_another() -> None:
+    log, value = Log(), bytes(100_000)
+    log.add_large(value, 3, 1)
+    response = room(250_000)
+    one, other = (Process(log).fetch(0, 1 << 20, response) for _ in range(2))
+    assert (shown(one.records(with_marker=True)), one.cut_at) == ([(2, value)], None)
+    assert (shown(other.records(with_marker=True)), other.cut_at) == ([], 2)
+
+
 def test_two_messages_of_one_batch_are_cut_apart_where_the_second_does_not_fit() -> None:
     log = Log()
     offsets = [[log.append(one) for one in sliced(VALUE, 3, message_id(number))] for number in (1, 2)]
@@ -313,6 +332,32 @@ def test_a_message_of_which_slices_are_gone_is_dropped() -> None:
     assert ("dropped", 5, "missing") in log.reports
 
 
+def test_so_is_one_whose_slices_a_read_says_are_before_the_start_of_the_log() -> None:
+    log = large_log()
+    log.delete_before(3)
+    log.failures = {0: Fetched(0, b"", log.end, log.end, log.start)}
+    assert shown(Process(log).fetch(3).records(with_marker=True)) == SHOWN[2:]
+    assert ("dropped", 5, "missing") in log.reports
+
+
+def test_slices_behind_their_carrier_are_none() -> None:
+    log, id_ = Log(), message_id(1)
+    log.append(build_batch([carrier_record(FIVE, 3, id_, [1, 2])]))
+    for data in sliced(FIVE, 3, id_):
+        log.append(data)
+    assert consume(Process(log)) == []
+    assert ("dropped", 0, "missing") in log.reports
+
+
+def test_pointers_to_what_is_not_the_value_do_not_matter_if_the_slices_are_near() -> None:
+    log, id_ = Log(), message_id(1)
+    others = [log.append(data) for data in sliced(FIVE[::-1], 3, id_)]
+    for data in sliced(FIVE, 3, id_):
+        log.append(data)
+    at = log.append(build_batch([carrier_record(FIVE, 3, id_, others)]))
+    assert consume(Process(log)) == [(at, FIVE)]
+
+
 def test_or_the_partition_stands_still_there() -> None:
     log = large_log()
     log.start, log.batches = 3, log.batches[3:]
@@ -331,6 +376,10 @@ def test_a_broker_that_does_not_respond_now_drops_nothing() -> None:
     assert log.reports == []
     log.error_code = 0
     assert shown(Process(log).fetch(5).records(with_marker=True)) == SHOWN[1:]
+
+
+def test_a_message_as_large_as_allowed_is_delivered() -> None:
+    assert consume(Process(large_log(), TopicSettings(max_message=len(VALUE)))) == SHOWN
 
 
 def test_a_message_larger_than_allowed_is_dropped_before_memory_is_used() -> None:
@@ -515,6 +564,15 @@ def test_an_empty_read_without_an_error_drops_nothing(is_carrier: bool) -> None:
     assert shown(Process(log).fetch(end).records(with_marker=True)) == [(end, VALUE), (end + 1, b"last")]
 
 
+def test_nor_does_a_single_one_where_the_slices_are_too_far_away_to_be_searched() -> None:
+    log = large_log()
+    log.failures = {0: Fetched(0, b"", log.end, log.end, 0)}
+    process = Process(log, TopicSettings(look_back=1))
+    delivery = process.fetch(5)
+    assert (delivery.cut_at, delivery.error_code, log.reports) == (5, ErrorCode.UNKNOWN_SERVER_ERROR, [])
+    assert shown(process.fetch(5).records(with_marker=True)) == SHOWN[1:]
+
+
 @pytest.mark.parametrize("is_carrier", [True, False])
 def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_reports_no_error(is_carrier: bool) -> None:
     log = Log()
@@ -602,6 +660,15 @@ def test_a_log_that_was_truncated_and_is_read_again_delivers_its_messages() -> N
     assert consume(process, 6) == [(at, FIVE)]
 
 
+def test_slices_of_before_that_are_kept_are_not_those_of_another_message_at_their_offsets() -> None:
+    log = large_log()
+    process = Process(log)
+    assert consume(process) == SHOWN
+    log.batches, log.end = log.batches[:1], 1
+    at = log.add_large(VALUE[::-1], 5, 3)
+    assert shown(process.fetch(at).records(with_marker=True)) == [(at, VALUE[::-1])]
+
+
 # Bounds
 
 
@@ -661,6 +728,33 @@ def test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest(monkeypa
     assert ("dropped", lost, "missing") not in log.reports
     assert log.works < 1.5 * room / 200_000
     assert log.counts["looked_back"] == 1
+
+
+@pytest.mark.parametrize("ranges", [None, [(0, 850), (904, 905)]], ids=["the gap", "where consumers go on"])
+def test_a_message_of_which_not_all_could_be_searched_is_reported(
+    ranges: list[tuple[int, int]] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("segment_index", "partition_log"):
+        monkeypatch.setattr(f"kafka_sidecar.large_messages.{module}.MAX_LOOK_BACK_BYTES", 4_000_000)
+    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_PIECE_BYTES", 200_000)
+    log, heavy = Log(), build_batch([NewRecord(bytes(100_000))], codec=Codec.ZSTD)
+    for part in ([], range(4), []):
+        log.add_segments(VALUE, 5, 1, part)
+        for _ in range(300):
+            log.append(heavy)
+    log.add(b"between")
+    (last,) = log.add_segments(VALUE, 5, 1, [4])
+    process = Process(log, resumed=(lambda offset: ranges) if ranges is not None else None)
+    assert consume(process, last) == []
+    assert ("dropped", last, "missing") in log.reports
+
+
+def test_one_read_inflates_no_more_than_its_limit_and_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_sidecar.large_messages.assemble.READ_BYTES", 4000)
+    log = Log()
+    at = log.add_large(bytes(10_001), 5, 1, codec=Codec.ZSTD)
+    assert shown(Process(log).fetch(at).records(with_marker=True)) == [(at, bytes(10_001))]
+    assert [read.offset for read in log.reads] == [0, 2]
 
 
 def test_what_was_seen_by_looking_back_is_not_read_again_where_a_client_could_not_wait() -> None:

@@ -36,7 +36,7 @@ VALUES[3] = VALUES[1]  # what a new process sends has another id
 COUNTS = {1: 3, 2: 2, 3: 3}
 A0, A1, A2 = Sent(1, 0), Sent(1, 1), Sent(1, 2, is_carrier=True)
 R0, R1, R2 = Sent(3, 0), Sent(3, 1), Sent(3, 2, is_carrier=True)
-B0, B1 = Sent(2, 0), Sent(2, 1, is_carrier=True, is_aborted=True)
+B0, B1, B2 = Sent(2, 0), Sent(2, 1, is_carrier=True, is_aborted=True), Sent(2, 1, is_carrier=True)
 # What becomes of A, by what is lost: the connection before its last segment is stored, after it, after the first slice;
 # the response to the carrier, and it is sent again; the process, whose successor knows no id and no slice of it.
 WRITERS_OF_A = {
@@ -47,16 +47,18 @@ WRITERS_OF_A = {
     "response": [A0, A1, A2, A2],
     "process": [A0, A1, R0, R1, R2],
     "process after": [A0, A1, A2, R0, R1, R2],
-    "all": [A0, R0, A0, A1, A2, R1, R2, A2],  # what the first process has sent comes late
+    "all": [A0, R0, A1, A2, R1, R2, A2],  # what the first process has sent comes late
 }
-WRITER_OF_B = [SMALL, B0, B1, ABORT]
+WRITER_OF_B = [B0, B1, ABORT, B2]  # whose transaction is aborted, and it sends the last segment again
 
 
-def interleavings(one: Sequence[Sent], other: Sequence[Sent]) -> Iterator[list[Sent]]:
+def interleavings(lost: str) -> Iterator[list[Sent]]:
+    """Of both writers; a small record is last."""
+    one, other = WRITERS_OF_A[lost], WRITER_OF_B
     total = len(one) + len(other)
     for places in combinations(range(total), len(one)):
         first, second = iter(one), iter(other)
-        yield [next(first) if at in places else next(second) for at in range(total)]
+        yield [*(next(first) if at in places else next(second) for at in range(total)), SMALL]
 
 
 def rule(

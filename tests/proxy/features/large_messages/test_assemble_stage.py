@@ -125,6 +125,24 @@ def test_aborted_transactions_of_what_is_read_in_addition_are_in_the_response() 
     assert values_by_partition(NEWEST, response)["orders", 0][-1] == (start + 3, b"shown")
 
 
+def test_aborted_transactions_of_before_stay_in_the_response() -> None:
+    log = Log()
+    log.append(batch("aborted", attributes=0x10, producer_id=8))
+    for data in sliced(VALUE, 3, message_id(2)):
+        log.append(data)
+    log.append(batch("aborted", attributes=0x10, producer_id=7))
+    log.append(batch("shown"))
+    cluster = Cluster({0: log})
+    exchange = cluster.begin(NEWEST)
+    exchange.request(cluster.request(NEWEST, {0: 0}, 1))
+    log.aborted = [AbortedTransaction(producer_id=8, first_offset=0)]
+    data = {**cluster.partition(0, 0, 1, is_committed_only=True), "records": b"".join(log.batches[:2])}
+    log.aborted = [AbortedTransaction(producer_id=7, first_offset=3)]  # a read from 2 on does not say more
+    step = exchange.response(fetch_response(NEWEST, {"orders": {0: data}}))
+    one = partitions_in(NEWEST, cluster.settle(NEWEST, exchange, step))["orders", 0]
+    assert [(each.producer_id, each.first_offset) for each in one.aborted_transactions] == [(8, 0), (7, 3)]
+
+
 def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None:
     """Or its group would seem to lag for ever: what is stored for it is the offset of the first slice."""
     log = Log()
@@ -139,6 +157,19 @@ def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None
     response = cluster.fetch(NEWEST, {0: 0}, isolation_level=1, max_bytes=1)
     assert values_by_partition(NEWEST, response)["orders", 0] == [(3, b"last")]
     assert cluster.stats.intervals.safe_offset(ORDERS, 0, 4) == 4
+
+
+def test_what_a_client_does_not_get_now_was_not_seen() -> None:
+    """What is after it may be committed by nobody, and counts for no safe offset."""
+    log = Log()
+    for number in (1, 2):
+        log.add_large(bytes(600_000), 3, number, topic_id=ORDERS)
+    log.add(b"last")
+    cluster = Cluster({0: log})
+    assert values_by_partition(NEWEST, cluster.fetch(NEWEST, {0: 0}, max_bytes=2 << 20))["orders", 0] == [
+        (2, bytes(600_000))
+    ]
+    assert cluster.stats.intervals.first_unseen(ORDERS, 0, 0, log.end) == 5
 
 
 def test_reading_on_ends_in_time() -> None:

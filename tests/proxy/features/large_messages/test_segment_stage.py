@@ -149,6 +149,14 @@ def test_with_acks_0_they_end_the_connection() -> None:
     assert (step.frame, step.cause, broker.log) == (b"", "rejected_without_acks", {})
 
 
+def test_what_the_broker_rejects_anyway_is_left_to_it() -> None:
+    damaged = build_batch([V3_SEGMENT])[:-1] + b"?"
+    frame = produce_request(12, {"orders": {0: damaged}})
+    exchange = begun(sidecar(topics=JSON), ApiKey.PRODUCE, 12, frame, FakeClient())
+    assert exchange is not None
+    assert met(exchange, exchange.request(frame), LogBroker()) == frame
+
+
 def test_the_header_of_a_delivered_message_is_removed_and_not_refused() -> None:
     step, broker = send(sidecar(topics=JSON), NewRecord(VALID, b"k", (DELIVERED, Header("h", b"v"))))
     assert code(step) == 0
