@@ -22,8 +22,8 @@ LIMIT_S = 300  # for the tests of one mutant; that they do not end is a failure 
 class Mutant:
     """One fault."""
 
-    about: str  # what happens then
     path: str  # of the source
+    about: str  # what happens then
     old: str  # what occurs there once
     new: str
     tests: tuple[str, ...]  # that must fail, as `path::name`
