@@ -5,7 +5,7 @@ records up to the expiration gap before it must have been seen: by this reader, 
 
 Each response walks a `Window` along the log, which forgets what the gap has passed: so no range is ever needed twice.
 An index keeps the windows at the positions where responses have ended, for the requests that go on there. What is read
-again is noted again from there on, and nothing that another reader has seen behind the position matters.
+again is noted again from there on, and nothing that another reader has seen after the position matters.
 
     window:   |---- gap ----|> walks on
     blocks:   [....][...][..]   those that are full are shared by all windows, and never change
@@ -23,7 +23,7 @@ from kafka_sidecar.large_messages.segment import Segment
 
 MAX_BYTES = 32 << 20  # of all windows together, roughly
 MAX_WINDOWS = 16  # of a partition: about as many as there are consumers at different offsets
-FULL_BLOCK = 64  # segments
+FULL_BLOCK = 128  # segments
 WINDOW_BYTES, MESSAGE_BYTES, SEEN_BYTES = 600, 640, 120  # of the objects of each, roughly
 MAX_LOOK_BACK_BYTES = 256 << 20  # read, and inflated, to see all of one gap
 
@@ -34,11 +34,12 @@ Place = tuple[bytes | str, int, bool]  # a partition, for readers of one isolati
 class _Message:
     """The segments of one message in a block."""
 
-    __slots__ = ("carrier", "delivered", "numbers")
+    __slots__ = ("carriers", "delivered", "numbers")
 
     def __init__(self) -> None:
         self.numbers: dict[int, list[int]] = {}  # ascending offsets
-        self.carrier = self.delivered = -1  # the offset of the last carrier; of the last one that was delivered
+        self.carriers: list[int] = []  # ascending offsets
+        self.delivered: list[int] = []  # of the carriers at which it was delivered
 
 
 class _Block:
@@ -58,15 +59,15 @@ class _Block:
         return WINDOW_BYTES + MESSAGE_BYTES * len(self.messages) + SEEN_BYTES * self.count
 
     def add(self, key: Key, number: int, offset: int, is_carrier: bool, is_delivered: bool) -> None:
-        """A segment, behind those that are there."""
+        """A segment, after those that are there."""
         message = self.messages.get(key)
         if message is None:
             message = self.messages[key] = _Message()
         message.numbers.setdefault(number, []).append(offset)
         if is_carrier:
-            message.carrier = offset
+            message.carriers.append(offset)
             if is_delivered:
-                message.delivered = offset
+                message.delivered.append(offset)
         self.count += 1
 
     def before(self, end: int) -> _Block:
@@ -74,20 +75,22 @@ class _Block:
         copy = _Block(self.start, min(self.end, end))
         for key, message in self.messages.items():
             found = [(one, number) for number, offsets in message.numbers.items() for one in offsets if one < end]
+            carriers, delivered = set(message.carriers), set(message.delivered)
             for offset, number in sorted(found):
-                copy.add(key, number, offset, offset == message.carrier, offset == message.delivered)
+                copy.add(key, number, offset, offset in carriers, offset in delivered)
         return copy
 
 
 class Window:
     """What was seen before the offset ``end``: it walks on with who reads the log."""
 
-    __slots__ = ("_blocks", "_is_open", "end", "look_back", "room")
+    __slots__ = ("_blocks", "_is_open", "end", "is_seen", "look_back", "room")
 
     def __init__(self, end: int, look_back: int) -> None:
         self.end = end
         self.look_back = look_back  # the gap
         self.room = MAX_LOOK_BACK_BYTES  # that may still be read to see all of the gap
+        self.is_seen = False  # whether all of the gap was, which it stays: what follows is seen as it is walked over
         self._blocks: list[_Block] = []  # in their order
         self._is_open = False  # whether the last one is this window's alone, and may change
 
@@ -110,7 +113,7 @@ class Window:
         """The offsets up to ``end``, exclusive, were not seen."""
         if end > self.end:
             self.end = end
-            self._is_open = False
+            self._is_open = self.is_seen = False
 
     def add(self, part: Part, is_delivered: bool = False) -> None:
         """A segment, at the end.
@@ -136,7 +139,7 @@ class Window:
             self._is_open = False
 
     def seal(self) -> None:
-        """No block that there is changes any more."""
+        """No block that there is changes from now on."""
         self._is_open = False
 
     def unread(self, start: int, end: int) -> tuple[int, int] | None:
@@ -172,7 +175,8 @@ class Window:
         found = [one for block in self._blocks if (one := block.messages.get(key)) is not None]
         if sum(len(one.numbers) for one in found) < segment.count - 1:
             return None
-        if any(one.carrier >= first or one.numbers.get(segment.number, (-1,))[-1] >= first for one in found):
+        mine = (offsets for one in found for offsets in (one.carriers, one.numbers.get(segment.number)))
+        if any(offsets and offsets[-1] >= first for offsets in mine):
             return None
         places: dict[int, int] = {}
         for one in found:
@@ -195,7 +199,8 @@ class Window:
     def has_delivered(self, segment: Segment) -> bool:
         """Whether its message was delivered at a carrier in the gap."""
         key, first = _key(segment), self.first
-        return any((one := block.messages.get(key)) is not None and one.delivered >= first for block in self._blocks)
+        found = (one.delivered for block in self._blocks if (one := block.messages.get(key)) is not None)
+        return any(offsets and offsets[-1] >= first for offsets in found)
 
     def _last(self) -> _Block:
         """The block to which more may be added."""

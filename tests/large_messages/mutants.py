@@ -13,15 +13,15 @@ MUTANTS = (
         "a slice without a key completes a message",
         "    if not part.may_complete:\n        return None\n",
         "",
-        (f"{HERE}/test_delivery.py::test_only_the_bytes_that_are_missing_are_read",),
+        (f"{HERE}/test_small_model.py::test_every_consumer_gets_what_the_rule_says",),
     ),
     # segment_index.py
     Mutant(
         f"{SOURCE}/segment_index.py",
         "a second copy before the message is complete: its last segment seems to be there",
-        " or one.numbers.get(segment.number, (-1,))[-1] >= first for one in found):",
-        " for one in found):",
-        (f"{HERE}/test_segment_index.py::test_a_window_says_what_a_list_of_all_segments_says",),
+        "for offsets in (one.carriers, one.numbers.get(segment.number)))",
+        "for offsets in (one.carriers,))",
+        (f"{HERE}/test_delivery.py::test_copies_of_a_segment_before_a_message_is_complete_change_nothing",),
     ),
     # delivery.py
     Mutant(
@@ -29,21 +29,21 @@ MUTANTS = (
         "a marker begins before the offset that the client asks for",
         "self._hidden_from = max(offsets_of(batch)[0], self.offset)",
         "self._hidden_from = offsets_of(batch)[0]",
-        (f"{HERE}/test_delivery.py::test_a_marker_begins_at_the_clients_offset_within_a_batch_of_segments_too",),
+        (f"{HERE}/test_delivery.py::test_a_marker_for_a_part_of_a_batch_begins_at_the_clients_offset",),
     ),
     Mutant(
         f"{SOURCE}/delivery.py",
         "bytes of the batch that is written again do not count in the response's limits",
         "        size += self._pending\n",
         "",
-        (f"{HERE}/test_delivery.py::test_records_of_the_same_batch_count_before_it_is_written",),
+        (f"{HERE}/test_delivery.py::test_records_that_come_before_a_message_in_its_batch_take_their_part_of_the_room",),
     ),
     Mutant(
         f"{SOURCE}/delivery.py",
         "an unfinished assembly is gone on with although another message is at its offset now",
         "if assembly is None or assembly.segment != segment:",
         "if assembly is None:",
-        (f"{HERE}/test_delivery.py::test_a_late_message_is_not_gone_on_with_if_another_one_is_at_its_offset_now",),
+        (f"{HERE}/test_delivery.py::test_what_was_collected_for_another_message_at_the_same_offset_is_not_delivered",),
     ),
     # partition_log.py
     Mutant(
@@ -51,7 +51,7 @@ MUTANTS = (
         "a damaged record is sealed anew, and looks valid",
         "if not batch.crc_is_right():",
         "if False:",
-        (f"{HERE}/test_delivery.py::test_consumers_get_neither_a_damaged_slice_nor_what_follows_it",),
+        (f"{HERE}/test_delivery.py::test_a_record_that_was_damaged_beside_a_large_message_is_withheld",),
     ),
     # segment_index.py
     Mutant(
@@ -64,21 +64,21 @@ MUTANTS = (
     Mutant(
         f"{SOURCE}/segment_index.py",
         "segments behind a carrier complete its message once more",
-        "if any(one.carrier >= first or one.numbers",
-        "if any(one.numbers",
+        "for offsets in (one.carriers, one.numbers.get(segment.number)))",
+        "for offsets in (one.numbers.get(segment.number),))",
         (f"{HERE}/test_segment_index.py::test_a_message_with_a_carrier_in_the_gap_is_not_completed_again",),
     ),
     Mutant(
         f"{SOURCE}/segment_index.py",
         "a carrier whose message was not delivered makes the next one a copy",
-        "one.delivered >= first for block",
-        "one.carrier >= first for block",
-        (f"{HERE}/test_delivery.py::test_a_carrier_whose_message_was_not_delivered_makes_no_other_a_copy",),
+        "found = (one.delivered for block",
+        "found = (one.carriers for block",
+        (f"{HERE}/test_walks.py::test_a_carrier_whose_message_was_not_delivered_makes_no_other_a_copy",),
     ),
     Mutant(
         f"{SOURCE}/segment_index.py",
         "offsets that were skipped count as seen",
-        "            self.end = end\n            self._is_open = False\n",
+        "            self.end = end\n            self._is_open = self.is_seen = False\n",
         "            self._last().end = self.end = end\n",
         (f"{HERE}/test_segment_index.py::test_offsets_count_as_read_if_they_were",),
     ),
@@ -99,10 +99,26 @@ MUTANTS = (
     Mutant(
         f"{SOURCE}/segment_index.py",
         "a window that is cut forgets what was delivered",
-        "offset == message.carrier, offset == message.delivered)",
-        "offset == message.carrier, False)",
-        (f"{HERE}/test_delivery.py::test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there",),
+        "offset in carriers, offset in delivered)",
+        "offset in carriers, False)",
+        (f"{HERE}/test_walks.py::test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there",),
     ),
+    Mutant(
+        f"{SOURCE}/segment_index.py",
+        "a window that is cut before a copy forgets that its message was delivered",
+        "offset in carriers, offset in delivered)",
+        "offset in message.carriers[-1:], offset in message.delivered[-1:])",
+        (f"{HERE}/test_walks.py::test_a_copy_is_one_for_a_consumer_behind_others_that_have_read_it",),
+    ),
+    # delivery.py
+    Mutant(
+        f"{SOURCE}/delivery.py",
+        "after a copy slices are deleted that groups behind it need",
+        "log.report.dropped(part.offset, COPY, None)",
+        "log.report.dropped(part.offset, COPY, segment.message_id)",
+        (f"{STAGES}/test_assemble_stage.py::test_a_copy_of_a_carrier_does_not_change_where_its_message_begins",),
+    ),
+    # segment_index.py
     Mutant(
         f"{SOURCE}/segment_index.py",
         "a part that the window has is added twice",
@@ -179,7 +195,7 @@ MUTANTS = (
         "each response looks back again",
         "            self.log.index.keep(self.log.window)\n",
         "            pass\n",
-        (f"{HERE}/test_delivery.py::test_a_message_is_delivered_at_its_first_carrier_alone",),
+        (f"{HERE}/test_walks.py::test_a_message_is_delivered_at_its_first_carrier_alone",),
     ),
     Mutant(
         f"{SOURCE}/delivery.py",
@@ -194,28 +210,30 @@ MUTANTS = (
         "slices behind the carrier are read and delivered",
         "part.pointers is not None and max(pointed.values(), default=-1) < part.offset:",
         "part.pointers is not None:",
-        (f"{HERE}/test_delivery.py::test_slices_behind_their_carrier_are_none",),
+        (f"{HERE}/test_assemble.py::test_slices_behind_their_carrier_are_none",),
     ),
     Mutant(
         f"{SOURCE}/assemble.py",
         "slices of wrong pointers stay in the assembly",
         "        assembly.restart(part.segment)\n",
         "",
-        (f"{HERE}/test_delivery.py::test_pointers_to_what_is_not_the_value_do_not_matter_if_the_slices_are_near",),
+        (f"{HERE}/test_assemble.py::test_pointers_to_what_is_not_the_value_do_not_matter_if_the_slices_are_near",),
     ),
     Mutant(
         f"{SOURCE}/assemble.py",
         "what is before the log's start is asked for again for ever",
         " or fetched.log_start_offset > first:",
         ":",
-        (f"{HERE}/test_delivery.py::test_so_is_one_whose_slices_a_read_says_are_before_the_start_of_the_log",),
+        (f"{HERE}/test_assemble.py::test_slices_that_a_read_says_are_before_the_start_of_the_log_are_missing",),
     ),
     Mutant(
         f"{SOURCE}/assemble.py",
         "an empty read without an error drops the message",
         "    if not found.knows_first:\n        raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)\n",
         "",
-        (f"{HERE}/test_delivery.py::test_nor_does_a_single_one_where_the_slices_are_too_far_away_to_be_searched",),
+        (
+            f"{HERE}/test_assemble.py::test_an_empty_read_drops_nothing_where_the_slices_are_too_far_away_to_be_searched",
+        ),
     ),
     Mutant(
         f"{SOURCE}/assemble.py",
@@ -236,7 +254,7 @@ MUTANTS = (
         "a message that is given up is not reported",
         "    if found is None and not sees_all:\n        log.report.dropped(part.offset, MISSING.reason, segment.message_id)\n",
         "",
-        (f"{HERE}/test_delivery.py::test_a_message_of_which_not_all_could_be_searched_is_reported",),
+        (f"{HERE}/test_walks.py::test_a_message_of_which_not_all_could_be_searched_is_reported",),
     ),
     # assembly.py
     Mutant(
@@ -252,7 +270,7 @@ MUTANTS = (
         "one read inflates without a limit",
         "if found_bytes >= READ_BYTES:",
         "if False:",
-        (f"{HERE}/test_delivery.py::test_one_read_inflates_no_more_than_its_limit_and_one_slice",),
+        (f"{HERE}/test_assemble.py::test_one_read_inflates_no_more_than_its_limit_and_one_slice",),
     ),
     # partition_log.py
     Mutant(
@@ -269,7 +287,7 @@ MUTANTS = (
         "looking back has no bounded cost",
         "                window.room -= seen.bytes\n",
         "",
-        (f"{HERE}/test_delivery.py::test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest",),
+        (f"{HERE}/test_walks.py::test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest",),
     ),
     Mutant(
         f"{SOURCE}/partition_log.py",
@@ -277,7 +295,7 @@ MUTANTS = (
         "found.message_id != message_id or found.number != number:",
         "found.number != number:",
         (
-            f"{HERE}/test_delivery.py::test_slices_of_before_that_are_kept_are_not_those_of_another_message_at_their_offsets",
+            f"{HERE}/test_assemble.py::test_slices_of_before_that_are_kept_are_not_those_of_another_message_at_their_offsets",
         ),
     ),
     Mutant(
@@ -285,7 +303,7 @@ MUTANTS = (
         "of several ranges only the last says whether all was seen",
         "sees_all &= yield from self._read_unread(*missing)",
         "sees_all = yield from self._read_unread(*missing)",
-        (f"{HERE}/test_delivery.py::test_a_message_of_which_not_all_could_be_searched_is_reported",),
+        (f"{HERE}/test_walks.py::test_a_message_of_which_not_all_could_be_searched_is_reported",),
     ),
     Mutant(
         f"{SOURCE}/partition_log.py",
@@ -391,13 +409,6 @@ MUTANTS = (
         "OURS = (back_pointers.KEY, object_reference.KEY)",
         "OURS = (back_pointers.KEY,)",
         (f"{HERE}/test_client_records.py::test_what_only_sidecars_write_is_refused_with_policies_and_without",),
-    ),
-    Mutant(
-        f"{SOURCE}/client_records.py",
-        "a segment under the header of a delivered message walks around the policies",
-        "reader.parts(0, strip_delivered(records)).items()",
-        "reader.parts(0, records).items()",
-        (f"{HERE}/test_client_records.py::test_segments_are_found_in_every_form_where_records_are_judged",),
     ),
     Mutant(
         f"{SOURCE}/client_records.py",

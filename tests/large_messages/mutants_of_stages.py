@@ -176,13 +176,6 @@ MUTANTS = (
         "if False:",
         (f"{STAGES}/test_segment_stage.py::test_a_response_names_no_more_records_than_its_limit",),
     ),
-    Mutant(
-        f"{SOURCE}/segment_stage.py",
-        "what the broker rejects anyway is looked into",
-        "if find_fault(partition.valid_batch) is not None:\n            return None\n",
-        "if False:\n            return None\n",
-        (f"{STAGES}/test_segment_stage.py::test_what_the_broker_rejects_anyway_is_left_to_it",),
-    ),
     # assemble_stage.py
     Mutant(
         f"{SOURCE}/assemble_stage.py",

@@ -1,4 +1,4 @@
-"""Are faults in large messages found? `make mutations`: the tests that must fail with each of them, and pass without."""
+"""Are faults in large messages found? `make mutations`: tests that must fail with each of them, and pass without."""
 
 from __future__ import annotations
 

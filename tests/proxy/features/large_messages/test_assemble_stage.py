@@ -143,6 +143,22 @@ def test_aborted_transactions_of_before_stay_in_the_response() -> None:
     assert [(each.producer_id, each.first_offset) for each in one.aborted_transactions] == [(8, 0), (7, 3)]
 
 
+def test_a_copy_of_a_carrier_does_not_change_where_its_message_begins() -> None:
+    """Who has committed an offset before the first carrier still needs the slices."""
+    log = Log()
+    log.add(b"first")
+    at = log.add_large(VALUE, 5, 1, topic_id=ORDERS)
+    log.batches.append((at + 1).to_bytes(8, "big") + log.batches[-1][8:])
+    log.end += 1
+    cluster = Cluster({0: log})
+    response = cluster.fetch(NEWEST, {0: 0})
+    assert values_by_partition(NEWEST, response)["orders", 0] == [(0, b"first"), (at, VALUE)]
+    assert cluster.stats.dropped == {"copy": 1}
+    intervals = cluster.stats.intervals
+    for offset in range(2, at + 1):
+        assert (intervals.safe_offset(ORDERS, 0, offset), intervals.deletable(ORDERS, 0, offset)) == (1, 1)
+
+
 def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None:
     """Or its group would seem to lag for ever: what is stored for it is the offset of the first slice."""
     log = Log()
@@ -375,6 +391,24 @@ def test_a_message_whose_checksum_is_wrong_is_dropped_where_a_thread_computes_it
 
 def values_of_records(data: bytes) -> list[bytes | None]:
     return [record.value for found in batches(data) if not found.header.is_control for record in found.records()]
+
+
+@each_version
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_what_is_read_on_shows_the_end_of_the_log_as_it_is_then(version: int, isolation_level: int) -> None:
+    """Consumers compute their lag, and where the partition ends, from it."""
+    log = large_log()
+    cluster = Cluster({0: log})
+    exchange = cluster.begin(version)
+    step = cluster.settle(version, exchange, exchange.request(cluster.request(version, {0: 1}, isolation_level)))
+    answer = fetch_response(version, {"orders": {0: cluster.partition(0, 1, 1)}})
+    log.add(*[b"later"] * 5)  # after the broker has responded
+    step = cluster.settle(version, exchange, exchange.response(answer))
+    partition = partitions_in(version, step)["orders", 0]
+    assert values_by_partition(version, step)["orders", 0][0] == (11, VALUE)
+    assert partition.high_watermark == 18
+    if version >= 4:
+        assert partition.last_stable_offset == 18
 
 
 # Clients that go away
