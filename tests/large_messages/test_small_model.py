@@ -74,7 +74,7 @@ def test_reads_that_fail_are_tried_again_and_lose_nothing(lost: str, is_committe
         for start in range(len(sent)):
             log = written(sent, of_li, number)
             nothing = Fetched(0, b"", log.end, log.end, log.start)  # as where a remote read takes too long
-            failures = [nothing, Fetched(NOT_LEADER), TimeoutError()]
+            failures: list[Fetched | TimeoutError] = [nothing, Fetched(NOT_LEADER), TimeoutError()]
             log.failures = {at: failures[(at + number) % 3] for at in range(start % 3, 4)}
             expected = rule(sent, start, is_committed_only, of_li, seen_from=start)
             got = consume(Process(log), start, max_bytes(start), is_committed_only, retries=4)

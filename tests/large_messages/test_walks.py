@@ -177,7 +177,7 @@ def test_a_message_of_which_not_all_could_be_searched_is_reported(
         monkeypatch.setattr(f"kafka_sidecar.large_messages.{module}.MAX_LOOK_BACK_BYTES", 4_000_000)
     monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_PIECE_BYTES", 200_000)
     log, heavy = Log(), build_batch([NewRecord(bytes(100_000))], codec=Codec.ZSTD)
-    for part in ([], range(4), []):
+    for part in (range(0), range(4), range(0)):
         log.add_segments(VALUE, 5, 1, part)
         for _ in range(300):
             log.append(heavy)

@@ -5,7 +5,7 @@ After assembly are an interceptor that looks and one that changes, while the bro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,7 +133,7 @@ def sidecar() -> Sidecar:
     return Sidecar()
 
 
-def changed(found: Shown) -> Shown:
+def changed(found: Sequence[tuple[int, bytes | None]]) -> Shown:
     """What the interceptor makes of them."""
     return [(at, b"edited" if value is not None and value.startswith(b"edit") else value) for at, value in found]
 

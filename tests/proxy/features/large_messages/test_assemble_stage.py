@@ -136,9 +136,9 @@ def test_aborted_transactions_of_before_stay_in_the_response() -> None:
     exchange = cluster.begin(NEWEST)
     exchange.request(cluster.request(NEWEST, {0: 0}, 1))
     log.aborted = [AbortedTransaction(producer_id=8, first_offset=0)]
-    data = {**cluster.partition(0, 0, 1, is_committed_only=True), "records": b"".join(log.batches[:2])}
+    first = {**cluster.partition(0, 0, 1, is_committed_only=True), "records": b"".join(log.batches[:2])}
     log.aborted = [AbortedTransaction(producer_id=7, first_offset=3)]  # a read from 2 on does not say more
-    step = exchange.response(fetch_response(NEWEST, {"orders": {0: data}}))
+    step = exchange.response(fetch_response(NEWEST, {"orders": {0: first}}))
     one = partitions_in(NEWEST, cluster.settle(NEWEST, exchange, step))["orders", 0]
     assert [(each.producer_id, each.first_offset) for each in one.aborted_transactions] == [(8, 0), (7, 3)]
 
