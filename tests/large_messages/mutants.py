@@ -13,7 +13,7 @@ MUTANTS = (
         "a slice without a key completes a message",
         "    if not part.may_complete:\n        return None\n",
         "",
-        (f"{HERE}/test_small_model.py::test_every_consumer_gets_what_the_rule_says",),
+        (f"{HERE}/test_assemble.py::test_slices_without_keys_are_no_message_without_a_carrier",),
     ),
     # segment_index.py
     Mutant(
@@ -48,7 +48,7 @@ MUTANTS = (
     # partition_log.py
     Mutant(
         f"{SOURCE}/partition_log.py",
-        "a damaged record is sealed anew, and looks valid",
+        "a damaged record is sealed again, and looks valid",
         "if not batch.crc_is_right():",
         "if False:",
         (f"{HERE}/test_delivery.py::test_a_record_that_was_damaged_beside_a_large_message_is_withheld",),
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{SOURCE}/segment_index.py",
-        "segments behind a carrier complete its message once more",
+        "segments after a carrier complete its message once more",
         "for offsets in (one.carriers, one.numbers.get(segment.number)))",
         "for offsets in (one.numbers.get(segment.number),))",
         (f"{HERE}/test_segment_index.py::test_a_message_with_a_carrier_in_the_gap_is_not_completed_again",),
@@ -108,12 +108,12 @@ MUTANTS = (
         "a window that is cut before a copy forgets that its message was delivered",
         "offset in carriers, offset in delivered)",
         "offset in message.carriers[-1:], offset in message.delivered[-1:])",
-        (f"{HERE}/test_walks.py::test_a_copy_is_one_for_a_consumer_behind_others_that_have_read_it",),
+        (f"{HERE}/test_walks.py::test_a_copy_is_one_for_a_consumer_that_comes_to_it_later",),
     ),
     # delivery.py
     Mutant(
         f"{SOURCE}/delivery.py",
-        "after a copy slices are deleted that groups behind it need",
+        "after a copy slices are deleted that groups after it need",
         "log.report.dropped(part.offset, COPY, None)",
         "log.report.dropped(part.offset, COPY, segment.message_id)",
         (f"{STAGES}/test_assemble_stage.py::test_a_copy_of_a_carrier_does_not_change_where_its_message_begins",),
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{SOURCE}/delivery.py",
-        "a marker goes back behind records that are visible",
+        "a marker goes back after records that are visible",
         "        self.room.left -= size\n        self._hidden_from = None\n",
         "        self.room.left -= size\n",
         (f"{HERE}/test_delivery.py::test_a_message_comes_out_whole_and_its_slices_are_hidden",),
@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{SOURCE}/delivery.py",
-        "a batch that is written again ends before the hidden records behind it",
+        "a batch that is written again ends before the hidden records after it",
         "        lasts = [*(after.first - 1 for after in made[1:]), end]",
         "        lasts = [*(after.first - 1 for after in made[1:]), made[-1].first]",
         (f"{HERE}/test_delivery.py::test_one_batch_with_several_messages_becomes_a_batch_for_each",),
@@ -207,10 +207,10 @@ MUTANTS = (
     # assemble.py
     Mutant(
         f"{SOURCE}/assemble.py",
-        "slices behind the carrier are read and delivered",
+        "slices after the carrier are read and delivered",
         "part.pointers is not None and max(pointed.values(), default=-1) < part.offset:",
         "part.pointers is not None:",
-        (f"{HERE}/test_assemble.py::test_slices_behind_their_carrier_are_none",),
+        (f"{HERE}/test_assemble.py::test_slices_after_their_carrier_are_none",),
     ),
     Mutant(
         f"{SOURCE}/assemble.py",

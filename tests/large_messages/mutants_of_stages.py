@@ -26,7 +26,7 @@ MUTANTS = (
     # assemble_stage.py
     Mutant(
         f"{SOURCE}/assemble_stage.py",
-        "the high watermark stays behind what was read ahead",
+        "the high watermark stays after what was read ahead",
         "            partition.high_watermark = max(high, fetched.high_watermark)\n",
         "",
         (f"{STAGES}/test_assemble_stage.py::test_the_end_of_the_log_is_that_of_what_was_read_last",),
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{SOURCE}/write_rights.py",
-        "old brokers let nobody write objects",
+        "old brokers lets no client write objects",
         "MAY_WRITE = frozenset({ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})",
         "MAY_WRITE = frozenset({ErrorCode.NONE, ErrorCode.INVALID_RECORD})",
         (f"{STAGES}/test_object_stage.py::test_a_broker_that_finds_no_records_has_nothing_against_the_client",),
@@ -193,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{SOURCE}/assemble_stage.py",
-        "transactions of before are not in the response any more",
+        "transactions of before are no longer in the response",
         "                aborted = partition.aborted = _merge(aborted, fetched.aborted)",
         "                aborted = partition.aborted = tuple(fetched.aborted)",
         (f"{STAGES}/test_assemble_stage.py::test_aborted_transactions_of_before_stay_in_the_response",),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.large_logs import Log, Process, carrier_record, consume, message_id, shown, sliced
+from support.large_logs import Log, Process, carrier_record, consume, cut, lm, message_id, shown, sliced
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.records import Codec, build_batch
+from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 from kafka_sidecar.large_messages.reading import Fetched
 from kafka_sidecar.large_messages.settings import TopicSettings
 
@@ -33,7 +33,15 @@ def test_slices_that_a_read_says_are_before_the_start_of_the_log_are_missing() -
     assert ("dropped", 5, "missing") in log.reports
 
 
-def test_slices_behind_their_carrier_are_none() -> None:
+def test_slices_without_keys_are_no_message_without_a_carrier() -> None:
+    log = Log()
+    for number, part in enumerate(cut(FIVE, 3)):
+        log.append(build_batch([NewRecord(part, None, (lm(message_id(1), number, 3, len(FIVE)),))]))
+    assert consume(Process(log)) == []
+    assert log.reports == [("hidden", 0), ("hidden", 1), ("hidden", 2)]
+
+
+def test_slices_after_their_carrier_are_none() -> None:
     log, id_ = Log(), message_id(1)
     log.append(build_batch([carrier_record(FIVE, 3, id_, [1, 2])]))
     for data in sliced(FIVE, 3, id_):

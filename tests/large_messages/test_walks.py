@@ -71,7 +71,7 @@ def test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there
         ]  # fmt: skip
 
 
-def test_a_copy_is_one_for_a_consumer_behind_others_that_have_read_it() -> None:
+def test_a_copy_is_one_for_a_consumer_that_comes_to_it_later() -> None:
     log, id_ = Log(), message_id(1)
     offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
     at, copy, _ = (log.append(build_batch([carrier_record(VALUE, 5, id_, offsets)])) for _ in range(3))

@@ -29,7 +29,7 @@ class Mutant:
     tests: tuple[str, ...]  # that must fail, as `path::name`
 
     def mutated(self, text: str) -> str:
-        """The source with the fault. Raises ValueError if it is not of this source any more."""
+        """The source with the fault. Raises ValueError if it is no longer of this source."""
         if text.count(self.old) != 1 or self.old == self.new:
             raise ValueError(f"{self.path} has {text.count(self.old)} times {self.old!r}: {self.about}")
         return text.replace(self.old, self.new)

@@ -84,7 +84,7 @@ def test_where_only_slices_have_come_the_log_is_read_on(version: int, isolation_
 @each_version
 @pytest.mark.parametrize("isolation_level", [0, 1])
 def test_the_end_of_the_log_is_that_of_what_was_read_last(version: int, isolation_level: int) -> None:
-    """Or the consumer would seem to have read behind the end."""
+    """Or the consumer would seem to have read after the end."""
     log, whole = Log(), large_log()
     cluster = Cluster({0: log})
     log.batches, log.end = whole.batches[:4], 5
@@ -176,7 +176,7 @@ def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None
 
 
 def test_what_a_client_does_not_get_now_was_not_seen() -> None:
-    """What is after it may be committed by nobody, and counts for no safe offset."""
+    """What is after it is committed by no group, and counts for no safe offset."""
     log = Log()
     for number in (1, 2):
         log.add_large(bytes(600_000), 3, number, topic_id=ORDERS)
