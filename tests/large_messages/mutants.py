@@ -13,7 +13,10 @@ MUTANTS = (
         "a slice without a key completes a message",
         "    if not part.may_complete:\n        return None\n",
         "",
-        (f"{HERE}/test_assemble.py::test_slices_without_keys_are_no_message_without_a_carrier",),
+        (
+            f"{HERE}/test_assemble.py::test_slices_without_keys_are_no_message_without_a_carrier",
+            f"{HERE}/test_small_model.py::test_every_consumer_gets_what_the_rule_says",
+        ),
     ),
     # segment_index.py
     Mutant(
@@ -21,7 +24,10 @@ MUTANTS = (
         "a second copy before the message is complete: its last segment seems to be there",
         "for offsets in (one.carriers, one.numbers.get(segment.number)))",
         "for offsets in (one.carriers,))",
-        (f"{HERE}/test_delivery.py::test_copies_of_a_segment_before_a_message_is_complete_change_nothing",),
+        (
+            f"{HERE}/test_delivery.py::test_copies_of_a_segment_before_a_message_is_complete_change_nothing",
+            f"{HERE}/test_small_model.py::test_every_consumer_gets_what_the_rule_says",
+        ),
     ),
     # delivery.py
     Mutant(

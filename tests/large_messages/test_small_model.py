@@ -15,6 +15,7 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 LOGS = 3  # of each kind, where not all are taken
 SHORT_GAP = 4
 NOT_LEADER = 6
+STANDING = TopicSettings(on_missing="fail")  # a message that is taken for missing is noticed
 each_format = pytest.mark.parametrize("of_li", [False, True], ids=["carriers", "segments of li"])
 each_isolation = pytest.mark.parametrize("is_committed_only", [False, True], ids=["uncommitted", "committed"])
 each_writer = pytest.mark.parametrize("lost", WRITERS_OF_A)
@@ -37,13 +38,14 @@ def max_bytes(start: int) -> int:
 def test_every_consumer_gets_what_the_rule_says(lost: str, is_committed_only: bool, of_li: bool) -> None:
     for number, sent in logs(lost, at=0):
         log = written(sent, of_li, number)
-        process = Process(log)  # one that goes on, whoever reads
+        process = Process(log, STANDING)  # one that goes on, whoever reads
         for start in range(len(sent)):
-            restarted = Process(log)  # one that knows nothing of what is before this offset
+            restarted = Process(log, STANDING)  # one that knows nothing of what is before this offset
             expected = rule(sent, start, is_committed_only, of_li, seen_from=start)
             assert consume(restarted, start, max_bytes(start), is_committed_only) == expected, (sent, start)
             expected = rule(sent, start, is_committed_only, of_li)
             assert consume(process, start, max_bytes(start), is_committed_only) == expected, (sent, start)
+        assert of_li or not log.counts["looked_back"]  # pointers are enough
 
 
 @each_format
@@ -77,7 +79,7 @@ def test_reads_that_fail_are_tried_again_and_lose_nothing(lost: str, is_committe
             failures: list[Fetched | TimeoutError] = [nothing, Fetched(NOT_LEADER), TimeoutError()]
             log.failures = {at: failures[(at + number) % 3] for at in range(start % 3, 4)}
             expected = rule(sent, start, is_committed_only, of_li, seen_from=start)
-            got = consume(Process(log), start, max_bytes(start), is_committed_only, retries=4)
+            got = consume(Process(log, STANDING), start, max_bytes(start), is_committed_only, retries=4)
             assert got == expected, (sent, start)
 
 
