@@ -282,7 +282,7 @@ class Delivery:
         for record in records:
             if record.index % RECORDS_PER_TURN == RECORDS_PER_TURN - 1:
                 yield TURN
-            part, offset = parts.get(record.index), base + record.offset_delta
+            part, offset = parts.pop(record.index, None), base + record.offset_delta
             is_wanted, whole = offset >= self.offset, None
             if is_wanted and part is None:
                 plain.append(record)

@@ -65,6 +65,11 @@ class Hints:
         """Whether the batch must be decompressed; otherwise its header is enough."""
         return bool(self.access_headers or self.access_key_bytes or self.access_value_bytes or self.access_metadata)
 
+    @property
+    def access_values(self) -> bool:
+        """Whether the decision depends on values or their sizes; otherwise on keys and headers alone."""
+        return bool(self.access_value_bytes or self.access_metadata)
+
     def __or__(self, other: Hints) -> Hints:
         """What two policies need together."""
         return Hints(

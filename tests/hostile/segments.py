@@ -7,10 +7,12 @@ broker; a consumer reads it through the sidecar until it gets the honest record 
 from __future__ import annotations
 
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -25,6 +27,11 @@ from kafka_sidecar.large_messages.lm_header import V3, LmHeader
 
 TOPIC = "segments"
 SECTION = f'large_messages: {{topics: [{{name: "{TOPIC}-*"}}]}}\n'
+OBJECTS = Path(tempfile.gettempdir()) / f"hostile-objects-{token_hex(4)}"
+STORE = (
+    f'large_messages: {{object_store: "file://{OBJECTS}", '
+    f'topics: [{{name: "{TOPIC}-*", store: object}}, {{name: "*", enabled: false}}]}}\n'
+)
 SMALL_BUDGET = "connections: {max_buffered: 64MiB}\n"
 HONEST = b'"honest"'
 SLICES = 20
@@ -117,6 +124,32 @@ def half_fetch(_: int) -> bytes:
     return fetch(f"{TOPIC}-0".encode(), 1)[:-3]
 
 
+def forge(place: Place) -> str:
+    """Segments that are valid JSON each, for a topic whose policy is `json`, and pointers to slices of others."""
+    topic = create(place)
+    parts = (b'{"a": 1}', b'"and"', b'{"card": 2}')
+    size = sum(map(len, parts))
+    records = [NewRecord(part, b"key", (lm(at, len(parts), size),)) for at, part in enumerate(parts)]
+    carrier = lm(1, 2, MB + 1, 9), Header("_lmr", BackPointers(bytes(16), 0, (0,)).encode())
+    for batch in (records, [NewRecord(b'"x"', b"key", carrier)]):
+        converse(place.kafka, produce([(topic.encode(), [(0, build_batch(batch))])]), 10.0, quiet_s=0.5)
+    consumer = Consumer({"bootstrap.servers": f"{place.kafka[0]}:{place.kafka[1]}", "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = [consumer.poll(1) for _ in range(5)]
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0))[1]
+    consumer.close()
+    values = [one.value() for one in messages if one is not None and one.error() is None]
+    return f"{end} records in the log, consumers get {values}"
+
+
+def fill_store(place: Place) -> str:
+    """Large values for a topic that there is not, from clients that wait for nothing."""
+    data = build_batch([NewRecord(bytes(8 * MB))])
+    for number in range(20):
+        converse(place.kafka, produce([(f"{TOPIC}-none-{number}".encode(), [(0, data)])]), 10.0, quiet_s=1.0)
+    return f"{sum(one.is_file() for one in OBJECTS.rglob('*'))} objects"
+
+
 SEGMENTS = (
     Attack("52: 20,000 segments in one batch (36 KB)", reads_past(partial(segments, 20_000)), more=SECTION),
     Attack("53: 300,000 segments in one batch", reads_past(partial(segments, 300_000)), more=SECTION),
@@ -125,4 +158,6 @@ SEGMENTS = (
     Attack("56: 40 carriers of the same 20 MB of slices", reads_past(partial(shared_slices, 40)), more=SECTION),
     Attack("57: 2,000 clients that go away in a Fetch", lambda: reconnect(2000, half_fetch), more=SECTION),
     Attack("58: 8 clients that never read 20 MB", lambda: partial(deaf_readers, 8), more=SECTION + SMALL_BUDGET),
+    Attack("59: segments that make a value which the policy has not seen", lambda: forge, more=SECTION),
+    Attack("60: 20 values of 8 MB for topics that there are not, with an object store", lambda: fill_store, more=STORE),
 )

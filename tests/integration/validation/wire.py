@@ -69,9 +69,9 @@ class Wire:
         return int(said.responses[0].partition_responses[0].error_code)
 
     def ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """The ids of topics, by their names."""
+        """The ids of topics, by their names; empty where the broker does not know it yet."""
         said = self.ask(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": name} for name in topics])
-        return {topic.name: topic.topic_id.bytes for topic in said.topics}
+        return {topic.name: topic.topic_id.bytes if topic.topic_id else b"" for topic in said.topics}
 
     def ask(self, key: int, version: int, **values: Any) -> Any:
         """Send a request; kio's message of the answer."""

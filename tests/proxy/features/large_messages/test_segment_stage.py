@@ -76,6 +76,7 @@ def code(step: Step, version: int = 12) -> int:
     return found
 
 
+KEYS = [{"name": "orders", "policy": "keys"}]
 ENFORCED: list[dict[str, Any]] = [
     {"topics": JSON}, {"topics": [{"name": "orders", "policy": "json", "percent": 50}]},
     {"topics": SIZES, "policies": LIMITS}, {"topics": JSON, "li_clients": ["li-*"]},
@@ -85,11 +86,12 @@ NOT_ENFORCED: list[dict[str, Any]] = [
     {"topics": [{"name": "orders", "policy": "json", "mode": "off"}]},
     {"topics": [{"name": "orders", "policy": "json", "percent": 0}]}, {"li_clients": ["li-*"]},
     {"topics": JSON, "topic": {"accept_segments": True}}, {"topics": [{"name": "other", "policy": "json"}]},
+    {"topics": KEYS, "policies": {"keys": {"type": "cel", "expression": "key != 'x'"}}},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", ENFORCED, ids=str)
-def test_segments_are_refused_where_a_policy_that_is_enforced_validates_records(settings: dict[str, Any]) -> None:
+def test_segments_are_refused_where_a_policy_that_is_enforced_validates_values(settings: dict[str, Any]) -> None:
     step, broker = send(sidecar(**settings), PLAIN, V3_SEGMENT, PLAIN, V3_SEGMENT)
     assert (code(step), broker.log) == (87, {})
     assert isinstance(step, Respond)
