@@ -134,7 +134,8 @@ integration: install kafka spark-install ## the full compatibility matrix; write
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: mutations
-mutations: install kafka ## faults of composition on purpose: each must be found by the runs of features together
+mutations: install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
+	@cd tests && ../$(BIN)/python -m large_messages.mutations
 	@cd tests && ../$(BIN)/python -m integration.together.mutations
 
 .PHONY: other-clients

@@ -333,7 +333,7 @@ class Delivery:
             log.report.hidden(part.offset, segment.message_id)
             return None
         if part.is_carrier and log.window.has_delivered(segment):
-            log.report.dropped(part.offset, COPY, segment.message_id)
+            log.report.dropped(part.offset, COPY, None)  # its message is where it was delivered
             return None
         if segment.size > log.settings.max_message:
             self._drop(part, TOO_LARGE.reason)

@@ -89,5 +89,5 @@ class Report(Protocol):
         ``reason`` is a label value of a metric."""
 
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
-        """A message cannot be assembled, or a record is damaged: then its message is not known. ``reason`` is a label
-        value of a metric."""
+        """A message cannot be assembled, or a record is damaged, whose message is not known, or is a copy of one that
+        was delivered, whose message is where that is: both without id. ``reason`` is a label value of a metric."""

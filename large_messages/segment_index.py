@@ -34,11 +34,12 @@ Place = tuple[bytes | str, int, bool]  # a partition, for readers of one isolati
 class _Message:
     """The segments of one message in a block."""
 
-    __slots__ = ("carrier", "delivered", "numbers")
+    __slots__ = ("carriers", "delivered", "numbers")
 
     def __init__(self) -> None:
         self.numbers: dict[int, list[int]] = {}  # ascending offsets
-        self.carrier = self.delivered = -1  # the offset of the last carrier; of the last one that was delivered
+        self.carriers: list[int] = []  # ascending offsets
+        self.delivered: list[int] = []  # of the carriers at which it was delivered
 
 
 class _Block:
@@ -64,9 +65,9 @@ class _Block:
             message = self.messages[key] = _Message()
         message.numbers.setdefault(number, []).append(offset)
         if is_carrier:
-            message.carrier = offset
+            message.carriers.append(offset)
             if is_delivered:
-                message.delivered = offset
+                message.delivered.append(offset)
         self.count += 1
 
     def before(self, end: int) -> _Block:
@@ -74,8 +75,9 @@ class _Block:
         copy = _Block(self.start, min(self.end, end))
         for key, message in self.messages.items():
             found = [(one, number) for number, offsets in message.numbers.items() for one in offsets if one < end]
+            carriers, delivered = set(message.carriers), set(message.delivered)
             for offset, number in sorted(found):
-                copy.add(key, number, offset, offset == message.carrier, offset == message.delivered)
+                copy.add(key, number, offset, offset in carriers, offset in delivered)
         return copy
 
 
@@ -173,7 +175,8 @@ class Window:
         found = [one for block in self._blocks if (one := block.messages.get(key)) is not None]
         if sum(len(one.numbers) for one in found) < segment.count - 1:
             return None
-        if any(one.carrier >= first or one.numbers.get(segment.number, (-1,))[-1] >= first for one in found):
+        mine = (offsets for one in found for offsets in (one.carriers, one.numbers.get(segment.number)))
+        if any(offsets and offsets[-1] >= first for offsets in mine):
             return None
         places: dict[int, int] = {}
         for one in found:
@@ -196,7 +199,8 @@ class Window:
     def has_delivered(self, segment: Segment) -> bool:
         """Whether its message was delivered at a carrier in the gap."""
         key, first = _key(segment), self.first
-        return any((one := block.messages.get(key)) is not None and one.delivered >= first for block in self._blocks)
+        found = (one.delivered for block in self._blocks if (one := block.messages.get(key)) is not None)
+        return any(offsets and offsets[-1] >= first for offsets in found)
 
     def _last(self) -> _Block:
         """The block to which more may be added."""

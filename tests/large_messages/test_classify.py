@@ -17,6 +17,7 @@ from kafka_sidecar.large_messages.classify import MAX_IN_BATCH, MIN_VIEW_BYTES, 
 from kafka_sidecar.large_messages.lm_header import LEGACY_V2, V3, LmHeader
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
+from kafka_sidecar.large_messages.settings import MAX_SEGMENTS
 
 ID = message_id(7)
 BASE = 100
@@ -143,6 +144,12 @@ def test_a_segment_that_cannot_be_one_is_damaged(header: bytes | None, value: by
     (found,) = parts(NewRecord(value, b"key", (Header("_lm", header),))).values()
     assert isinstance(found, Damaged)
     assert found.offset == BASE
+
+
+def test_a_message_may_have_so_many_segments_and_no_more() -> None:
+    for count, kind in ((MAX_SEGMENTS, Part), (MAX_SEGMENTS + 1, Damaged)):
+        (found,) = parts(NewRecord(b"x", b"key", (lm(ID, 0, count, count),))).values()
+        assert isinstance(found, kind)
 
 
 def test_what_is_already_assembled_is_no_part() -> None:

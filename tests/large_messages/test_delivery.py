@@ -209,6 +209,15 @@ def test_one_batch_with_several_messages_becomes_a_batch_for_each() -> None:
     assert [record.timestamp for record in whole] == [1000, 1000, 1005, 1000, 1000]
 
 
+def test_sequence_numbers_go_on_at_0_after_the_largest() -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    records = [NewRecord(b"a"), NewRecord(b"b"), carrier_record(VALUE, 3, message_id(1), offsets), NewRecord(b"c")]
+    base = log.append(build_batch(records, producer_id=PID, producer_epoch=3, base_sequence=2**31 - 2))
+    found = batches(Process(log).fetch(base).records(with_marker=True) or b"")
+    assert [one.header.base_sequence for one in found] == [2**31 - 2, 0, 1]
+
+
 def test_records_before_the_clients_offset_are_not_assembled() -> None:
     log, id_ = Log(), message_id(1)
     offsets = [log.append(one) for one in sliced(VALUE, 3, id_)]
@@ -264,6 +273,15 @@ def test_the_limit_is_that_of_all_partitions_together() -> None:
     assert other.hidden == (1, 5)
 
 
+def test_what_one_partition_has_got_is_no_room_for_another() -> None:
+    log, value = Log(), bytes(100_000)
+    log.add_large(value, 3, 1)
+    response = room(250_000)
+    one, other = (Process(log).fetch(0, 1 << 20, response) for _ in range(2))
+    assert (shown(one.records(with_marker=True)), one.cut_at) == ([(2, value)], None)
+    assert (shown(other.records(with_marker=True)), other.cut_at) == ([], 2)
+
+
 def test_two_messages_of_one_batch_are_cut_apart_where_the_second_does_not_fit() -> None:
     log = Log()
     offsets = [[log.append(one) for one in sliced(VALUE, 3, message_id(number))] for number in (1, 2)]
@@ -307,6 +325,10 @@ def test_a_broker_that_does_not_respond_now_drops_nothing() -> None:
     assert log.reports == []
     log.error_code = 0
     assert shown(Process(log).fetch(5).records(with_marker=True)) == SHOWN[1:]
+
+
+def test_a_message_as_large_as_allowed_is_delivered() -> None:
+    assert consume(Process(large_log(), TopicSettings(max_message=len(VALUE)))) == SHOWN
 
 
 def test_a_message_larger_than_allowed_is_dropped_before_memory_is_used() -> None:

@@ -117,6 +117,9 @@ def test_a_slice_of_a_message_that_is_complete_changes_nothing() -> None:
     intervals.see_slice(TOPIC, 0, b"m", 0)  # read again
     intervals.see_slice(TOPIC, 0, b"m", 7)  # left by another attempt
     assert [safe(intervals, committed) for committed in (1, 2, 3, 8)] == [0, 0, 3, 8]
+    intervals = read([None, "m", "m"], 3)
+    intervals.see_slice(TOPIC, 0, b"m", 0)  # left by an attempt before, and read later
+    assert [safe(intervals, committed) for committed in (1, 2, 3)] == [1, 1, 3]
 
 
 def test_a_message_that_begins_before_what_was_read_first_has_its_real_start_once_it_is_complete() -> None:

@@ -109,6 +109,20 @@ def test_who_goes_on_elsewhere_knows_what_is_before_that_alone() -> None:
     assert index.window(101, GAP) is None
 
 
+def test_who_goes_on_within_a_batch_does_not_see_again_what_is_before() -> None:
+    window = walked(0, 10, part(3))
+    window.add(part(3))
+    window.add(part(5, 1))
+    assert (window.end, window.nearest(segment(2))) == (10, {0: 3})
+
+
+def test_who_goes_on_elsewhere_keeps_no_more_than_the_gap_before_that() -> None:
+    window = walked(0, 10 * FULL_BLOCK, *[part(at) for at in range(10 * FULL_BLOCK)])
+    found = window.before(10 * FULL_BLOCK, FULL_BLOCK)
+    assert found is not None
+    assert len([*found.blocks]) == 1
+
+
 def test_what_is_read_again_replaces_what_was_known() -> None:
     """After a log was truncated."""
     index = SegmentIndex()

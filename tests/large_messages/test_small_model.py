@@ -1,105 +1,120 @@
-"""Every interleaving of two large messages, one retry and one abort, read from every offset: what is delivered is what
-the rule says, which is written here once more, in ten lines and from a list of what was sent."""
+"""Every interleaving of what becomes of two large messages, read from every offset: what is delivered is what the rule
+says, which is written once more in `support/small_logs.py`, from a list of what was sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
-from typing import NamedTuple
-
 import pytest
 from support.examples import some
-from support.large_logs import ABORTED_PID, TRANSACTIONAL, Log, Process, carrier_record, consume, cut, lm, message_id
+from support.large_logs import OUT_OF_RANGE, Log, Process, consume
+from support.small_logs import VALUES, WRITERS_OF_A, Sent, interleavings, rule, written
 
-from kafka_sidecar.codec.messages.fetch import AbortedTransaction
-from kafka_sidecar.codec.records import NewRecord, build_batch
+from kafka_sidecar.large_messages.reading import Fetched
+from kafka_sidecar.large_messages.settings import TopicSettings
 
-CONTROL = 0x20
-VALUES = {1: bytes(range(65, 91)), 2: bytes(range(97, 123))}
-COUNTS = {1: 3, 2: 2}
-ABORT_KEY, ABORT_VALUE = bytes(4), bytes(6)
-
-
-class Sent(NamedTuple):
-    """What one offset of the log has: a segment of a message, or without one the marker of the abort."""
-
-    message: int
-    number: int = 0
-    is_carrier: bool = False
-    is_aborted: bool = False
+LOGS = 3  # of each kind, where not all are taken
+SHORT_GAP = 4
+NOT_LEADER = 6
+STANDING = TopicSettings(on_missing="fail")  # a message that is taken for missing is noticed
+each_format = pytest.mark.parametrize("of_li", [False, True], ids=["carriers", "segments of li"])
+each_isolation = pytest.mark.parametrize("is_committed_only", [False, True], ids=["uncommitted", "committed"])
+each_writer = pytest.mark.parametrize("lost", WRITERS_OF_A)
 
 
-ABORT = Sent(0)
-A0, A1, LAST_OF_A = Sent(1, 0), Sent(1, 1), Sent(1, 2, is_carrier=True)
-B0, LAST_OF_B = Sent(2, 0), Sent(2, 1, is_carrier=True, is_aborted=True)
-# The connection is lost before the last segment of A is stored, after it, or after the first slice.
-WRITERS_OF_A = {
-    "before": [A0, A1, A0, A1, LAST_OF_A],
-    "after": [A0, A1, LAST_OF_A, A0, A1],
-    "half": [A0, A0, A1, LAST_OF_A],
-}
-WRITER_OF_B = [B0, LAST_OF_B, ABORT]
+def logs(lost: str, at: int) -> list[tuple[int, list[Sent]]]:
+    """Numbered; ``at`` says which are taken where not all are."""
+    every = list(enumerate(interleavings(lost)))
+    return some(every, of=len(every) // LOGS, at=at)
 
 
-def rule(log: Sequence[Sent], start: int, is_committed_only: bool, of_li: bool) -> list[tuple[int, bytes]]:
-    """What a consumer must get that begins at ``start``."""
-    delivered, there = [], dict[int, set[int]]()
-    for offset, (message, number, is_carrier, is_aborted) in enumerate(log):
-        if not message or (is_aborted and is_committed_only):
-            continue
-        before = there.setdefault(message, set())
-        is_whole = before | {number} == {*range(COUNTS[message])}
-        if is_whole and (number not in before if of_li else is_carrier):
-            delivered.append((offset, VALUES[message]))
-        before.add(number)
-    return [one for one in delivered if one[0] >= start]
+def max_bytes(start: int) -> int:
+    """Of a response: of one batch, or of several."""
+    return 1 if start % 2 else 400
 
 
-def interleavings(one: Sequence[Sent], other: Sequence[Sent]) -> Iterator[list[Sent]]:
-    total = len(one) + len(other)
-    for places in combinations(range(total), len(one)):
-        first, second = iter(one), iter(other)
-        yield [next(first) if at in places else next(second) for at in range(total)]
-
-
-def written(sent: Sequence[Sent], of_li: bool) -> Log:
-    """The log; pointers lead to the slices of the attempt that has stored the carrier."""
-    log, newest = Log(), dict[tuple[int, int], int]()
-    for message, number, is_carrier, is_aborted in sent:
-        if not message:
-            marker = [NewRecord(ABORT_VALUE, ABORT_KEY)]
-            log.append(build_batch(marker, attributes=TRANSACTIONAL | CONTROL, producer_id=ABORTED_PID))
-            continue
-        value, count, id_ = VALUES[message], COUNTS[message], message_id(message)
-        if is_carrier and not of_li:
-            record = carrier_record(value, count, id_, [newest[message, at] for at in range(count - 1)])
-        else:
-            key = b"key" if of_li else None
-            record = NewRecord(cut(value, count)[number], key, (lm(id_, number, count, len(value)),))
-        if is_aborted:
-            log.aborted.append(AbortedTransaction(producer_id=ABORTED_PID, first_offset=log.end))
-        flags, pid = (TRANSACTIONAL, ABORTED_PID) if is_aborted else (0, -1)
-        newest[message, number] = log.append(build_batch([record], attributes=flags, producer_id=pid))
-    return log
-
-
-@pytest.mark.parametrize("of_li", [False, True], ids=["carriers", "segments of li"])
-@pytest.mark.parametrize("is_committed_only", [False, True], ids=["uncommitted", "committed"])
-@pytest.mark.parametrize("lost", WRITERS_OF_A)
+@each_format
+@each_isolation
+@each_writer
 def test_every_consumer_gets_what_the_rule_says(lost: str, is_committed_only: bool, of_li: bool) -> None:
-    for sent in some(interleavings(WRITERS_OF_A[lost], WRITER_OF_B), of=4):
-        log = written(sent, of_li)
-        process = Process(log)  # one that goes on, whoever reads
+    for number, sent in logs(lost, at=0):
+        log = written(sent, of_li, number)
+        process = Process(log, STANDING)  # one that goes on, whoever reads
         for start in range(len(sent)):
+            restarted = Process(log, STANDING)  # one that knows nothing of what is before this offset
+            expected = rule(sent, start, is_committed_only, of_li, seen_from=start)
+            assert consume(restarted, start, max_bytes(start), is_committed_only) == expected, (sent, start)
             expected = rule(sent, start, is_committed_only, of_li)
-            max_bytes = 1 if start % 2 else 400
-            restarted = Process(log)  # one that knows nothing of what is before this offset
-            assert consume(restarted, start, max_bytes, is_committed_only) == expected, (sent, start)
-            assert consume(process, start, max_bytes, is_committed_only) == expected, (sent, start)
+            assert consume(process, start, max_bytes(start), is_committed_only) == expected, (sent, start)
+        assert of_li or not log.counts["looked_back"]  # pointers are enough
 
 
-def test_the_rule_delivers_each_message_once_and_hides_what_was_aborted() -> None:
+@each_format
+@each_isolation
+@each_writer
+def test_deletion_from_the_front_takes_the_messages_whose_segments_are_gone_and_no_others(
+    lost: str, is_committed_only: bool, of_li: bool
+) -> None:
+    for number, sent in logs(lost, at=1):
+        log = written(sent, of_li, number)
+        process = Process(log)  # it may have a segment still that is deleted
+        consume(process, 0, max_bytes(number), is_committed_only)
+        log.delete_before(log_start := 1 + number % (len(sent) - 1))
+        for start in range(log_start, len(sent)):
+            expected = rule(sent, start, is_committed_only, of_li, log_start, seen_from=start)
+            got = consume(Process(log), start, max_bytes(start), is_committed_only)
+            assert got == expected, (sent, log_start, start)
+            got = consume(process, start, max_bytes(start), is_committed_only)
+            before, after = ({*rule(sent, start, is_committed_only, of_li, one)} for one in (0, log_start))
+            assert before & after <= {*got} <= before | after, (sent, log_start, start)
+
+
+@each_format
+@each_isolation
+@each_writer
+def test_reads_that_fail_are_tried_again_and_lose_nothing(lost: str, is_committed_only: bool, of_li: bool) -> None:
+    for number, sent in logs(lost, at=2):
+        for start in range(len(sent)):
+            log = written(sent, of_li, number)
+            nothing = Fetched(0, b"", log.end, log.end, log.start)  # as where a remote read takes too long
+            failures: list[Fetched | TimeoutError] = [nothing, Fetched(NOT_LEADER), TimeoutError()]
+            log.failures = {at: failures[(at + number) % 3] for at in range(start % 3, 4)}
+            expected = rule(sent, start, is_committed_only, of_li, seen_from=start)
+            got = consume(Process(log, STANDING), start, max_bytes(start), is_committed_only, retries=4)
+            assert got == expected, (sent, start)
+
+
+@each_isolation
+@each_writer
+def test_segments_of_li_that_are_too_far_away_count_no_more(lost: str, is_committed_only: bool) -> None:
+    settings = TopicSettings(look_back=SHORT_GAP)
+    for number, sent in logs(lost, at=0):
+        log = written(sent, of_li=True, variant=number)
+        process = Process(log, settings)
+        for start in range(len(sent)):
+            expected = rule(sent, start, is_committed_only, of_li=True, gap=SHORT_GAP)
+            for one in (Process(log, settings), process):
+                got = consume(one, start, max_bytes(start), is_committed_only)
+                assert got == expected, (sent, start)
+
+
+def test_the_rule_delivers_each_message_once() -> None:
     for of_li in (False, True):
-        for sent in interleavings(WRITERS_OF_A["before"], WRITER_OF_B):
-            assert [value for _, value in rule(sent, 0, True, of_li)] == [VALUES[1]]
-            assert sorted(value for _, value in rule(sent, 0, False, of_li)) == sorted(VALUES.values())
+        for lost in ("before", "after", "half", "response", "process"):
+            for sent in interleavings(lost):
+                for is_committed_only in (False, True):
+                    values = [value for _, value in rule(sent, 0, is_committed_only, of_li)]
+                    assert sorted(values) == sorted(VALUES[message] for message in (1, 2, -1))
+
+
+def test_the_rule_delivers_twice_what_two_processes_have_written() -> None:
+    for lost in ("process after", "all"):
+        for sent in interleavings(lost):
+            assert [value for _, value in rule(sent, 0, True, of_li=False) if value == VALUES[1]] == [VALUES[1]] * 2
+
+
+def test_an_offset_before_the_logs_start_is_out_of_range() -> None:
+    """As a broker says it: the model's log is no gentler."""
+    log = Log()
+    log.add(b"first")
+    log.delete_before(1)
+    assert log.run(Process(log).partition().read(0, 1)).error_code == OUT_OF_RANGE

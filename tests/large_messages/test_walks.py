@@ -71,6 +71,15 @@ def test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there
         ]  # fmt: skip
 
 
+def test_a_copy_is_one_for_a_consumer_that_comes_to_it_later() -> None:
+    log, id_ = Log(), message_id(1)
+    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
+    at, copy, _ = (log.append(build_batch([carrier_record(VALUE, 5, id_, offsets)])) for _ in range(3))
+    process = Process(log)
+    assert consume(process) == [(at, VALUE)]
+    assert [consume(process, offset) for offset in (copy, copy + 1)] == [[], []]
+
+
 def test_a_carrier_whose_message_was_not_delivered_makes_no_other_a_copy() -> None:
     """Whoever forges a carrier for the slices of others must not keep their message from anyone."""
     log, id_ = Log(), message_id(1)
@@ -158,6 +167,25 @@ def test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest(monkeypa
     assert ("dropped", lost, "missing") not in log.reports
     assert log.works < 1.5 * room / 200_000
     assert log.counts["looked_back"] == 1
+
+
+@pytest.mark.parametrize("ranges", [None, [(0, 850), (904, 905)]], ids=["the gap", "where consumers go on"])
+def test_a_message_of_which_not_all_could_be_searched_is_reported(
+    ranges: list[tuple[int, int]] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("segment_index", "partition_log"):
+        monkeypatch.setattr(f"kafka_sidecar.large_messages.{module}.MAX_LOOK_BACK_BYTES", 4_000_000)
+    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_PIECE_BYTES", 200_000)
+    log, heavy = Log(), build_batch([NewRecord(bytes(100_000))], codec=Codec.ZSTD)
+    for part in (range(0), range(4), range(0)):
+        log.add_segments(VALUE, 5, 1, part)
+        for _ in range(300):
+            log.append(heavy)
+    log.add(b"between")
+    (last,) = log.add_segments(VALUE, 5, 1, [4])
+    process = Process(log, resumed=(lambda offset: ranges) if ranges is not None else None)
+    assert consume(process, last) == []
+    assert ("dropped", last, "missing") in log.reports
 
 
 def test_what_was_seen_by_looking_back_is_not_read_again_where_a_client_could_not_wait() -> None:

@@ -81,6 +81,7 @@ class Log(Report):
     works: int = 0
     late_work: int | None = None  # the one for which no thread has time
     late_after: int | None = None  # reads: then the client must get its response
+    failures: dict[int, Fetched | TimeoutError] = field(default_factory=dict)  # what comes of one read, by its number
     max_read: int | None = None  # bytes
     reports: list[tuple[object, ...]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -112,6 +113,11 @@ class Log(Report):
             self.append(build_batch([NewRecord(parts[at], b"key", (lm(id_, at, count, len(value)),))])) for at in order
         ]
 
+    def delete_before(self, offset: int) -> None:
+        """As retention or DeleteRecords do, batch by batch."""
+        self.start = offset
+        self.batches = [one for one in self.batches if batches(one)[0].header.base_offset >= offset]
+
     def fetch(self, offset: int, max_bytes: int) -> bytes:
         """At least one batch, if there is one."""
         found = b""
@@ -126,6 +132,11 @@ class Log(Report):
 
     def respond(self, read: Read) -> Fetched:
         self.reads.append(read)
+        failed = self.failures.pop(len(self.reads) - 1, None)
+        if isinstance(failed, TimeoutError):
+            raise failed
+        if failed is not None:
+            return failed
         if self.error_code:
             return Fetched(self.error_code)
         if self.is_empty:
@@ -147,10 +158,12 @@ class Log(Report):
                 return value
             result = error = None
             if isinstance(need, Read):
-                if len(self.reads) == self.late_after:
-                    error = TimeoutError()
-                else:
+                try:
+                    if len(self.reads) == self.late_after:
+                        raise TimeoutError
                     result = self.respond(need)
+                except TimeoutError as late:
+                    error = late
             elif isinstance(need, Turn):
                 self.turns += 1
             elif isinstance(need, Work):
@@ -246,9 +259,16 @@ def shown(data: bytes | memoryview | None, offset: int = 0) -> list[tuple[int, b
 
 
 def consume(
-    process: Process, offset: int = 0, max_bytes: int = 1 << 20, is_committed_only: bool = False
+    process: Process,
+    offset: int = 0,
+    max_bytes: int = 1 << 20,
+    is_committed_only: bool = False,
+    retries: int = 0,
 ) -> list[tuple[int, bytes | None]]:
-    """All that a consumer shows that reads from an offset to the end of the log."""
+    """All that a consumer shows that reads from an offset to the end of the log.
+
+    ``retries``: how often it may have to ask for the same offset again.
+    """
     found: list[tuple[int, bytes | None]] = []
     while offset < process.log.end:
         delivery = process.fetch(offset, max_bytes, aborted=process.log.aborted if is_committed_only else None)
@@ -259,7 +279,11 @@ def consume(
         kept = [one for one in cut_apart if not (is_committed_only and one.header.producer_id == ABORTED_PID)]
         found += shown(b"".join([bytes(one.data) for one in kept]), offset)
         following = max([one.header.base_offset + one.header.last_offset_delta + 1 for one in cut_apart], default=0)
-        assert following > offset, "the consumer would ask for the same offset again"
+        if following <= offset:
+            assert retries > 0, "the consumer would ask for the same offset again"
+            assert delivery.cut_at == offset, "nothing says that there is more"
+            retries -= 1
+            continue
         offset = following
     return found
 

@@ -81,6 +81,23 @@ def test_where_only_slices_have_come_the_log_is_read_on(version: int, isolation_
     assert partitions_in(version, response)["orders", 0].high_watermark == 13
 
 
+@each_version
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_the_end_of_the_log_is_that_of_what_was_read_last(version: int, isolation_level: int) -> None:
+    """Or the consumer would seem to have read after the end."""
+    log, whole = Log(), large_log()
+    cluster = Cluster({0: log})
+    log.batches, log.end = whole.batches[:4], 5
+    exchange = cluster.begin(version)
+    exchange.request(cluster.request(version, {0: 1}, isolation_level))
+    response = fetch_response(version, {"orders": {0: cluster.partition(0, 1, 1, isolation_level == 1)}})
+    log.batches, log.end = whole.batches, whole.end
+    settled = cluster.settle(version, exchange, exchange.response(response))
+    assert values_by_partition(version, settled) == {("orders", 0): SHOWN[1:]}
+    one = partitions_in(version, settled)["orders", 0]
+    assert (one.high_watermark, one.last_stable_offset) == (13, 13)
+
+
 def test_not_where_another_partition_has_something_to_show() -> None:
     slices = Log()
     for data in sliced(VALUE, 11, message_id(2)):
@@ -108,6 +125,40 @@ def test_aborted_transactions_of_what_is_read_in_addition_are_in_the_response() 
     assert values_by_partition(NEWEST, response)["orders", 0][-1] == (start + 3, b"shown")
 
 
+def test_aborted_transactions_of_before_stay_in_the_response() -> None:
+    log = Log()
+    log.append(batch("aborted", attributes=0x10, producer_id=8))
+    for data in sliced(VALUE, 3, message_id(2)):
+        log.append(data)
+    log.append(batch("aborted", attributes=0x10, producer_id=7))
+    log.append(batch("shown"))
+    cluster = Cluster({0: log})
+    exchange = cluster.begin(NEWEST)
+    exchange.request(cluster.request(NEWEST, {0: 0}, 1))
+    log.aborted = [AbortedTransaction(producer_id=8, first_offset=0)]
+    first = {**cluster.partition(0, 0, 1, is_committed_only=True), "records": b"".join(log.batches[:2])}
+    log.aborted = [AbortedTransaction(producer_id=7, first_offset=3)]  # a read from 2 on does not say more
+    step = exchange.response(fetch_response(NEWEST, {"orders": {0: first}}))
+    one = partitions_in(NEWEST, cluster.settle(NEWEST, exchange, step))["orders", 0]
+    assert [(each.producer_id, each.first_offset) for each in one.aborted_transactions] == [(8, 0), (7, 3)]
+
+
+def test_a_copy_of_a_carrier_does_not_change_where_its_message_begins() -> None:
+    """Who has committed an offset before the first carrier still needs the slices."""
+    log = Log()
+    log.add(b"first")
+    at = log.add_large(VALUE, 5, 1, topic_id=ORDERS)
+    log.batches.append((at + 1).to_bytes(8, "big") + log.batches[-1][8:])
+    log.end += 1
+    cluster = Cluster({0: log})
+    response = cluster.fetch(NEWEST, {0: 0})
+    assert values_by_partition(NEWEST, response)["orders", 0] == [(0, b"first"), (at, VALUE)]
+    assert cluster.stats.dropped == {"copy": 1}
+    intervals = cluster.stats.intervals
+    for offset in range(2, at + 1):
+        assert (intervals.safe_offset(ORDERS, 0, offset), intervals.deletable(ORDERS, 0, offset)) == (1, 1)
+
+
 def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None:
     """Or its group would seem to lag for ever: what is stored for it is the offset of the first slice."""
     log = Log()
@@ -122,6 +173,19 @@ def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None
     response = cluster.fetch(NEWEST, {0: 0}, isolation_level=1, max_bytes=1)
     assert values_by_partition(NEWEST, response)["orders", 0] == [(3, b"last")]
     assert cluster.stats.intervals.safe_offset(ORDERS, 0, 4) == 4
+
+
+def test_what_a_client_does_not_get_now_was_not_seen() -> None:
+    """What is after it is committed by no group, and counts for no safe offset."""
+    log = Log()
+    for number in (1, 2):
+        log.add_large(bytes(600_000), 3, number, topic_id=ORDERS)
+    log.add(b"last")
+    cluster = Cluster({0: log})
+    assert values_by_partition(NEWEST, cluster.fetch(NEWEST, {0: 0}, max_bytes=2 << 20))["orders", 0] == [
+        (2, bytes(600_000))
+    ]
+    assert cluster.stats.intervals.first_unseen(ORDERS, 0, 0, log.end) == 5
 
 
 def test_reading_on_ends_in_time() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.client import FakeClient
 from support.driven import Step, driven
 from support.large_fetches import ORDERS, Cluster
-from support.large_logs import Log, message_id, sliced
+from support.large_logs import OUT_OF_RANGE, Log, cut, lm, message_id, sliced
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -28,6 +28,7 @@ from kafka_sidecar.codec.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.features.large_messages.delete_stage import FETCH, Deletions
@@ -53,7 +54,7 @@ class Broker(Cluster):
         found = tuple(
             ListOffsetsPartitionResponse(
                 partition_index=one.partition_index,
-                offset=self.logs[one.partition_index].start if one.timestamp == -2 else self.high(one.partition_index),
+                offset=self.edge(one.partition_index, one.timestamp) if not self.error_code else -1,
                 error_code=self.error_code,
             )
             for one in topic.partitions
@@ -61,8 +62,8 @@ class Broker(Cluster):
         response = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name=topic.name, partitions=found),))
         return encode_response(response, header.api_version, header.correlation_id)
 
-    def high(self, partition: int) -> int:
-        return self.logs[partition].end
+    def edge(self, partition: int, timestamp: int) -> int:
+        return self.logs[partition].start if timestamp == -2 else self.logs[partition].end
 
 
 class Deleting:
@@ -212,6 +213,13 @@ def test_segments_of_li_are_complete_with_the_last_that_is_missing() -> None:
     assert Deleting(log).delete({"orders": {0: 6}}) == ({"orders": {0: 4}}, {})
 
 
+def test_a_last_slice_without_a_key_completes_no_message() -> None:
+    log, parts = Log(), cut(VALUE, 3)
+    for number, value in enumerate(parts):
+        log.append(build_batch([NewRecord(value, None, (lm(message_id(1), number, 3, len(VALUE)),))]))
+    assert Deleting(log).delete({"orders": {0: 3}}) == ({"orders": {0: 0}}, {})
+
+
 def test_a_log_that_begins_later_is_read_from_there_on() -> None:
     log = large_log()
     log.start, log.max_read = 4, 1
@@ -251,6 +259,12 @@ def test_nor_where_the_broker_says_nothing_of_its_log() -> None:
     assert deleting.delete({"orders": {0: 5}}) == (None, {"orders": {0: TIMED_OUT}})
 
 
+def test_nor_where_the_log_begins_elsewhere_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleting = Deleting()
+    monkeypatch.setattr(deleting.broker, "partition", lambda *of: {"error_code": OUT_OF_RANGE})
+    assert deleting.delete({"orders": {0: 5}}) == (None, {"orders": {0: TIMED_OUT}})
+
+
 def test_nor_once_the_time_is_over() -> None:
     deleting = Deleting(large_log(), large_log(), time_limit=TimeLimit("large_messages", 3.0, 1.0))
     deleting.broker.read_s = 1.0
@@ -261,6 +275,10 @@ def test_nor_once_the_time_is_over() -> None:
 
 def test_a_client_of_li_deletes_what_it_says() -> None:
     assert Deleting().delete({"orders": {0: 5}}, client_id="li-1") == ({"orders": {0: 5}}, {})
+
+
+def test_a_topic_of_which_nothing_is_deleted_is_no_reason_to_respond_for_the_broker() -> None:
+    assert Deleting().delete({"orders": {}}) == ({}, {})
 
 
 def test_requests_for_other_topics_are_relayed() -> None:

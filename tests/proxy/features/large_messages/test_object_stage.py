@@ -291,6 +291,14 @@ def test_it_is_asked_once_in_a_while_for_each_connection_and_partition() -> None
     assert sidecar.asked == 4
 
 
+def test_what_brokers_have_said_is_forgotten_where_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_sidecar.proxy.features.large_messages.write_rights.MAX_KNOWN", 3)
+    sidecar = Sidecar()
+    for partition in (0, 1, 2, 3, 3, 0):
+        sidecar.produce(request(LARGE, partition=partition))
+    assert sidecar.asked == 5
+
+
 def test_a_connection_that_ends_with_the_question_has_stored_nothing() -> None:
     """As that of a client that has not logged in to its broker."""
     sidecar = Sidecar()

@@ -20,6 +20,7 @@ async def test_objects_are_read_as_they_were_written(kind: str, tmp_path: Path) 
     store = ObjectStore(f"file://{tmp_path}/new" if kind == "file" else "memory:///", {}, 10)
     await store.put(PutObjects(OBJECTS))
     assert [await store.get(GetObject(key, 10)) for key, _ in OBJECTS] == [b"one", b""]
+    assert await store.get(GetObject("orders/a", 3)) == b"one"
     assert await store.get(GetObject("orders/a", 2)) is None  # it is larger than its reference says
     assert await store.get(GetObject("orders/c", 10)) is None
     if kind == "file":

@@ -10,7 +10,7 @@ from support import oracle
 from support.client import FakeClient
 from support.driven import Driven, Step, driven
 from support.large_fetches import ORDERS, Cluster
-from support.large_logs import Log
+from support.large_logs import Log, lm, message_id
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -21,6 +21,7 @@ from kafka_sidecar.codec.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import TimeLimit, Work
 from kafka_sidecar.proxy.features.large_messages.offset_fetch import FETCH, NoteResumed, StoredOffsets
@@ -241,6 +242,7 @@ def one_offset(sidecar: Sidecar, offset: int, metadata: str, version: int = 9) -
         ((101, "101,5,x"), (101, "5,x"), None),
         ((107, "110,x"), (107, "110,x"), "unread"),  # nothing is there yet
         ((99, "103,x"), (100, "103,x"), "deleted"),  # the log begins between the two
+        ((99, "100,x"), (100, "100,x"), "deleted"),  # or at the second
         ((90, "95,x"), (90, "95,x"), "unread"),  # and after both
         ((101, "99,x"), (101, "99,x"), None),
     ],
@@ -252,6 +254,16 @@ def test_a_number_above_the_offset_is_believed_if_a_segment_is_there(
     sidecar.cluster.logs[1].__dict__.update(sliced_log().__dict__)
     assert one_offset(sidecar, *stored, version) == want
     assert dict(sidecar.cluster.stats.refused_offsets) == ({why: 1} if why else {})
+
+
+def test_a_message_that_is_whole_in_one_segment_is_no_reason_to_believe_it() -> None:
+    """No group begins before what it has committed because of it."""
+    sidecar, log = Sidecar(), Log(start=100, end=100)
+    log.add(b"first")
+    log.append(build_batch([NewRecord(b"whole", b"key", (lm(message_id(1), 0, 1, 5),))]))
+    sidecar.cluster.logs[1].__dict__.update(log.__dict__)
+    assert one_offset(sidecar, 101, "103,mine") == (101, "103,mine")
+    assert dict(sidecar.cluster.stats.refused_offsets) == {"no_segment": 1}
 
 
 def test_in_the_mode_strict_li_where_all_commits_are_wrapped_the_same_holds_and_equal_numbers_are_believed() -> None:

@@ -38,10 +38,10 @@ class Sending:
     """One attempt, slice by slice."""
 
     def __init__(self, splitting: Splitting, client: FakeClient | None = None, acks: int = -1, **header: Any) -> None:
-        value = header.pop("value", VALUE)
+        value, key = header.pop("value", VALUE), header.pop("key", b"key")
         self.broker = splitting.broker
         self.client = client or FakeClient(client_id="app")
-        data = build_batch([NewRecord(b"small"), NewRecord(value, b"key")], base_timestamp=5, **header)
+        data = build_batch([NewRecord(b"small"), NewRecord(value, key)], base_timestamp=5, **header)
         run = SplitStage(splitting.services).start(self.client, 12)
         self.exchange = Driven(ProduceExchange([run], NAMES.get, 12))
         self.step = self._local(self.exchange.request(produce_request(12, {"large": {0: data}}, acks)))
@@ -169,7 +169,8 @@ def different(**changes: Any) -> dict[str, Any]:
         different(client=FakeClient(client_id="other")),
         different(client=FakeClient(client_id="app", principal="User:other")),
         different(client=FakeClient(client_id="app", host="10.0.0.9")),
-        different(value=VALUE[::-1]), different(producer_id=6, producer_epoch=0, base_sequence=7),
+        different(value=VALUE[::-1]), different(key=b"other"),
+        different(producer_id=6, producer_epoch=0, base_sequence=7),
         different(producer_id=5, producer_epoch=1, base_sequence=7),
         different(producer_id=5, producer_epoch=0, base_sequence=8), different(acks=1),
     ],
@@ -317,6 +318,16 @@ def test_all_progress_together_is_bounded() -> None:
     assert kept.count == count
     store.abandon(kept)
     assert sum(orphans) == 6 * count
+
+
+def test_progress_that_is_taken_and_put_back_does_not_take_more_room() -> None:
+    orphans: list[int] = []
+    store, client = ProgressStore(lambda: 0.0, orphans.append), FakeClient()
+    for _ in range(MAX_BYTES // (ENTRY_BYTES + SLICE_BYTES) + 2):
+        one = store.begin(bytes(16), b"", client)
+        one.add(0, (1, 2), 0)
+        store.put_back(one)
+    assert (store.begin(bytes(16), b"", client).count, orphans) == (1, [])
 
 
 def test_nothing_is_left_of_messages_that_are_stored() -> None:

@@ -214,6 +214,20 @@ def test_nothing_is_read_before_it_is_asked_for_where_nothing_may_be_kept() -> N
     assert [offset % SLICES for _, offset, _ in cluster.reads] == [1] * len(VALUES)
 
 
+def test_nothing_is_read_before_it_is_asked_for_where_it_has_come_and_has_no_room() -> None:
+    log = Log()
+    for number in range(1, 6):
+        log.add_large(bytes(600_000), SLICES, number, topic_id=ORDERS)
+    cluster, client, offset = Cluster({0: log}), FakeClient(), 0
+    cluster.services = replace(cluster.services, ahead=ReadsAhead(32 << 20, lambda: 0.0))
+    for number in range(5):
+        response = cluster.fetch(VERSION, {0: offset}, max_bytes=8 << 20, client=client)
+        ((at, value),) = values_by_partition(VERSION, response)["orders", 0]
+        assert (at, value) == ((number + 1) * SLICES - 1, bytes(600_000))
+        offset = at + 1
+    assert cluster.reads == []
+
+
 def test_another_client_does_not_get_what_one_has_read() -> None:
     cluster = Cluster({0: log_of(VALUES)})
     first, second = FakeClient(), FakeClient()

@@ -13,6 +13,8 @@ from support.share_fetches import acquired_in, partition, partitions_in, share_r
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import ShareAssembleStage
+from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 VALUE = bytes(range(256)) * 40
 NOT_LEADER = 6
@@ -27,9 +29,10 @@ def large_log() -> Log:
     return log
 
 
-def respond(cluster: Cluster, data: bytes, *acquired: tuple[int, int]) -> Step:
+def respond(cluster: Cluster, data: bytes, *acquired: tuple[int, int], client: FakeClient | None = None) -> Step:
     stage = ShareAssembleStage(lambda topic: cluster.settings if topic == "orders" else None, cluster.services)
-    exchange = driven(AcquiredRecords([stage], cluster.services.name_of), version=1, client=FakeClient())
+    run = AcquiredRecords([stage], cluster.services.name_of)
+    exchange = driven(run, version=1, client=client or FakeClient())
     assert exchange is not None
     exchange.request(share_request(1))
     step = exchange.response(share_response(1, {"orders": [partition(data, *acquired)]}))
@@ -81,6 +84,20 @@ def test_segments_that_others_have_acquired_complete_a_message_too() -> None:
     log.add_segments(VALUE, 4, 1, range(4))
     log.add(b"last")
     assert values_of(respond(Cluster({0: log}), log.fetch(3, 1 << 20), (3, 4))) == [VALUE, b"last"]
+
+
+def test_so_do_those_in_the_response_that_others_have_acquired() -> None:
+    log = Log()
+    log.add_segments(VALUE, 4, 1, range(4))
+    log.add(b"last")
+    response = respond(Cluster({0: log}), log.fetch(0, 1 << 20), (3, 4))
+    assert [one for one in values_of(response) if one and len(one) > 2000] == [VALUE]
+
+
+def test_memory_is_reserved_for_a_message_and_released_after_it() -> None:
+    budget, log = MemoryBudget(1 << 40, Buffered()), large_log()
+    respond(Cluster({0: log}), log.fetch(9, 1 << 20), (9, 12), client=FakeClient(account=Account(budget)))
+    assert (budget.peak, budget.spent) == (2 * len(VALUE), 0)
 
 
 def test_topics_without_large_messages_stay_as_they_came() -> None:
