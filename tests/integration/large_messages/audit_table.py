@@ -29,14 +29,32 @@ class Table:
         found = (places for (_, its, client), places in self.places.items() if its == tier and client in wanted)
         return set[Place]().union(*found)
 
+    def by_group(
+        self, groups: Mapping[str, str]
+    ) -> Iterable[tuple[tuple[Epoch, str, str], tuple[Counter[str], set[Place]]]]:
+        """Sums and offsets, those of clients in ``groups`` together."""
+        found: dict[tuple[Epoch, str, str], tuple[Counter[str], set[Place]]] = {}
+        for (epoch, tier, client), sums in self.sums.items():
+            if tier != "commit":
+                both = found.setdefault((epoch, tier, groups.get(client, client)), (Counter(), set()))
+                both[0].update(sums)
+                both[1].update(self.places[epoch, tier, client])
+        return found.items()
 
-def read_table(direct: str, audit: str, partitions: int, topic: str, killed: Mapping[str, Sequence[float]]) -> Table:
-    """From all events. ``killed``: of each emitter, when its processes were ended by SIGKILL, in order."""
+
+def read_table(
+    direct: str, audit: str, partitions: int, topic: str, killed: Mapping[str, Sequence[float]], until: float
+) -> Table:
+    """From the events of all processes that were started before ``until`` (time.time).
+
+    ``killed``: of each emitter, when its processes were ended by SIGKILL, in order.
+    """
     events: dict[str, Event] = {}
     for partition in range(partitions):
         for message in logged(direct, audit, partition):
             event = json.loads(message.value() or b"")
-            events[event["audit_id"]] = event  # one that was sent twice counts once
+            if event["emitter_epoch"] < until * 1000:
+                events[event["audit_id"]] = event  # one that was sent twice counts once
     table = Table()
     for event in events.values():
         if event["kind"] == "counts" and event["topic"] == topic and event["type"] == "SUCCESS":

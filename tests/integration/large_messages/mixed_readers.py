@@ -30,7 +30,6 @@ class Got:
     member: str
     session: int  # a member's assignments, each of which begins at what was committed
     at: float  # time.time
-    delivery: int = 1  # as the broker counts those of a share group
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class Members:
     kind: str
     bootstrap: str
     topic: str
-    ends: Callable[[], Mapping[int, int] | None]  # offsets after the last records, once it is known that they are so
+    is_done: Callable[[Members], bool]
     leave_after: int
     got: list[Got] = field(default_factory=list)
     committed: dict[int, int] = field(default_factory=dict)  # by partition, as acknowledged
@@ -79,17 +78,9 @@ class Members:
             self.failures.append(failure)
 
     def _goes_on(self) -> bool:
-        return time.monotonic() < self._until and not self.failures and not self._is_done()
+        return time.monotonic() < self._until and not self.failures and not self.is_done(self)
 
-    def _is_done(self) -> bool:
-        ends = self.ends()
-        if ends is None:
-            return False
-        if self.kind != "share":
-            return all(self.committed.get(partition) == end for partition, end in ends.items())
-        return all((partition, end - 1) in self.acknowledged for partition, end in ends.items())
-
-    def _add(self, message: Message, member: str, session: int, delivery: int = 1) -> None:
+    def _add(self, message: Message, member: str, session: int) -> None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
@@ -99,7 +90,7 @@ class Members:
             self.faults.append(f"{member} at {partition} {offset}: {error}; {headers_of(message)}")
             return
         headers = dict(headers_of(message))
-        self.got.append(Got((partition, offset), value, headers, member, session, time.time(), delivery))
+        self.got.append(Got((partition, offset), value, headers, member, session, time.time()))
 
     def _read(self, member: str) -> None:
         session, first = 0, dict[int, int]()  # what may come first of each partition since it was assigned
@@ -173,7 +164,7 @@ class Members:
             with self._lock:
                 if (partition, offset) in self.acknowledged:
                     self.faults.append(f"{member} got {partition} {offset} again, although it had acknowledged it")
-            self._add(message, member, 0, message.delivery_count() or 1)
+            self._add(message, member, 0)
             places.setdefault(partition, set()).add((partition, offset))
             consumer.acknowledge(message)
         try:
