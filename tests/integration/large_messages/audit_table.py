@@ -13,6 +13,7 @@ from integration.large_messages.mixed_readers import Place
 
 Event = dict[str, Any]
 Epoch = tuple[str, int]  # a process: emitter_id, emitter_epoch
+Sums = dict[tuple[Epoch, str, str], tuple[Counter[str], set[Place]]]  # by process, tier and client or group
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class Table:
                 both = found.setdefault((epoch, tier, groups.get(client, client)), (Counter(), set()))
                 both[0].update(sums)
                 both[1].update(self.places[epoch, tier, client])
-        return found.items()
+        return found
 
 
 def read_table(

@@ -92,7 +92,8 @@ class Going:
         for sender in self.senders:
             sender.join()
         end_partitions(self.site, self.topic)
-        asked = admin_client(self.site.cluster.direct).list_offsets(latest(self.topic, PARTITIONS))
+        admin = admin_client(self.site.cluster.direct)  # kept: without it nothing is answered
+        asked = admin.list_offsets(latest(self.topic, PARTITIONS))
         self.ends |= {one.partition: answer.result(LIMIT_S).offset for one, answer in asked.items()}
         for kind, group in self.groups.items():
             if kind != "share":
