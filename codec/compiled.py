@@ -32,7 +32,6 @@ MODULES = (
     "kafka_sidecar.codec.records.record",
     "kafka_sidecar.codec.records.records",
     "kafka_sidecar.codec.records_walk",
-    "kafka_sidecar.codec.response_tags",
     "kafka_sidecar.codec.scan",
     "kafka_sidecar.proxy.features.auditing.connection",
     "kafka_sidecar.proxy.features.auditing.fetch",

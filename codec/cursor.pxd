@@ -42,7 +42,8 @@ cdef extern from *:
     bint is_text(object known, bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
     void prefetch(bytes data, Py_ssize_t at, Py_ssize_t size) noexcept
 
-cdef Py_ssize_t _ID_SIZE, _NULL, _MAX_STRING_BYTES, _ONE_BYTE, _STRING, _UNLIMITED
+cdef Py_ssize_t _CLIENT_ID_AT, _ID_SIZE, _NULL, _MAX_STRING_BYTES, _ONE_BYTE, _STRING, _UNLIMITED
+cdef int _SKIP, _SKIP_TAGS, _SKIP_STRING, _EACH, _NULLABLE, _KINDS
 cdef int _MAX_UVARINT_BYTES
 
 
@@ -77,6 +78,11 @@ cdef class Cursor:
     cpdef int read_tags(self, dict known) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
     cpdef int skip_tags(self) except -1
+    cpdef int skip_request_header(self, bint flexible) except -1
+    cpdef int skip_response_header(self) except -1
+    cpdef int follow(self, bytes plan) except -1
+    @cython.locals(kind=int, size=Py_ssize_t, found=Py_ssize_t, _=Py_ssize_t)
+    cdef int _follow(self, bytes plan, Py_ssize_t step, Py_ssize_t end) except -1
     @cython.locals(at=Py_ssize_t)
     cdef str _text(self, Py_ssize_t size)
     cdef object _truncated(self)
@@ -84,3 +90,6 @@ cdef class Cursor:
 
 @cython.locals(cursor=Cursor)
 cpdef Cursor cursor_at(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
+
+@cython.locals(cursor=Cursor)
+cpdef bint ends_with_tags(bytes data, Py_ssize_t at, Py_ssize_t end, bytes plan) except -1

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError, TruncatedError
+from kafka_sidecar.codec.schema.plans import EACH, NULLABLE, SKIP, SKIP_STRING, SKIP_TAGS
 from kafka_sidecar.codec.wire import (
+    CLIENT_ID_AT,
     ID_SIZE,
     MAX_STRING_BYTES,
     MAX_UVARINT_BYTES,
@@ -26,6 +28,7 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 # For C.
+_CLIENT_ID_AT = CLIENT_ID_AT
 _ID_SIZE = ID_SIZE
 _NULL = -1
 _MAX_UVARINT_BYTES = MAX_UVARINT_BYTES
@@ -33,6 +36,8 @@ _MAX_STRING_BYTES = MAX_STRING_BYTES
 _ONE_BYTE = 128  # a varint below is one byte
 _STRING = 2  # size of the length of a string
 _UNLIMITED = UNLIMITED
+_SKIP, _SKIP_TAGS, _SKIP_STRING, _EACH, _NULLABLE = SKIP, SKIP_TAGS, SKIP_STRING, EACH, NULLABLE
+_KINDS = NULLABLE - 1
 
 if not cython.compiled:  # for C they are in cursor.pxd
 
@@ -178,6 +183,48 @@ class Cursor:
             self._uvarint()
             self.skip(self._uvarint())
 
+    def skip_request_header(self, flexible: bool) -> None:
+        """Skip the length and the header of a request frame of a version that is flexible or not."""
+        self.flexible = False
+        self.skip(_CLIENT_ID_AT)
+        self.skip(self.length(2, True, "client_id"))
+        self.flexible = flexible
+        self.skip_tags()
+
+    def skip_response_header(self) -> None:
+        """Skip the length and the header of a response frame, which has tagged fields in flexible versions."""
+        self.skip(8)
+        self.skip_tags()
+
+    def follow(self, plan: bytes) -> None:
+        """Step over the fields of a plan."""
+        if plan:
+            self._follow(plan, 0, len(plan))
+
+    def _follow(self, plan: bytes, step: int, end: int) -> None:
+        while step < end:
+            kind, size = plan[step], plan[step + 1]
+            step += 2
+            if kind == _SKIP:
+                if size > self._end - self.at:
+                    raise self._truncated()
+                self.at += size
+            elif kind == _SKIP_TAGS:
+                if self.at < self._end and not self.data[self.at]:  # as nearly always
+                    self.at += 1
+                else:
+                    self.skip_tags()
+            elif kind & _KINDS == _SKIP_STRING:
+                self.skip(self.length(_STRING, kind & _NULLABLE != 0, "a string"))
+            else:
+                found = self.length(4, kind & _NULLABLE != 0, "an array")
+                if kind & _KINDS != _EACH:
+                    self.skip(found * size)
+                    continue
+                for _ in range(found):
+                    self._follow(plan, step, step + size)
+                step += size
+
     def _text(self, size: int) -> str | None:
         if size < 0:
             return None
@@ -200,3 +247,12 @@ def cursor_at(data: bytes, at: int, end: int, flexible: bool) -> Cursor:
     cursor.data, cursor.at, cursor._end, cursor.flexible = data, at, end, flexible
     cursor._limit = cursor._room = _UNLIMITED
     return cursor
+
+
+def ends_with_tags(data: bytes, at: int, end: int, plan: bytes) -> bool:
+    """Whether the response data[at:end] of a flexible version, which begins with its length, has tagged fields after
+    the fields of ``plan``."""
+    cursor = cursor_at(data, at, end, True)
+    cursor.skip_response_header()
+    cursor.follow(plan)
+    return cursor.has_tags()

@@ -7,9 +7,6 @@ from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
 cdef int _TRANSACTIONAL, _CONTROL
 cdef int64_t _MAX_OFFSET, _PRECISION
-cdef int _FLEXIBLE, _SESSIONS, _THROTTLE, _STABLE, _RESPONSE_START_OFFSET, _REPLICAS, _RESPONSE_IDS
-cdef int _LOCK_TIMEOUT
-cdef Py_ssize_t _ACQUIRED_BYTES
 
 
 @cython.final
@@ -26,6 +23,7 @@ cdef class BatchRun:
 
 cdef class FetchWalk(RecordsWalk):
     cdef readonly int session_id
+    cdef bytes _skip_aborted, _after_aborted
     cdef Offsets _offsets
     cdef bint _committed_only, _row_dense
     cdef int64_t _bucket_ms, _offset
@@ -37,10 +35,10 @@ cdef class FetchWalk(RecordsWalk):
 
     cpdef int restart(self, Offsets offsets, bint committed_only, int64_t bucket_ms, double now_ms) except -1
     cdef int _begin(self, Offsets offsets, bint committed_only, int64_t bucket_ms, double now_ms) except -1
-    cdef Py_ssize_t _head(self, Cursor cursor) except -2
-    @cython.locals(index=int, size=Py_ssize_t)
-    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
-    @cython.locals(count=Py_ssize_t, found=list, _=Py_ssize_t)
+    cdef int _read_head(self, Cursor cursor) except -1
+    cdef int _read_partition(self, Cursor cursor) except -1
+    cdef int _begin_records(self, int index, Py_ssize_t size) except -1
+    @cython.locals(found=list, _=Py_ssize_t)
     cdef list _aborted_in(self, Cursor cursor)
     @cython.locals(first=int64_t, last=int64_t, dense=bint, is_aborted=bint, aborted=int64_t)
     cdef _add(
@@ -58,14 +56,14 @@ cdef class ShareFetchWalk(RecordsWalk):
     cdef readonly list acquired
     cdef readonly set refused
     cdef bint _refuses
+    cdef bytes _after_acquired, _after_all_acquired
 
-    @cython.locals(error_code=int, count=Py_ssize_t)
-    cdef Py_ssize_t _head(self, Cursor cursor) except -2
-    @cython.locals(index=int, refuses=bint, size=Py_ssize_t)
-    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    cdef int _read_head(self, Cursor cursor) except -1
+    cdef int _read_partition(self, Cursor cursor) except -1
     cdef _add(
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
         int64_t producer_id,
     )
-    @cython.locals(count=Py_ssize_t, found=list, _=Py_ssize_t, first=int64_t, last=int64_t)
-    cdef int _after_records(self, Cursor cursor) except -1
+    cdef int _end_partition(self, Cursor cursor) except -1
+    @cython.locals(found=list, _=Py_ssize_t, first=int64_t, last=int64_t)
+    cdef int _acquire(self, Cursor cursor) except -1

@@ -8,11 +8,19 @@ This file runs as it is and compiled (fetch_counts.pxd holds the C types).
 
 from __future__ import annotations
 
+from functools import cache
+
 from kafka_sidecar.codec.batch_layout import CONTROL, TRANSACTIONAL
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
+from kafka_sidecar.codec.message import field_plan, has_field, plan
+from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+from kafka_sidecar.codec.messages.share_fetch import (
+    AcquiredRecords,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from kafka_sidecar.codec.messages.share_fetch import PartitionData as SharePartition
+from kafka_sidecar.codec.records_walk import Walked
 
 try:
     import cython
@@ -31,16 +39,6 @@ else:
 MAX_OFFSET = 1 << 62
 LATENCY_PRECISION = 50  # batches can be one row if their latencies differ by less than one in so many
 _TRANSACTIONAL, _CONTROL, _MAX_OFFSET, _PRECISION = TRANSACTIONAL, CONTROL, MAX_OFFSET, LATENCY_PRECISION  # for C
-
-_FLEXIBLE = FetchResponse.declaration_.first_flexible
-_SESSIONS = first_version(FetchResponse, "session_id")
-_THROTTLE = first_version(FetchResponse, "throttle_time_ms")
-_STABLE = 4  # the last stable offset and the aborted transactions; the declarations begin there
-_RESPONSE_START_OFFSET = first_version(PartitionData, "log_start_offset")
-_REPLICAS = first_version(PartitionData, "preferred_read_replica")
-_RESPONSE_IDS = first_version(FetchableTopicResponse, "topic_id")
-_ACQUIRED_BYTES = 18  # first and last offset, delivery count
-_LOCK_TIMEOUT = first_version(ShareFetchResponse, "acquisition_lock_timeout_ms")
 
 # topic id, partition, timestamp, records, bytes, first offset, last offset
 SharedBatch = tuple[str | bytes, int, int, int, int, int, int]
@@ -79,6 +77,27 @@ class BatchRun:
     latency_s: float
 
 
+_RESPONSE = Walked(
+    FetchResponse,
+    "responses",
+    FetchableTopicResponse,
+    PartitionData,
+    head_field="session_id",
+    partition_field="aborted_transactions",
+)
+
+
+@cache
+def _aborted_plans(version: int) -> tuple[bytes, bytes]:
+    """Plans over the aborted transactions, and of one of them after its offset."""
+    if not has_field(PartitionData, "aborted_transactions", version):
+        return b"", b""
+    return (
+        field_plan(PartitionData, version, "aborted_transactions"),
+        plan(AbortedTransaction, version, after="first_offset"),
+    )
+
+
 class FetchWalk(RecordsWalk):
     """A Fetch response from its length on; `rows` are `BatchRun`: what the client that asked for it reads.
 
@@ -88,9 +107,9 @@ class FetchWalk(RecordsWalk):
     """
 
     __slots__ = (
-        "_aborted", "_aborting", "_bucket_ms", "_committed_only", "_now_ms", "_offset", "_offsets", "_row_aborted",
-        "_row_bucket", "_row_count", "_row_dense", "_row_first", "_row_last", "_row_max", "_row_min", "_row_size",
-        "session_id",
+        "_aborted", "_aborting", "_after_aborted", "_bucket_ms", "_committed_only", "_now_ms", "_offset", "_offsets",
+        "_row_aborted", "_row_bucket", "_row_count", "_row_dense", "_row_first", "_row_last", "_row_max", "_row_min",
+        "_row_size", "_skip_aborted", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -109,7 +128,8 @@ class FetchWalk(RecordsWalk):
             now_ms: the time of delivery.
         """
         self._aborting: set[int] = set()  # producers in whose aborted transaction the current batch may be
-        self._open(version, version >= _FLEXIBLE, version >= _RESPONSE_IDS, True)
+        self._open(_RESPONSE, version)
+        self._skip_aborted, self._after_aborted = _aborted_plans(version)
         self._begin(offsets, committed_only, bucket_ms, now_ms)
 
     def restart(self, offsets: Offsets, committed_only: bool, bucket_ms: int, now_ms: float) -> None:
@@ -133,47 +153,27 @@ class FetchWalk(RecordsWalk):
         self._row_min = self._row_max = self._row_bucket = 0
         self._row_dense = False
 
-    def _head(self, cursor: Cursor) -> int:
-        cursor.skip(8)
-        cursor.skip_tags()
-        if self._version >= _THROTTLE:
-            cursor.skip(4)
-        if self._version >= _SESSIONS:
-            cursor.skip(2)
-            self.session_id = cursor.integer(4)
-        return cursor.length(4, False, "responses")
+    def _read_head(self, cursor: Cursor) -> None:
+        self.session_id = cursor.integer(4)
 
-    def _partition(self, cursor: Cursor) -> int:
-        index = cursor.integer(4)
-        cursor.skip(10)
-        aborted = None
-        if self._version >= _STABLE:
-            cursor.skip(16 if self._version >= _RESPONSE_START_OFFSET else 8)
-            aborted = self._aborted_in(cursor)
-        if self._version >= _REPLICAS:
-            cursor.skip(4)
-        size = cursor.length(4, True, "records")
+    def _read_partition(self, cursor: Cursor) -> None:
+        if self._committed_only:
+            self._aborted = self._aborted_in(cursor)
+        else:
+            cursor.follow(self._skip_aborted)
+
+    def _begin_records(self, index: int, size: int) -> None:
         self._index = index
-        self._aborted = aborted
         if self._aborting:
             self._aborting = set()
         self._offset = self._offsets.get(self._key, index) if size > 0 else 0
-        return size
 
-    def _aborted_in(self, cursor: Cursor) -> list[tuple[int, int]] | None:
-        count = cursor.length(4, True, "aborted_transactions")
-        if count <= 0:
-            return None
-        if not self._committed_only:
-            for _ in range(count):
-                cursor.skip(16)
-                cursor.skip_tags()
-            return None
+    def _aborted_in(self, cursor: Cursor) -> list[tuple[int, int]]:
         found = []
-        for _ in range(count):
+        for _ in range(cursor.length(4, True, "aborted_transactions")):
             producer_id = cursor.integer(8)
             found.append((cursor.integer(8), producer_id))
-            cursor.skip_tags()
+            cursor.follow(self._after_aborted)
         return sorted(found)
 
     def _add(
@@ -227,43 +227,44 @@ class FetchWalk(RecordsWalk):
             self._row_count = self._row_size = self._row_aborted = 0
 
 
+_SHARE_RESPONSE = Walked(
+    ShareFetchResponse,
+    "responses",
+    ShareFetchableTopicResponse,
+    SharePartition,
+    head_field="error_code",
+    partition_field="acknowledge_error_code",
+)
+
+
+@cache
+def _acquired_plans(version: int) -> tuple[bytes, bytes]:
+    """Plans of acquired records after the number of their deliveries, and of a partition after them."""
+    return (
+        plan(AcquiredRecords, version, after="delivery_count"),
+        plan(SharePartition, version, after="acquired_records"),
+    )
+
+
 class ShareFetchWalk(RecordsWalk):
     """A ShareFetch response from its length on; `rows` are `SharedBatch`, without control batches."""
 
-    __slots__ = ("_refuses", "acquired", "error_code", "refused")
+    __slots__ = ("_after_acquired", "_after_all_acquired", "_refuses", "acquired", "error_code", "refused")
 
     def __init__(self, version: int) -> None:
-        self._open(version, True, True, True)
+        self._open(_SHARE_RESPONSE, version)
+        self._after_acquired, self._after_all_acquired = _acquired_plans(version)
         self.error_code = 0
         self.acquired: list[Acquired] = []
         self.refused: set[tuple[str | bytes, int]] = set()
         """Partitions of which the broker has not taken the acknowledgements in the request."""
         self._refuses = False
 
-    def _head(self, cursor: Cursor) -> int:
-        cursor.skip(8)
-        cursor.skip_tags()
-        cursor.skip(4)
-        error_code = cursor.integer(2)
-        cursor.skip(cursor.length(2, True, "error_message"))
-        if self._version >= _LOCK_TIMEOUT:
-            cursor.skip(4)
-        count = cursor.length(4, False, "responses")
-        self.error_code = error_code
-        return count
+    def _read_head(self, cursor: Cursor) -> None:
+        self.error_code = cursor.integer(2)
 
-    def _partition(self, cursor: Cursor) -> int:
-        index = cursor.integer(4)
-        cursor.skip(2)
-        cursor.skip(cursor.length(2, True, "error_message"))
-        refuses = cursor.integer(2) != 0
-        cursor.skip(cursor.length(2, True, "acknowledge_error_message"))
-        cursor.skip(8)
-        cursor.skip_tags()
-        size = cursor.length(4, True, "records")
-        self._index = index
-        self._refuses = refuses
-        return size
+    def _read_partition(self, cursor: Cursor) -> None:
+        self._refuses = cursor.integer(2) != 0
 
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
@@ -273,18 +274,20 @@ class ShareFetchWalk(RecordsWalk):
         if not attributes & _CONTROL:
             self.rows.append((self._key, self._index, timestamp, count, size, base, base + delta))
 
-    def _after_records(self, cursor: Cursor) -> None:
-        count = cursor.length(4, False, "acquired_records")
+    def _end_partition(self, cursor: Cursor) -> None:
+        if self._reads_batches:
+            self._acquire(cursor)
+        else:
+            cursor.follow(self._after_records)
+
+    def _acquire(self, cursor: Cursor) -> None:
         found = []
-        for _ in range(count):
-            if self._reads_batches:
-                first = cursor.integer(8)
-                last = cursor.integer(8)
-                found.append((self._key, self._index, first, last, cursor.integer(2)))
-            else:
-                cursor.skip(_ACQUIRED_BYTES)
-            cursor.skip_tags()
-        cursor.skip_tags()
+        for _ in range(cursor.length(4, False, "acquired_records")):
+            first = cursor.integer(8)
+            last = cursor.integer(8)
+            found.append((self._key, self._index, first, last, cursor.integer(2)))
+            cursor.follow(self._after_acquired)
+        cursor.follow(self._after_all_acquired)
         self.acquired += found
-        if self._refuses and self._reads_batches:
+        if self._refuses:
             self.refused.add((self._key, self._index))

@@ -5,25 +5,19 @@ from kafka_sidecar.codec.cursor cimport Cursor
 
 cdef Py_ssize_t _MAX_SCANNED
 cdef int _UNKNOWN
-cdef int _NO_SESSION, _CLIENT_ID_AT
-cdef int _FLEXIBLE, _MAX_BYTES, _ISOLATION, _SESSIONS, _REPLICA_STATE, _IDS, _START_OFFSET, _LEADER_EPOCH
-cdef int _FETCHED_EPOCH
+cdef int _NO_SESSION
 
 
 cdef class FetchHead:
     cdef readonly int isolation_level, session_id, session_epoch
-    cdef readonly Py_ssize_t epoch_at
+    cdef readonly Py_ssize_t epoch_at, max_bytes_at, topics_at
 
 
-@cython.locals(cursor=Cursor)
-cpdef Cursor open_request(bytes data, Py_ssize_t at, Py_ssize_t end, bint flexible)
-cpdef Cursor open_fetch(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
-cpdef int read_fetch_head(Cursor cursor, int version, FetchHead found) except -1
-cpdef bint names_ids(int version) noexcept
-cdef bint has_sessions(int version) noexcept
-cpdef int bytes_before_offset(int version) noexcept
-@cython.locals(size=int)
-cpdef int bytes_after_offset(int version) noexcept
+@cython.locals(
+    flexible=bint, to_max_bytes=bytes, to_isolation=bytes, to_session=bytes, to_epoch=bytes, to_topics=bytes,
+    cursor=Cursor,
+)
+cpdef Cursor open_fetch(bytes data, Py_ssize_t at, Py_ssize_t end, int version, FetchHead found)
 
 
 @cython.final
@@ -61,11 +55,12 @@ cdef class Offsets:
 
 cdef class FetchPositions(FetchHead):
     cdef int _version
+    cdef bint _by_id
+    cdef Py_ssize_t _fixed_size, _offset_at
+    cdef bytes _after_fixed, _after_partitions, _to_forgotten, _after_forgotten
     cdef readonly Offsets offsets
     cdef readonly list forgotten
 
     cpdef Py_ssize_t size(self) except -1
-    @cython.locals(
-        version=int, offsets=Offsets, before=int, after=int, cursor=Cursor, topic=object, index=int, _=Py_ssize_t
-    )
+    @cython.locals(offsets=Offsets, cursor=Cursor, topic=object, here=Py_ssize_t, offset=int64_t, _=Py_ssize_t)
     cpdef int read(self, bytes data, Py_ssize_t at, Py_ssize_t end, known=*) except -1

@@ -5,8 +5,11 @@ This file runs as it is and compiled (fetch_positions.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from functools import cache
+from typing import Any
+
+from kafka_sidecar.codec.message import fixed_start, has_field, plan, plans
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 try:
     import cython
@@ -14,11 +17,12 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import Cursor, cursor_at
+    from kafka_sidecar.codec.cursor import Cursor, cursor_at, read_big_endian
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
         Cursor,
         cursor_at,
+        read_big_endian,
     )
 
 Partition = tuple[str | bytes, int]  # a topic's name, or since v13 its id of 16 bytes; the index
@@ -28,81 +32,51 @@ UNKNOWN = 0  # in place of an offset: all that a response holds is read
 # For C.
 _MAX_SCANNED, _UNKNOWN = MAX_SCANNED, UNKNOWN
 NO_SESSION = -1  # the epoch of a request without a fetch session
-CLIENT_ID_AT = 12
-_NO_SESSION, _CLIENT_ID_AT = NO_SESSION, CLIENT_ID_AT  # for C
-
-_FLEXIBLE = FetchRequest.declaration_.first_flexible
-_MAX_BYTES = first_version(FetchRequest, "max_bytes")
-_ISOLATION = first_version(FetchRequest, "isolation_level")
-_SESSIONS = first_version(FetchRequest, "session_id")
-_REPLICA_STATE = first_version(FetchRequest, "replica_state")
-_IDS = first_version(FetchTopic, "topic_id")
-_START_OFFSET = first_version(FetchPartition, "log_start_offset")
-_LEADER_EPOCH = first_version(FetchPartition, "current_leader_epoch")
-_FETCHED_EPOCH = first_version(FetchPartition, "last_fetched_epoch")
+_NO_SESSION = NO_SESSION  # for C
 
 
 class FetchHead:
     """What a Fetch request says before its topics."""
 
-    __slots__ = ("epoch_at", "isolation_level", "session_epoch", "session_id")
+    __slots__ = ("epoch_at", "isolation_level", "max_bytes_at", "session_epoch", "session_id", "topics_at")
 
     isolation_level: int  # 1: committed records only
     session_id: int
     session_epoch: int  # 0: a session begins; -1: no session; more: it continues (KIP-227)
     epoch_at: int  # position of the session's epoch; 0: there is none
+    max_bytes_at: int  # the same
+    topics_at: int  # position of their count
 
 
-def open_request(data: bytes, at: int, end: int, flexible: bool) -> Cursor:
-    """A cursor at the body of the request data[at:end], which begins with its length."""
-    cursor = cursor_at(data, at, end, False)
-    cursor.skip(_CLIENT_ID_AT)
-    cursor.skip(cursor.length(2, True, "client_id"))
-    cursor.flexible = flexible
-    cursor.skip_tags()
-    return cursor
+@cache
+def _head_plans(version: int) -> tuple[Any, ...]:
+    """Whether it is flexible; the plans of `open_fetch`; None: this version does not have the field."""
+    read = ("max_bytes", "isolation_level", "session_id", "session_epoch", "topics")
+    return FetchRequest.declaration_.is_flexible(version), *plans(FetchRequest, version, *read)[:-1]
 
 
-def open_fetch(data: bytes, at: int, end: int, version: int) -> Cursor:
-    """As `open_request`, for a Fetch of this version."""
-    return open_request(data, at, end, version >= _FLEXIBLE)
-
-
-def read_fetch_head(cursor: Cursor, version: int, found: FetchHead) -> None:
-    """Read what stands before the topics."""
-    cursor.skip(8 if version >= _REPLICA_STATE else 12)  # replica_id; max_wait_ms, min_bytes
-    if version >= _MAX_BYTES:
-        cursor.skip(4)
-    found.isolation_level = cursor.integer(1) if version >= _ISOLATION else 0
-    found.session_id, found.session_epoch, found.epoch_at = 0, _NO_SESSION, 0
-    if version >= _SESSIONS:
+def open_fetch(data: bytes, at: int, end: int, version: int, found: FetchHead) -> Cursor:
+    """A cursor at the topics of the request data[at:end], which begins with its length; what is before is ``found``."""
+    flexible, to_max_bytes, to_isolation, to_session, to_epoch, to_topics = _head_plans(version)
+    cursor = cursor_at(data, at, end, flexible)
+    cursor.skip_request_header(flexible)
+    found.isolation_level = found.session_id = found.epoch_at = found.max_bytes_at = 0
+    found.session_epoch = _NO_SESSION
+    if to_max_bytes is not None:
+        cursor.follow(to_max_bytes)
+        found.max_bytes_at = cursor.take(4)
+    if to_isolation is not None:
+        cursor.follow(to_isolation)
+        found.isolation_level = cursor.integer(1)
+    if to_session is not None:
+        cursor.follow(to_session)
         found.session_id = cursor.integer(4)
+        cursor.follow(to_epoch)
         found.epoch_at = cursor.at
         found.session_epoch = cursor.integer(4)
-
-
-def names_ids(version: int) -> bool:
-    """Whether topics are named by id."""
-    return version >= _IDS
-
-
-def has_sessions(version: int) -> bool:
-    return version >= _SESSIONS
-
-
-def bytes_before_offset(version: int) -> int:
-    """Of a partition: its index, and since v9 the leader's epoch."""
-    return 8 if version >= _LEADER_EPOCH else 4
-
-
-def bytes_after_offset(version: int) -> int:
-    """Of a partition, without its tags."""
-    size = 4  # partition_max_bytes
-    if version >= _START_OFFSET:
-        size += 8
-    if version >= _FETCHED_EPOCH:
-        size += 4
-    return size
+    cursor.follow(to_topics)
+    found.topics_at = cursor.at
+    return cursor
 
 
 class Asked:
@@ -197,12 +171,22 @@ class Offsets:
 class FetchPositions(FetchHead):
     """What a Fetch request asks for. One object reads the requests of one version, one after the other."""
 
-    __slots__ = ("_version", "forgotten", "offsets")
+    __slots__ = (
+        "_after_fixed", "_after_forgotten", "_after_partitions", "_by_id", "_fixed_size", "_offset_at", "_to_forgotten",
+        "_version", "forgotten", "offsets",
+    )  # fmt: skip
 
     forgotten: list[Partition]  # that no longer belong to the session
 
     def __init__(self, version: int) -> None:
         self._version = version
+        self._by_id = has_field(FetchTopic, "topic_id", version)
+        self._fixed_size, places, self._after_fixed = fixed_start(FetchPartition, version)
+        self._offset_at = places["fetch_offset"]
+        self._after_partitions = plan(FetchTopic, version, after="partitions")
+        _, self._to_forgotten, _ = plans(FetchRequest, version, "topics", "forgotten_topics_data")
+        has_forgotten = self._to_forgotten is not None
+        self._after_forgotten = plan(ForgottenTopic, version, after="partitions") if has_forgotten else b""
         self.offsets = Offsets()
         self.forgotten = []
 
@@ -216,25 +200,23 @@ class FetchPositions(FetchHead):
         Raises:
             CodecError: these bytes are no such request.
         """
-        version, offsets = self._version, self.offsets
-        before, after = bytes_before_offset(version) - 4, bytes_after_offset(version)
+        offsets = self.offsets
         offsets.clear()
         if self.forgotten:
             self.forgotten = []
-        cursor = open_fetch(data, at, end, version)
-        read_fetch_head(cursor, version, self)
+        cursor = open_fetch(data, at, end, self._version, self)
         for _ in range(cursor.length(4, False, "topics")):
-            topic = cursor.topic(names_ids(version), offsets.expected(known))
+            topic = cursor.topic(self._by_id, offsets.expected(known))
             for _ in range(cursor.length(4, False, "partitions")):
-                index = cursor.integer(4)
-                cursor.skip(before)
-                offsets.add(topic, index, cursor.integer(8))
-                cursor.skip(after)
-                cursor.skip_tags()
-            cursor.skip_tags()
-        if has_sessions(version):
+                here = cursor.take(self._fixed_size)
+                offset = read_big_endian(data, here + self._offset_at, 8)
+                offsets.add(topic, read_big_endian(data, here, 4), offset)
+                cursor.follow(self._after_fixed)
+            cursor.follow(self._after_partitions)
+        if self._to_forgotten is not None:
+            cursor.follow(self._to_forgotten)
             for _ in range(cursor.length(4, False, "forgotten_topics_data")):
-                topic = cursor.topic(names_ids(version))
+                topic = cursor.topic(self._by_id)
                 for _ in range(cursor.length(4, False, "partitions")):
                     self.forgotten.append((topic, cursor.integer(4)))
-                cursor.skip_tags()
+                cursor.follow(self._after_forgotten)

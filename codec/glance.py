@@ -4,28 +4,18 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.cursor import Cursor
+from kafka_sidecar.codec.cursor import Cursor, cursor_at
 from kafka_sidecar.codec.errors import CodecError, TooManyError
-from kafka_sidecar.codec.fetch_positions import (
-    FetchHead,
-    bytes_after_offset,
-    bytes_before_offset,
-    names_ids,
-    open_fetch,
-    open_request,
-    read_fetch_head,
-)
-from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.fetch_positions import FetchHead, open_fetch
+from kafka_sidecar.codec.message import Struct, has_field, plan
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.wire import ID_SIZE, UNLIMITED
 
 Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
 
-_PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
-_PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
-_PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
 
-_FETCH_MAX = 18
+_NEWEST_FETCH = FetchRequest.declaration_.versions.high  # type: ignore[union-attr]
 
 
 class FetchGlance(FetchHead):
@@ -50,15 +40,14 @@ def glance_produce(
     No topics if too little of the request has arrived, it is malformed, or has too many partitions or topics. Of a
     request with one topic, the name is enough; with several, all of it is needed.
     """
-    by_id = version >= _PRODUCE_IDS
+    by_id, flexible = has_field(TopicProduceData, "topic_id", version), ProduceRequest.declaration_.is_flexible(version)
     end = at
     topics: list[str | bytes] = []
     try:
-        cursor = open_request(data, at, min(len(data), at + size), version >= _PRODUCE_FLEXIBLE)
-        if version >= _PRODUCE_TRANSACTIONS:
-            cursor.skip(cursor.length(2, True, "transactional_id"))
+        cursor = cursor_at(data, at, min(len(data), at + size), flexible)
+        cursor.skip_request_header(flexible)
         cursor.limit(max_partitions)
-        cursor.skip(6)  # acks, timeout_ms
+        cursor.follow(plan(ProduceRequest, version, before="topic_data"))
         count = cursor.topics(1, "topic_data")
         if count > 1 and len(data) < at + size:
             return (), at
@@ -66,19 +55,10 @@ def glance_produce(
             topics.append(_topic(cursor, data, by_id))
             end = cursor.at
             if index < count - 1:
-                _skip_produced(cursor)
+                _skip_partitions(cursor, TopicProduceData, PartitionProduceData, version)
     except (CodecError, UnicodeDecodeError):
         return (), at
     return tuple(topics), end
-
-
-def _skip_produced(cursor: Cursor) -> None:
-    """Skip the rest of a topic of a Produce request after its name."""
-    for _ in range(cursor.partitions(1, "partition_data")):
-        cursor.skip(4)  # index
-        cursor.skip(cursor.length(4, True, "records"))
-        cursor.skip_tags()
-    cursor.skip_tags()
 
 
 def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: int = UNLIMITED) -> FetchGlance | None:
@@ -86,19 +66,19 @@ def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: 
 
     None: it has not arrived completely, is malformed, or has too many partitions or topics.
     """
-    if len(data) < at + size or version > _FETCH_MAX:
+    if len(data) < at + size or version > _NEWEST_FETCH:
         return None
     found = FetchGlance.__new__(FetchGlance)
     found.named_to = 0
     topics: list[str | bytes] = []
+    by_id = has_field(FetchTopic, "topic_id", version)
     try:
-        cursor = open_fetch(data, at, at + size, version)
+        cursor = open_fetch(data, at, at + size, version, found)
         cursor.limit(max_partitions)
-        read_fetch_head(cursor, version, found)
         for _ in range(cursor.topics(1, "topics")):
-            topics.append(_topic(cursor, data, names_ids(version)))
+            topics.append(_topic(cursor, data, by_id))
             found.named_to = found.named_to or cursor.at
-            _skip_fetched(cursor, version)
+            _skip_partitions(cursor, FetchTopic, FetchPartition, version)
     except (CodecError, UnicodeDecodeError):
         return None
     found.topics = tuple(topics)
@@ -111,26 +91,25 @@ def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> N
     Raises:
         TooManyError: it announces more than ``max_partitions`` partitions, or topics.
     """
+    by_id = has_field(FetchTopic, "topic_id", version)
     try:
-        cursor = open_fetch(frame, 0, len(frame), version)
+        cursor = open_fetch(frame, 0, len(frame), version, FetchHead.__new__(FetchHead))
         cursor.limit(max_partitions)
-        read_fetch_head(cursor, version, FetchHead.__new__(FetchHead))
         for _ in range(cursor.topics(1, "topics")):
-            cursor.skip(ID_SIZE if names_ids(version) else cursor.length(2, False, "a topic's name"))
-            _skip_fetched(cursor, version)
+            cursor.skip(ID_SIZE if by_id else cursor.length(2, False, "a topic's name"))
+            _skip_partitions(cursor, FetchTopic, FetchPartition, version)
     except TooManyError:
         raise
     except CodecError:
         return
 
 
-def _skip_fetched(cursor: Cursor, version: int) -> None:
-    """Skip the rest of a topic of a Fetch request after its name."""
-    size = bytes_before_offset(version) + 8 + bytes_after_offset(version)
-    for _ in range(cursor.partitions(size, "partitions")):
-        cursor.skip(size)
-        cursor.skip_tags()
-    cursor.skip_tags()
+def _skip_partitions(cursor: Cursor, topic: type[Struct], partition: type[Struct], version: int) -> None:
+    """Skip the rest of a topic, which is its partitions, after its name."""
+    skipped = plan(partition, version)
+    for _ in range(cursor.partitions(1, "partitions")):
+        cursor.follow(skipped)
+    cursor.follow(plan(topic, version, after=topic.declaration_.fields[-1].name))
 
 
 def _topic(cursor: Cursor, data: bytes, by_id: bool) -> str | bytes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kafka_sidecar.codec.schema.plans import TAGS, field_plan, fixed_start, has_field, plan, plans
 from kafka_sidecar.codec.schema.readers import FieldReader, Reader, field_reader, reader
-from kafka_sidecar.codec.schema.skippers import TAGS, Counter, Skipper, Span, counter, element_spans, skipper, span
+from kafka_sidecar.codec.schema.skippers import Counter, Skipper, Span, counter, element_spans, skipper, span
 from kafka_sidecar.codec.schema.structs import Message, Struct, replace_fields
 from kafka_sidecar.codec.schema.writers import FieldWriter, Writer, field_writer, writer
 from kafka_sidecar.codec.wire import Buffer, read_tags, write_tags
@@ -30,10 +31,14 @@ __all__ = [
     "decode",
     "element_spans",
     "encode",
+    "field_plan",
     "field_reader",
     "field_writer",
     "first_version",
+    "fixed_start",
     "has_field",
+    "plan",
+    "plans",
     "read_tags",
     "reader",
     "replace_fields",
@@ -66,16 +71,6 @@ def first_version(cls: type[Struct], field: str) -> int:
         ValueError: it has no such field.
     """
     return cls.declaration_.first_version(field)
-
-
-def has_field(cls: type[Struct], field: str, version: int) -> bool:
-    """Whether this part of a message has a field in this version.
-
-    >>> from kafka_sidecar.codec.messages.produce import TopicProduceData
-    >>> [has_field(TopicProduceData, "topic_id", version) for version in (12, 13)]
-    [False, True]
-    """
-    return any(one.name == field and version in one.versions for one in cls.declaration_.fields)
 
 
 def encode(value: Struct, version: int) -> bytes:

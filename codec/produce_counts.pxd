@@ -4,8 +4,6 @@ from libc.stdint cimport int64_t
 from kafka_sidecar.codec.cursor cimport Cursor
 from kafka_sidecar.codec.records_walk cimport RecordsWalk
 
-cdef int _PRODUCE_FLEXIBLE, _PRODUCE_TRANSACTIONS, _PRODUCE_IDS
-cdef int _PRODUCED_FLEXIBLE, _PRODUCED_TIME, _PRODUCED_START, _PRODUCED_ERRORS, _PRODUCED_IDS
 cdef int _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED
 
 
@@ -25,9 +23,6 @@ cdef Sent new_sent(key, int index)
 
 
 cdef class ProduceWalk(RecordsWalk):
-    cdef Py_ssize_t _head(self, Cursor cursor) except -2
-    @cython.locals(index=int, size=Py_ssize_t)
-    cdef Py_ssize_t _partition(self, Cursor cursor) except -2
     @cython.locals(one=Sent)
     cdef _add(
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
@@ -36,8 +31,9 @@ cdef class ProduceWalk(RecordsWalk):
 
 
 @cython.locals(
-    flexible=bint, by_id=bint, has_time=bint, size=Py_ssize_t, cursor=Cursor, places=dict, place=Py_ssize_t,
-    _=Py_ssize_t, here=Py_ssize_t, index=int, error=int, base=int64_t, time=int64_t,
+    flexible=bint, by_id=bint, to_topics=bytes, size=Py_ssize_t, error_at=Py_ssize_t, base_at=Py_ssize_t,
+    time_at=Py_ssize_t, after=bytes, cursor=Cursor, places=dict, place=Py_ssize_t, _=Py_ssize_t, here=Py_ssize_t,
+    index=int, error=int, base=int64_t, time=int64_t,
 )
 cpdef acknowledge(list sent, bytes data, Py_ssize_t at, Py_ssize_t end, int version)
 

@@ -5,14 +5,18 @@ This file runs as it is and compiled (produce_counts.pxd holds the C types).
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.message import first_version
+from functools import cache
+
+from kafka_sidecar.codec.message import fixed_start, has_field, plan
 from kafka_sidecar.codec.messages.produce import (
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
+from kafka_sidecar.codec.records_walk import Walked
 
 try:
     import cython
@@ -20,35 +24,25 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
-    from kafka_sidecar.codec.cursor import (
-        Cursor,
-        cursor_at,
-        read_big_endian,
-    )
+    from kafka_sidecar.codec.cursor import cursor_at, read_big_endian
     from kafka_sidecar.codec.records_walk import RecordsWalk
-    from kafka_sidecar.codec.response_tags import skip_errors
 else:
     from cython.cimports.kafka_sidecar.codec.cursor import (  # type: ignore[no-redef]
-        Cursor,
         cursor_at,
         read_big_endian,
     )
     from cython.cimports.kafka_sidecar.codec.records_walk import RecordsWalk  # type: ignore[no-redef]
-    from cython.cimports.kafka_sidecar.codec.response_tags import skip_errors  # type: ignore[no-redef]
 
 NOT_ANSWERED = -2  # in place of an error code; -1 is Kafka's UNKNOWN_SERVER_ERROR
 NO_OFFSET = NO_TIME = NOWHERE = -1
 MAX_SCANNED = 64  # batches of a request that are looked for one by one
 # For C.
 _NOT_ANSWERED, _NO_OFFSET, _NO_TIME, _NOWHERE, _MAX_SCANNED = NOT_ANSWERED, NO_OFFSET, NO_TIME, NOWHERE, MAX_SCANNED
-_PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
-_PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
-_PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
-_PRODUCED_FLEXIBLE = ProduceResponse.declaration_.first_flexible
-_PRODUCED_TIME = first_version(PartitionProduceResponse, "log_append_time_ms")
-_PRODUCED_START = first_version(PartitionProduceResponse, "log_start_offset")
-_PRODUCED_ERRORS = first_version(PartitionProduceResponse, "record_errors")
-_PRODUCED_IDS = first_version(TopicProduceResponse, "topic_id")
+
+
+_REQUEST = Walked(
+    ProduceRequest, "topic_data", TopicProduceData, PartitionProduceData, is_request=True, may_end_early=False
+)
 
 
 class Sent:
@@ -90,24 +84,7 @@ class ProduceWalk(RecordsWalk):
     __slots__ = ()
 
     def __init__(self, version: int) -> None:
-        self._open(version, version >= _PRODUCE_FLEXIBLE, version >= _PRODUCE_IDS, False)
-
-    def _head(self, cursor: Cursor) -> int:
-        cursor.skip(12)
-        cursor.flexible = False
-        cursor.skip(cursor.length(2, True, "client_id"))
-        cursor.flexible = self._flexible
-        cursor.skip_tags()
-        if self._version >= _PRODUCE_TRANSACTIONS:
-            cursor.skip(cursor.length(2, True, "transactional_id"))
-        cursor.skip(6)  # acks int16, timeout_ms int32
-        return cursor.length(4, False, "topic_data")
-
-    def _partition(self, cursor: Cursor) -> int:
-        index = cursor.integer(4)
-        size = cursor.length(4, True, "records")
-        self._index = index
-        return size
+        self._open(_REQUEST, version)
 
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
@@ -124,29 +101,41 @@ def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) 
     Raises:
         CodecError: these bytes are no such response; some of the batches may have been noted.
     """
-    flexible, by_id = version >= _PRODUCED_FLEXIBLE, version >= _PRODUCED_IDS
-    has_time = version >= _PRODUCED_TIME
-    size = 14 + (8 if has_time else 0) + (8 if version >= _PRODUCED_START else 0)
+    flexible, by_id, to_topics, size, error_at, base_at, time_at, after = _response_layout(version)
     cursor = cursor_at(data, at, end, flexible)
     places = _places(sent) if len(sent) > _MAX_SCANNED else None
     place = 0
     key = sent[0].key if sent else None
-    cursor.skip(8)
-    cursor.skip_tags()
+    cursor.skip_response_header()
+    cursor.follow(to_topics)
     for _ in range(cursor.length(4, False, "responses")):
         key = cursor.topic(by_id, key)
         for _ in range(cursor.length(4, False, "partition_responses")):
-            # index int32 | error_code int16 | base_offset int64 | log_append_time_ms int64 | log_start_offset int64
             here = cursor.take(size)
-            index, error = read_big_endian(data, here, 4), read_big_endian(data, here + 4, 2)
-            base = read_big_endian(data, here + 6, 8)
-            time = read_big_endian(data, here + 14, 8) if has_time else _NO_TIME
-            if version >= _PRODUCED_ERRORS:
-                skip_errors(cursor)
-            cursor.skip_tags()
+            index, error = read_big_endian(data, here, 4), read_big_endian(data, here + error_at, 2)
+            base = read_big_endian(data, here + base_at, 8)
+            time = read_big_endian(data, here + time_at, 8) if time_at else _NO_TIME
+            cursor.follow(after)
             place = _place(sent, key, index, place) if places is None else places.get((key, index), _NOWHERE)
             place = _note(sent, place, error, base, time)
         cursor.skip_tags()
+
+
+@cache
+def _response_layout(version: int) -> tuple[bool, bool, bytes, int, int, int, int, bytes]:
+    """Whether it is flexible, and names topics by id; the plan to the topics; the size of a partition's fixed fields,
+    where its error, offset and time (0: none) are in these, and the plan of what follows them."""
+    size, places, after = fixed_start(PartitionProduceResponse, version)
+    return (
+        ProduceResponse.declaration_.is_flexible(version),
+        has_field(TopicProduceResponse, "topic_id", version),
+        plan(ProduceResponse, version, before="responses"),
+        size,
+        places["error_code"],
+        places["base_offset"],
+        places.get("log_append_time_ms", 0),
+        after,
+    )
 
 
 def _places(sent: list[Sent]) -> dict[tuple[str | bytes, int], int]:

@@ -11,10 +11,11 @@ cdef Py_ssize_t _MAX_CARRIED
 
 
 cdef class RecordsWalk:
-    cdef int _version, _phase
-    cdef bint _flexible, _by_id, _may_end_early, _is_fed, _reads_batches
+    cdef int _phase
+    cdef bint _is_request, _flexible, _by_id, _may_end_early, _is_fed, _reads_batches
     cdef Py_ssize_t _max_carried
-    cdef bytes _carry
+    cdef bytes _carry, _to_head_field, _to_topics, _to_partition_field, _to_records, _after_records
+    cdef bytes _after_partitions
     cdef object _key
     cdef int _index
     cdef int64_t _crc
@@ -24,7 +25,7 @@ cdef class RecordsWalk:
     cdef readonly bint is_done, has_failed
     cdef readonly Py_ssize_t left
 
-    cdef int _open(self, int version, bint flexible, bint by_id, bint may_end_early) except -1
+    cdef int _open(self, walked, int version) except -1
     cpdef int ignore_batches(self, Py_ssize_t max_carried) except -1
     cdef int _restart(self) except -1
     @cython.locals(cursor=Cursor, mark=Py_ssize_t)
@@ -46,10 +47,14 @@ cdef class RecordsWalk:
     @cython.locals(here=Py_ssize_t)
     cdef int _pass(self, Cursor cursor, Py_ssize_t size, Py_ssize_t end) except -1
     cdef Py_ssize_t _head(self, Cursor cursor) except -2
+    @cython.locals(index=int, size=Py_ssize_t)
     cdef Py_ssize_t _partition(self, Cursor cursor) except -2
+    cdef int _read_head(self, Cursor cursor) except -1
+    cdef int _read_partition(self, Cursor cursor) except -1
+    cdef int _begin_records(self, int index, Py_ssize_t size) except -1
     cdef _add(
         self, int64_t base, int64_t delta, int64_t count, Py_ssize_t size, int64_t timestamp, int attributes,
         int64_t producer_id,
     )
-    cdef int _after_records(self, Cursor cursor) except -1
+    cdef int _end_partition(self, Cursor cursor) except -1
     cdef int _flush(self) except -1

@@ -8,6 +8,8 @@ This file runs as it is and compiled (records_walk.pxd holds the C types).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kafka_sidecar.codec.batch_layout import (
@@ -25,6 +27,7 @@ from kafka_sidecar.codec.batch_layout import (
     PRODUCER_ID_AT,
 )
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.message import Message, Struct, has_field, plan, plans
 
 try:
     import cython
@@ -54,21 +57,60 @@ _MIN_OLD, _MIN_TIMED = MIN_BATCH_BYTES[0], MIN_BATCH_BYTES[1]
 _MAX_CARRIED = MAX_CARRIED_BYTES
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Walked:
+    """A message with topics, partitions and records, and what else a walk reads of it."""
+
+    message: type[Message]
+    topics: str  # the message's field
+    topic: type[Struct]  # ends with partitions
+    partition: type[Struct]  # begins with an index, has ``records``
+    is_request: bool = False
+    may_end_early: bool = True  # brokers cut records of responses off
+    head_field: str = ""  # before the topics
+    partition_field: str = ""  # before the records
+
+
+@cache
+def _layout(walked: Walked, version: int) -> tuple[Any, ...]:
+    """Of one version: whether it is flexible, and names topics by id; the plans of `RecordsWalk`."""
+    message, partition = walked.message, walked.partition
+    index, partitions = partition.declaration_.fields[0].name, walked.topic.declaration_.fields[-1].name
+    return (
+        walked.is_request,
+        walked.may_end_early,
+        message.declaration_.is_flexible(version),
+        has_field(walked.topic, "topic_id", version),
+        *plans(message, version, walked.head_field, walked.topics)[:-1],
+        *plans(partition, version, index, walked.partition_field, "records")[1:],
+        plan(walked.topic, version, after=partitions),
+    )
+
+
 class RecordsWalk:
     """What the walks of all APIs share: head, topics, partitions, batches; not what is after the last topic."""
 
     __slots__ = (
-        "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed", "_key", "_max_carried", "_may_end_early",
-        "_partitions_left", "_phase", "_reads_batches", "_records_left", "_topics_left", "_version", "has_failed",
-        "is_done", "left", "rows", "skip",
+        "_after_partitions", "_after_records", "_by_id", "_carry", "_crc", "_flexible", "_index", "_is_fed",
+        "_is_request", "_key", "_max_carried", "_may_end_early", "_partitions_left", "_phase", "_reads_batches",
+        "_records_left", "_to_head_field", "_to_partition_field", "_to_records", "_to_topics", "_topics_left",
+        "has_failed", "is_done", "left", "rows", "skip",
     )  # fmt: skip
 
-    def _open(self, version: int, flexible: bool, by_id: bool, may_end_early: bool) -> None:
+    def _open(self, walked: Walked, version: int) -> None:
         """Called once, at the beginning."""
-        self._version = version
-        self._flexible = flexible
-        self._by_id = by_id
-        self._may_end_early = may_end_early
+        (
+            self._is_request,
+            self._may_end_early,
+            self._flexible,
+            self._by_id,
+            self._to_head_field,
+            self._to_topics,
+            self._to_partition_field,
+            self._to_records,
+            self._after_records,
+            self._after_partitions,
+        ) = _layout(walked, version)
         self._reads_batches = True
         self._max_carried = _MAX_CARRIED
         self._key: str | bytes = ""
@@ -151,7 +193,7 @@ class RecordsWalk:
             if self._records_left:
                 self._records(cursor, end)
                 return
-            self._after_records(cursor)
+            self._end_partition(cursor)
             self._flush()
             self._partitions_left -= 1
             self._phase = _PARTITIONS
@@ -160,7 +202,7 @@ class RecordsWalk:
                 self._records_left = max(self._partition(cursor), 0)
                 self._phase = _BATCHES
             else:
-                cursor.skip_tags()
+                cursor.follow(self._after_partitions)
                 self._topics_left -= 1
                 self._phase = _TOPICS
         elif self._phase == _TOPICS:
@@ -244,20 +286,45 @@ class RecordsWalk:
 
     def _head(self, cursor: Cursor) -> int:
         """Read up to the topics; how many there are."""
-        raise NotImplementedError
+        if self._is_request:
+            cursor.skip_request_header(self._flexible)
+        else:
+            cursor.skip_response_header()
+        if self._to_head_field is not None:
+            cursor.follow(self._to_head_field)
+            self._read_head(cursor)
+        cursor.follow(self._to_topics)
+        return cursor.length(4, False, "topics")
 
     def _partition(self, cursor: Cursor) -> int:
         """Read a partition up to its records; how many bytes these have."""
-        raise NotImplementedError
+        index = cursor.integer(4)
+        if self._to_partition_field is not None:
+            cursor.follow(self._to_partition_field)
+            self._read_partition(cursor)
+        cursor.follow(self._to_records)
+        size = cursor.length(4, True, "records")
+        self._begin_records(index, size)
+        return size
+
+    def _read_head(self, cursor: Cursor) -> None:
+        """Read `Walked.head_field`."""
+
+    def _read_partition(self, cursor: Cursor) -> None:
+        """Read `Walked.partition_field`."""
+
+    def _begin_records(self, index: int, size: int) -> None:
+        """A partition was read up to its records."""
+        self._index = index
 
     def _add(
         self, base: int, delta: int, count: int, size: int, timestamp: int, attributes: int, producer_id: int
     ) -> None:
         raise NotImplementedError
 
-    def _after_records(self, cursor: Cursor) -> None:
+    def _end_partition(self, cursor: Cursor) -> None:
         """Read what follows the records of a partition."""
-        cursor.skip_tags()
+        cursor.follow(self._after_records)
 
     def _flush(self) -> None:
         """A partition ends."""

@@ -2,9 +2,14 @@ cimport cython
 
 from kafka_sidecar.codec.cursor cimport Cursor
 
-cdef int _PRODUCE_FLEXIBLE, _PRODUCE_IDS, _PRODUCE_TRANSACTIONS, _PRODUCE_MIN, _PRODUCE_MAX
-cdef int _FETCH_MIN, _FETCH_MAX
-cdef int _FETCH_START_OFFSET, _FETCH_SESSIONS, _FETCH_REPLICAS, _FETCH_FLEXIBLE, _FETCH_IDS
+cdef Py_ssize_t _MIN_BYTES
+
+
+@cython.final
+cdef class Layout:
+    cdef int version
+    cdef bint flexible, by_id
+    cdef bytes to_transactional_id, to_acks, to_topics, to_records, to_aborted, aborted, after_records, after_partitions
 
 
 @cython.final
@@ -50,28 +55,26 @@ cdef class FetchSpans:
     cdef readonly list topics
 
 
-@cython.locals(cursor=Cursor, by_id=bint, spans=ProduceSpans, count=Py_ssize_t)
+@cython.locals(layout=Layout)
+cdef Layout _layout(message, topic, int version)
+
+@cython.locals(layout=Layout, cursor=Cursor, spans=ProduceSpans, count=Py_ssize_t)
 cpdef ProduceSpans scan_produce(bytes data, Py_ssize_t at, int version, Py_ssize_t max_partitions=*)
 
 @cython.locals(topic=TopicSpan, count=Py_ssize_t)
-cdef TopicSpan _topic(Cursor cursor, bint by_id)
+cdef TopicSpan _topic(Cursor cursor, Layout layout)
 
 @cython.locals(partition=PartitionSpan, size=Py_ssize_t)
-cdef PartitionSpan _partition(Cursor cursor)
+cdef PartitionSpan _partition(Cursor cursor, Layout layout)
 
 @cython.locals(topic=TopicSpan, partition=PartitionSpan, named=tuple, seen=set)
 cpdef tuple find_duplicate(ProduceSpans spans)
 
-@cython.locals(cursor=Cursor, by_id=bint, spans=FetchSpans, count=Py_ssize_t)
+@cython.locals(layout=Layout, cursor=Cursor, spans=FetchSpans, count=Py_ssize_t)
 cpdef FetchSpans scan_fetch(bytes data, Py_ssize_t at, int version, Py_ssize_t max_partitions=*)
 
-@cython.locals(topic=FetchTopicSpan, before=Py_ssize_t, between=Py_ssize_t, count=Py_ssize_t)
-cdef FetchTopicSpan _fetch_topic(Cursor cursor, int version, bint by_id)
+@cython.locals(topic=FetchTopicSpan, count=Py_ssize_t)
+cdef FetchTopicSpan _fetch_topic(Cursor cursor, Layout layout)
 
 @cython.locals(partition=FetchPartitionSpan, size=Py_ssize_t)
-cdef FetchPartitionSpan _fetch_partition(Cursor cursor, int version, Py_ssize_t before, Py_ssize_t between)
-
-@cython.locals(count=Py_ssize_t, _=Py_ssize_t)
-cdef int _skip_aborted(Cursor cursor) except -1
-
-cdef int _min_topic_bytes(bint flexible, bint by_id) noexcept
+cdef FetchPartitionSpan _fetch_partition(Cursor cursor, Layout layout)

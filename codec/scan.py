@@ -10,9 +10,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from kafka_sidecar.codec.message import FieldReader, field_reader, first_version
+from kafka_sidecar.codec.message import (
+    TAGS,
+    FieldReader,
+    Message,
+    Struct,
+    field_plan,
+    field_reader,
+    has_field,
+    plan,
+    plans,
+)
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
-from kafka_sidecar.codec.messages.produce import ProduceRequest, TopicProduceData
+from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.wire import UNLIMITED
 
 try:
@@ -28,17 +38,58 @@ else:
         cursor_at,
     )
 
-_PRODUCE_MIN, _PRODUCE_MAX = 0, 13
-_PRODUCE_FLEXIBLE = ProduceRequest.declaration_.first_flexible
-_PRODUCE_TRANSACTIONS = first_version(ProduceRequest, "transactional_id")
-_PRODUCE_IDS = first_version(TopicProduceData, "topic_id")
+_MIN_BYTES = 1  # of a topic, and of a partition: enough to refuse counts that cannot be
 
-_FETCH_MIN, _FETCH_MAX = 4, 18
-_FETCH_FLEXIBLE = FetchResponse.declaration_.first_flexible
-_FETCH_START_OFFSET = first_version(PartitionData, "log_start_offset")
-_FETCH_SESSIONS = first_version(FetchResponse, "session_id")
-_FETCH_REPLICAS = first_version(PartitionData, "preferred_read_replica")
-_FETCH_IDS = first_version(FetchableTopicResponse, "topic_id")
+
+class Layout:
+    """A version of a Produce request or a Fetch response: the plans between what is read of it."""
+
+    __slots__ = (
+        "aborted", "after_partitions", "after_records", "by_id", "flexible", "to_aborted", "to_acks", "to_records",
+        "to_topics", "to_transactional_id", "version",
+    )  # fmt: skip
+
+    version: int
+    flexible: bool
+    by_id: bool  # topics are named by id
+    to_transactional_id: bytes | None  # None: there is none
+    to_acks: bytes
+    to_topics: bytes
+    to_records: bytes
+    to_aborted: bytes
+    aborted: bytes
+    after_records: bytes
+    after_partitions: bytes
+
+
+def _layout(message: type[Message], topic: type[Struct], version: int) -> Layout:
+    message.declaration_.check(version)
+    layout = Layout.__new__(Layout)
+    layout.version = version
+    layout.flexible = message.declaration_.is_flexible(version)
+    layout.by_id = has_field(topic, "topic_id", version)
+    layout.after_partitions = plan(topic, version, after=topic.declaration_.fields[-1].name)
+    return layout
+
+
+@cache
+def _produce_layout(version: int) -> Layout:
+    layout = _layout(ProduceRequest, TopicProduceData, version)
+    head = plans(ProduceRequest, version, "transactional_id", "acks", "topic_data")
+    layout.to_transactional_id, layout.to_acks, layout.to_topics, _ = head
+    _, layout.to_records, layout.after_records = plans(PartitionProduceData, version, "index", "records")
+    return layout
+
+
+@cache
+def _fetch_layout(version: int) -> Layout:
+    layout = _layout(FetchResponse, FetchableTopicResponse, version)
+    layout.to_topics = plan(FetchResponse, version, before="responses")
+    layout.to_aborted = plan(PartitionData, version, after="high_watermark", before="aborted_transactions")
+    layout.aborted = field_plan(PartitionData, version, "aborted_transactions")
+    layout.to_records = plan(PartitionData, version, after="aborted_transactions", before="records")
+    layout.after_records = plan(PartitionData, version, after="records", before=TAGS)
+    return layout
 
 
 class PartitionSpan:
@@ -149,46 +200,49 @@ def scan_produce(data: bytes, at: int, version: int, max_partitions: int = UNLIM
         TooManyError: it announces more than ``max_partitions`` partitions, or topics.
         CodecError: `decode` would raise one, too.
     """
-    if not _PRODUCE_MIN <= version <= _PRODUCE_MAX:
-        ProduceRequest.declaration_.check(version)
-    cursor = cursor_at(data, at, len(data), version >= _PRODUCE_FLEXIBLE)
+    layout = _produce_layout(version)
+    cursor = cursor_at(data, at, len(data), layout.flexible)
     cursor.limit(max_partitions)
-    by_id = version >= _PRODUCE_IDS
     spans = ProduceSpans.__new__(ProduceSpans)
-    spans.transactional_id = cursor.string(True, "transactional_id") if version >= _PRODUCE_TRANSACTIONS else None
+    spans.transactional_id = None
+    if layout.to_transactional_id is not None:
+        cursor.follow(layout.to_transactional_id)
+        spans.transactional_id = cursor.string(True, "transactional_id")
+    cursor.follow(layout.to_acks)
     spans.acks = cursor.integer(2)
-    cursor.skip(4)  # timeout_ms
+    cursor.follow(layout.to_topics)
     spans.topics_at = cursor.at
-    count = cursor.topics(_min_topic_bytes(cursor.flexible, by_id), "topic_data")
-    spans.topics = [_topic(cursor, by_id) for _ in range(count)]
+    count = cursor.topics(_MIN_BYTES, "topic_data")
+    spans.topics = [_topic(cursor, layout) for _ in range(count)]
     cursor.skip_tags()
     spans.end = cursor.at
     return spans
 
 
-def _topic(cursor: Cursor, by_id: bool) -> TopicSpan:
+def _topic(cursor: Cursor, layout: Layout) -> TopicSpan:
     topic = TopicSpan.__new__(TopicSpan)
     topic.start = cursor.at
-    topic.key = cursor.topic(by_id)
+    topic.key = cursor.topic(layout.by_id)
     topic.partitions_at = cursor.at
-    count = cursor.partitions(6 if cursor.flexible else 8, "partition_data")
-    topic.partitions = [_partition(cursor) for _ in range(count)]
-    cursor.skip_tags()
+    count = cursor.partitions(_MIN_BYTES, "partition_data")
+    topic.partitions = [_partition(cursor, layout) for _ in range(count)]
+    cursor.follow(layout.after_partitions)
     topic.end = cursor.at
     return topic
 
 
-def _partition(cursor: Cursor) -> PartitionSpan:
+def _partition(cursor: Cursor, layout: Layout) -> PartitionSpan:
     partition = PartitionSpan.__new__(PartitionSpan)
     partition.start = cursor.at
     partition.index = cursor.integer(4)
+    cursor.follow(layout.to_records)
     partition.records_at = cursor.at
     size = cursor.length(4, True, "records")
     partition.is_null = size < 0
     partition.records_start = cursor.at
     cursor.skip(size)
     partition.records_end = cursor.at
-    cursor.skip_tags()
+    cursor.follow(layout.after_records)
     partition.end = cursor.at
     return partition
 
@@ -216,81 +270,60 @@ def scan_fetch(data: bytes, at: int, version: int, max_partitions: int = UNLIMIT
         TooManyError: it announces more than ``max_partitions`` partitions, or topics.
         CodecError: `decode` would raise one, too.
     """
-    if not _FETCH_MIN <= version <= _FETCH_MAX:
-        FetchResponse.declaration_.check(version)
-    cursor = cursor_at(data, at, len(data), version >= _FETCH_FLEXIBLE)
+    layout = _fetch_layout(version)
+    cursor = cursor_at(data, at, len(data), layout.flexible)
     cursor.limit(max_partitions)
-    by_id = version >= _FETCH_IDS
     spans = FetchSpans.__new__(FetchSpans)
-    cursor.skip(10 if version >= _FETCH_SESSIONS else 4)  # throttle_time_ms; error_code, session_id
+    cursor.follow(layout.to_topics)
     spans.topics_at = cursor.at
-    count = cursor.topics(_min_topic_bytes(cursor.flexible, by_id), "responses")
-    spans.topics = [_fetch_topic(cursor, version, by_id) for _ in range(count)]
+    count = cursor.topics(_MIN_BYTES, "responses")
+    spans.topics = [_fetch_topic(cursor, layout) for _ in range(count)]
     if cursor.has_tags():
         cursor.read_tags(_known_tags(FetchResponse, version))
     spans.end = cursor.at
     return spans
 
 
-def _fetch_topic(cursor: Cursor, version: int, by_id: bool) -> FetchTopicSpan:
+def _fetch_topic(cursor: Cursor, layout: Layout) -> FetchTopicSpan:
     topic = FetchTopicSpan.__new__(FetchTopicSpan)
     topic.start = cursor.at
-    topic.key = cursor.topic(by_id)
+    topic.key = cursor.topic(layout.by_id)
     topic.partitions_at = cursor.at
-    before = 30 if version >= _FETCH_START_OFFSET else 22
-    between = 4 if version >= _FETCH_REPLICAS else 0
-    count = cursor.partitions(before + between + (3 if cursor.flexible else 8), "partitions")
-    topic.partitions = [_fetch_partition(cursor, version, before, between) for _ in range(count)]
-    cursor.skip_tags()
+    count = cursor.partitions(_MIN_BYTES, "partitions")
+    topic.partitions = [_fetch_partition(cursor, layout) for _ in range(count)]
+    cursor.follow(layout.after_partitions)
     topic.end = cursor.at
     return topic
 
 
-def _fetch_partition(cursor: Cursor, version: int, before: int, between: int) -> FetchPartitionSpan:
-    """``before`` and ``between``: the bytes before the aborted transactions, and from there to the records."""
+def _fetch_partition(cursor: Cursor, layout: Layout) -> FetchPartitionSpan:
     partition = FetchPartitionSpan.__new__(FetchPartitionSpan)
     partition.start = cursor.at
     partition.index = cursor.integer(4)
     partition.error_code = cursor.integer(2)
     partition.high_watermark = cursor.integer(8)
-    cursor.skip(before - 14)
+    cursor.follow(layout.to_aborted)
     partition.aborted_at = cursor.at
-    _skip_aborted(cursor)
+    cursor.follow(layout.aborted)
     partition.aborted_end = cursor.at
-    cursor.skip(between)
+    cursor.follow(layout.to_records)
     partition.records_at = cursor.at
     size = cursor.length(4, True, "records")
     partition.is_null = size < 0
     partition.records_start = cursor.at
     cursor.skip(size)
     partition.records_end = cursor.at
+    cursor.follow(layout.after_records)
     if cursor.has_tags():
-        cursor.read_tags(_known_tags(PartitionData, version))
+        cursor.read_tags(_known_tags(PartitionData, layout.version))
     partition.end = cursor.at
     return partition
-
-
-def _skip_aborted(cursor: Cursor) -> None:
-    count = cursor.length(4, True, "aborted_transactions")
-    if cursor.flexible:
-        for _ in range(count):
-            cursor.skip(16)
-            cursor.skip_tags()
-    else:
-        cursor.skip(16 * count)
 
 
 def aborted_transactions(data: bytes, partition: FetchPartitionSpan, version: int) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions of a partition; empty if they are null."""
     found, _ = field_reader(PartitionData, "aborted_transactions", version)(data, partition.aborted_at)
     return found or ()
-
-
-def _min_topic_bytes(flexible: bool, by_id: bool) -> int:
-    """The size of a topic without partitions and with an empty name."""
-    if by_id:
-        return 18
-    return 3 if flexible else 6
 
 
 @cache

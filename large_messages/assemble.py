@@ -39,7 +39,7 @@ Locations = Mapping[int, int]  # the offsets of segments, by number
 class Missing:
     """A message that cannot be assembled, whenever it is tried again."""
 
-    reason: str  # a label value of kafka_sidecar_large_messages_missing_total
+    reason: str  # a label value of kafka_sidecar_large_messages_dropped_total
 
 
 PROVED_FACTOR = 2  # of the bytes of a message that were found: what may be read where its pointers lead
@@ -134,7 +134,7 @@ def _collect(
 ) -> Steps[Missing | None]:
     """Add the segments at these offsets, and check the whole.
 
-    ``are_seen``: they were seen there; otherwise somebody has written that they are there.
+    ``are_seen``: they were seen there; otherwise a client has written that they are there.
     """
     message_id = assembly.segment.message_id
     try:

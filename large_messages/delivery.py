@@ -91,9 +91,9 @@ class Delivery:
         visibilities = committed_only(aborted) if self.log.is_committed_only else all_visible
         if self.acquired is not None:
             visibilities = acquired_only(self.acquired)
+        since = self.next_offset if self.next_offset >= 0 else self.offset
         cut_apart = partial(_cut_apart, data)
         found, is_damaged = (yield Work(cut_apart)) if _may_have_many(data) else cut_apart()
-        since = self.next_offset if self.next_offset >= 0 else self.offset
         if self._first is None:
             self._first = memoryview(data).obj
             if found:
@@ -101,7 +101,10 @@ class Delivery:
         try:
             for batch, visibility in visibilities(found):
                 yield TURN
-                yield from self._feed_batch(batch, visibility)
+                try:
+                    yield from self._feed_batch(batch, visibility)
+                except TimeoutError:  # of a thread
+                    self._cut(max(offsets_of(batch)[0], self.offset))
                 if self.cut_at is not None:
                     return
                 self.next_offset = offsets_of(batch)[1] + 1
@@ -264,7 +267,12 @@ class Delivery:
         for one, until in zip(made, lasts, strict=True):
             seal = partial(one.seal, batch, until)
             is_short = len(one) <= MAX_INLINE_COMPRESSED_BYTES or one.is_sealed_fast(batch)
-            self._add(seal() if is_short else (yield Work(seal)), is_shown=True)
+            try:
+                pieces = seal() if is_short else (yield Work(seal))
+            except TimeoutError:
+                self._cut(one.first)
+                return
+            self._add(pieces, is_shown=True)
 
     def _sub_batches(self, base: int, records: Records, parts: dict[int, Part | Damaged]) -> Steps[list[SubBatch]]:
         """The visible records from the client's offset on, up to the first message that does not fit."""

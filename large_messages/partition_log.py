@@ -95,6 +95,8 @@ class PartitionLog:
         Returns:
             False: what was not seen before is too much to be read. It is not searched again.
         """
+        if self.window.is_seen:
+            return True
         window, gap = self.window, (self.window.first, self.window.end)
         ranges = [gap] if self.resumed is None else self.resumed(window.end)
         ranges = [(max(start, gap[0]), min(end, gap[1])) for start, end in ranges]
@@ -105,6 +107,7 @@ class PartitionLog:
         for one in unread:
             while (missing := window.unread(*one)) is not None:
                 sees_all &= yield from self._read_unread(*missing)
+        window.is_seen = self.resumed is None
         return sees_all
 
     def _read_unread(self, start: int, end: int) -> Steps[bool]:
@@ -114,9 +117,9 @@ class PartitionLog:
         while at < end:
             fetched = yield from self.read(at, max_bytes, self.is_committed_only)
             if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                behind = yield from self.read(end, 1)
-                log_start = behind.log_start_offset  # -1: an old version does not say it
-                if behind.error_code or 0 <= log_start <= at:  # it is not the log's start that is missing
+                later = yield from self.read(end, 1)
+                log_start = later.log_start_offset  # -1: an old version does not say it
+                if later.error_code or 0 <= log_start <= at:  # it is not the log's start that is missing
                     raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 deleted_to = min(log_start, end) if log_start >= 0 else end
                 window.insert(at, deleted_to)
@@ -139,7 +142,7 @@ class PartitionLog:
                     window.insert(at, end - affordable)  # given up, for the last ones
                     at, sees_all = end - affordable, False
                     break
-            if at == before:  # although there are records behind it
+            if at == before:  # although there are records after it
                 raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
             max_bytes = READ_BYTES
         return sees_all

@@ -5,7 +5,7 @@ records up to the expiration gap before it must have been seen: by this reader, 
 
 Each response walks a `Window` along the log, which forgets what the gap has passed: so no range is ever needed twice.
 An index keeps the windows at the positions where responses have ended, for the requests that go on there. What is read
-again is noted again from there on, and nothing that another reader has seen behind the position matters.
+again is noted again from there on, and nothing that another reader has seen after the position matters.
 
     window:   |---- gap ----|> walks on
     blocks:   [....][...][..]   those that are full are shared by all windows, and never change
@@ -23,7 +23,7 @@ from kafka_sidecar.large_messages.segment import Segment
 
 MAX_BYTES = 32 << 20  # of all windows together, roughly
 MAX_WINDOWS = 16  # of a partition: about as many as there are consumers at different offsets
-FULL_BLOCK = 64  # segments
+FULL_BLOCK = 128  # segments
 WINDOW_BYTES, MESSAGE_BYTES, SEEN_BYTES = 600, 640, 120  # of the objects of each, roughly
 MAX_LOOK_BACK_BYTES = 256 << 20  # read, and inflated, to see all of one gap
 
@@ -58,7 +58,7 @@ class _Block:
         return WINDOW_BYTES + MESSAGE_BYTES * len(self.messages) + SEEN_BYTES * self.count
 
     def add(self, key: Key, number: int, offset: int, is_carrier: bool, is_delivered: bool) -> None:
-        """A segment, behind those that are there."""
+        """A segment, after those that are there."""
         message = self.messages.get(key)
         if message is None:
             message = self.messages[key] = _Message()
@@ -82,12 +82,13 @@ class _Block:
 class Window:
     """What was seen before the offset ``end``: it walks on with who reads the log."""
 
-    __slots__ = ("_blocks", "_is_open", "end", "look_back", "room")
+    __slots__ = ("_blocks", "_is_open", "end", "is_seen", "look_back", "room")
 
     def __init__(self, end: int, look_back: int) -> None:
         self.end = end
         self.look_back = look_back  # the gap
         self.room = MAX_LOOK_BACK_BYTES  # that may still be read to see all of the gap
+        self.is_seen = False  # whether all of the gap was, which it stays: what follows is seen as it is walked over
         self._blocks: list[_Block] = []  # in their order
         self._is_open = False  # whether the last one is this window's alone, and may change
 
@@ -110,7 +111,7 @@ class Window:
         """The offsets up to ``end``, exclusive, were not seen."""
         if end > self.end:
             self.end = end
-            self._is_open = False
+            self._is_open = self.is_seen = False
 
     def add(self, part: Part, is_delivered: bool = False) -> None:
         """A segment, at the end.
@@ -136,7 +137,7 @@ class Window:
             self._is_open = False
 
     def seal(self) -> None:
-        """No block that there is changes any more."""
+        """No block that there is changes from now on."""
         self._is_open = False
 
     def unread(self, start: int, end: int) -> tuple[int, int] | None:

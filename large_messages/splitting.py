@@ -65,7 +65,7 @@ class Target:
     def size_in_log(self, codec: int, sent: int, inflated: int) -> int:
         """Bytes at most that the topic's limit is compared with: of a batch as it is sent, and as the broker stores it.
 
-        A broker that compresses a batch anew may need as much as it has without compression, and a little more.
+        A broker that compresses a batch again may need as much as it has without compression, and a little more.
         """
         if self.codec is None or self.codec == codec:
             return sent

@@ -183,3 +183,12 @@ def test_each_case_of_large_messages_has_its_tests() -> None:
     rows = [line.split("|") for line in a_page.section("Test cases").splitlines() if re.match(r"\| (\d+|`?\w+)", line)]
     assert [row[1].strip() for row in rows if row[1].strip().isdigit()] == [str(number) for number in range(1, 24)]
     assert [row[1] for row in rows if not re.search(r"\[`test_\w+`\]\(", row[3])] == []
+
+
+def test_each_row_of_what_does_not_go_together_with_large_messages_has_its_tests() -> None:
+    a_page = page("docs/reference/large-messages-limits.md")
+    rows = [line.strip("| ").split(" | ") for line in a_page.text.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 15
+    for row in rows:
+        assert len(row) == 4, row[0]
+        assert re.fullmatch(r"(\[`test_\w+`\]\([^)]+\)(, )?)+", row[3]), row[0]

@@ -101,6 +101,12 @@ def test_every_metric_in_the_documentation_exists() -> None:
     assert {(name, word) for name, word in named if word not in known} == set()
 
 
+def test_no_name_of_a_metric_is_shortened() -> None:
+    """Or no test would notice that there is no such metric."""
+    shortened = re.compile(r"(?:\.\.\.|…)_[a-z_]+")
+    assert {(a_page.name, word) for a_page in all_pages() for word in shortened.findall(a_page.text)} == set()
+
+
 def test_the_metrics_of_workers_that_are_not_added_up_exist() -> None:
     assert set(NOT_SUMS) <= metric_names()
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 from kafka_sidecar.codec.errors import TooManyError, UnsupportedVersionError
 from kafka_sidecar.codec.schema.codegen import Source
 from kafka_sidecar.codec.schema.fields import FIXED, Field, is_struct
+from kafka_sidecar.codec.schema.plans import TAGS
 from kafka_sidecar.codec.schema.structs import Declaration, Struct
 from kafka_sidecar.codec.wire import (
     LENGTH,
@@ -28,8 +29,6 @@ Skipper = Callable[[Buffer, int], int]
 Span = Callable[[Buffer, int], tuple[int, int]]
 Counter = Callable[[Buffer, int, int], int]
 ElementSpans = Callable[[Buffer, int], tuple[tuple[int, int], Iterator[tuple[int, int]]]]
-
-TAGS = "(tagged fields)"  # the tag section, in place of a field's name
 
 _built: dict[tuple[object, ...], Callable[..., Any]] = {}
 

@@ -52,6 +52,9 @@ class Counts:
     def was_aborted(self, offset: int, message_id: bytes) -> None:
         """Readers of all records have none."""
 
+    def seen(self, start: int, end: int) -> None:
+        """The whole log is read."""
+
     def withheld(self, offset: int, reason: str) -> None:
         self.unreadable_batches += 1
 

@@ -87,7 +87,7 @@ class LargeTopic(Section):
     look_back: int = Field(default=1000, ge=1)
     """Number of offsets before the last segment of a message in which its other segments are searched."""
     accept_segments: bool = False
-    """Whether clients may write segments where policies judge records, and what else only sidecars write."""
+    """Whether clients may write segments where policies validate records, and what else only sidecars write."""
     max_tracked: int = Field(default=500, ge=1)
     """Number of large messages of a partition whose offsets are remembered."""
 

@@ -13,29 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
-from struct import error as struct_error
 from typing import NamedTuple
 
 from kafka_sidecar.codec.envelope import replace_span
-from kafka_sidecar.codec.errors import CodecError, TruncatedError
-from kafka_sidecar.codec.fetch_positions import NO_SESSION
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.fetch_positions import FetchHead, open_fetch
 from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.message import first_version
-from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic, ReplicaState
-from kafka_sidecar.codec.wire import skip_tags
+from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchTopic
 from kafka_sidecar.plugins.effects import Steps
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward, Outcome, RouteError
 
 OLDEST = FetchRequest.declaration_.versions.low  # type: ignore[union-attr] # older ones have no headers (KIP-82)
 FIRST_FLEXIBLE = FetchRequest.declaration_.first_flexible
-FIRST_WITH_SESSIONS = first_version(FetchRequest, "session_epoch")
 FIRST_WITH_IDS = first_version(FetchTopic, "topic_id")
-FIRST_WITHOUT_REPLICA = first_version(ReplicaState, "replica_id")
-EPOCH_SIZE = 4
-_INT16, _INT32 = Struct(">h"), Struct(">i")
-BETWEEN, BETWEEN_WITHOUT_SESSION = 9, 1  # bytes between max bytes and topics: isolation level, session
-_START, _START_WITHOUT_SESSION, _START_WITHOUT_REPLICA = Struct(">16xb4xi"), Struct(">16xb"), Struct(">12xb4xi")
+_INT32 = Struct(">i")
 
 
 class FetchStart(NamedTuple):
@@ -43,7 +35,8 @@ class FetchStart(NamedTuple):
 
     isolation_level: int  # 1: only committed records (KIP-98)
     session_epoch: int  # 0: a session begins; -1: there is none; otherwise it is continued
-    topics_at: int  # of their count, which follows the epoch
+    topics_at: int  # of their count
+    max_bytes_at: int
 
     @property
     def continues_session(self) -> bool:
@@ -57,24 +50,14 @@ def read_start(version: int, data: bytes, at: int) -> FetchStart:
     Raises:
         CodecError: it is not all there, or cannot be read.
     """
-    try:
-        (length,) = _INT16.unpack_from(data, at + CLIENT_ID_AT)
-        here = at + CLIENT_ID_AT + _INT16.size + max(length, 0)
-        if version >= FIRST_FLEXIBLE:
-            here = skip_tags(data, here) if data[here] else here + 1
-        if version < FIRST_WITH_SESSIONS:
-            (isolation_level,) = _START_WITHOUT_SESSION.unpack_from(data, here)
-            return FetchStart(isolation_level, NO_SESSION, here + _START_WITHOUT_SESSION.size)
-        start = _START if version < FIRST_WITHOUT_REPLICA else _START_WITHOUT_REPLICA
-        isolation_level, epoch = start.unpack_from(data, here)
-        return FetchStart(isolation_level, epoch, here + start.size)
-    except (IndexError, struct_error):
-        raise TruncatedError("a Fetch request ends before its topics") from None
+    head = FetchHead.__new__(FetchHead)
+    open_fetch(data, at, len(data), version, head)
+    return FetchStart(head.isolation_level, head.session_epoch, head.topics_at, head.max_bytes_at)
 
 
 def limit_size(version: int, frame: bytes, start: FetchStart, max_bytes: int) -> bytes:
     """The request, which asks for no larger response than this: the same object if it did not."""
-    at = start.topics_at - (BETWEEN if version >= FIRST_WITH_SESSIONS else BETWEEN_WITHOUT_SESSION) - _INT32.size
+    at = start.max_bytes_at
     if _INT32.unpack_from(frame, at)[0] <= max_bytes:
         return frame
     return replace_span(frame, at, at + _INT32.size, _INT32.pack(max_bytes))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
+from hashlib import sha256
 from typing import NamedTuple
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -90,7 +91,12 @@ class HeldFetch:
 
     def _skip_in(self, name: str, one: FetchPartition) -> FetchPartition:
         position = FetchPosition(
-            self._client.client_id, self._client.principal, self._isolation_level, name, one.partition, one.fetch_offset
+            _kept(self._client.client_id),
+            self._client.principal,
+            self._isolation_level,
+            name,
+            one.partition,
+            one.fetch_offset,
         )
         self._positions[name, one.partition] = position
         following = self._hidden.next(position)
@@ -149,6 +155,14 @@ class HeldFetch:
 
 
 MAX_KEPT = 10_000
+MAX_KEPT_NAME = 249  # characters
+
+
+def _kept(client_id: str | None) -> str | None:
+    """What is kept of a client id, which may have 32 KB: of a long one its hash."""
+    if client_id is None or len(client_id) <= MAX_KEPT_NAME:
+        return client_id
+    return sha256(client_id.encode(errors="surrogatepass")).hexdigest()
 
 
 class FetchPosition(NamedTuple):

@@ -87,8 +87,8 @@ class PartitionRecords:
         "_records",
         "fallback",
         "index",
-        "is_judged",
         "is_split",
+        "is_validated",
         "key",
         "rejection",
         "span",
@@ -102,14 +102,14 @@ class PartitionRecords:
         rejection: PartitionRejection | None,
         max_records: int = DEFAULT_LIMITS.max_records,
         is_split: bool = False,
-        is_judged: bool = False,
+        is_validated: bool = False,
     ) -> None:
         self.key = key  # the topic's name or id as the request has it
         self.index: int = span.index
         self.span = span
         self.rejection = rejection
         self.is_split = is_split  # where it is larger than its topic allows, by a stage that follows
-        self.is_judged = is_judged  # a stage rejects it for what its records are
+        self.is_validated = is_validated  # a stage rejects it for what its records are
         self.fallback: Fallback | None = None
         self._batch = batch
         self._new: bytes | None = None
@@ -180,7 +180,7 @@ class TopicRun(Protocol):
     __slots__ = ()
 
     splits: bool = False  # whether it makes a batch that is larger than its topic allows small enough, or rejects it
-    judges: bool = False  # whether it rejects batches for what their records are, as policies do
+    validates: bool = False  # whether it rejects batches for what their records are, as policies do
 
     @property
     def needs_records(self) -> bool:
@@ -415,12 +415,12 @@ class ProduceExchange(StagedExchange[StageRun]):
         at, partitions, runs, _ = added
         key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
         old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
-        is_split, is_judged = any(run.splits for run in runs), any(run.judges for run in runs)
+        is_split, is_validated = any(run.splits for run in runs), any(run.validates for run in runs)
         cut: list[PartitionRecords] = []
         for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
             batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
             max_records = self._limits.max_records
-            cut.append(PartitionRecords(key, span, batch, rejection, max_records, is_split, is_judged))
+            cut.append(PartitionRecords(key, span, batch, rejection, max_records, is_split, is_validated))
         for run in runs:
             run.expect(cut)
         partitions += cut

@@ -11,10 +11,12 @@ from struct import Struct
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
 from kafka_sidecar.codec.envelope import encode_response, replace_span
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import decode, encode, read_tags, replace_fields
+from kafka_sidecar.codec.message import Message, decode, encode, read_tags, replace_fields
 from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorResponse
-from kafka_sidecar.codec.response_tags import fetched_has_tags, produced_has_tags
+from kafka_sidecar.codec.messages.produce import ProduceResponse
+from kafka_sidecar.codec.response_tags import tags_finder
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.nodes.endpoint_stream import endpoint_streams
 from kafka_sidecar.proxy.nodes.endpoints import Local, brokers_field, nodes_rewriter, rewrite_node
@@ -24,11 +26,8 @@ from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, Rewrite, versi
 # A response frame: length int32 | correlation id int32 | [tags] | body
 HEADER = 8
 STREAMED = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
-# By API whose brokers are a tagged field: whether data[start:end], in this version, has tagged fields at all.
-HAVE_TAGS: dict[int, Callable[[bytes, int, int, int], bool]] = {
-    ApiKey.PRODUCE: produced_has_tags,
-    ApiKey.FETCH: fetched_has_tags,
-}
+# Whose brokers are a tagged field.
+ENDS_WITH_TAGS: dict[int, type[Message]] = {ApiKey.PRODUCE: ProduceResponse, ApiKey.FETCH: FetchResponse}
 CORRELATION_ID = Struct(">i")
 
 
@@ -79,8 +78,8 @@ class Rewrites:
             return data[at] > empty
 
         wanted, stream = None, None
-        if (has_tags := HAVE_TAGS.get(key)) is not None:
-            wanted = lambda data, start, end: has_tags(data, start, end, version)  # noqa: E731
+        if (message := ENDS_WITH_TAGS.get(key)) is not None:
+            wanted = tags_finder(message, version)
         if key in STREAMED:
             wanted = wanted or has_brokers
             stream = endpoint_streams(key, version, rewrite_nodes)

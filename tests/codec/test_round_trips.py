@@ -9,21 +9,28 @@ import pytest
 from fuzz.samples import sample, structs, versions
 from support.examples import for_each, rounds, some
 
+from kafka_sidecar.codec.cursor import cursor_at
 from kafka_sidecar.codec.errors import TruncatedError, UnsupportedVersionError
+from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import (
     TAGS,
     Struct,
     decode,
     encode,
+    field_plan,
     field_reader,
     field_writer,
+    plan,
+    plans,
     read_tags,
     skipper,
     span,
     write_tags,
 )
+from kafka_sidecar.codec.messages.produce import TopicProduceData
 
 ROUNDS = rounds(5)
+WALKED = ("produce", "fetch", "share_fetch")  # messages of which parts are read, and the others stepped over
 each_struct = for_each(structs(), lambda cls: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}")
 
 
@@ -64,6 +71,38 @@ def test_spans_and_partial_skips_cover_every_byte_once(cls: type[Struct]) -> Non
             at = end
         assert span(cls, TAGS, version)(data, 0) == (at, len(data))
         assert skipper(cls, version, before=TAGS)(data, 0) == at
+
+
+@pytest.mark.parametrize("cls", [cls for cls in structs() if cls.__module__.rpartition(".")[2] in WALKED])
+def test_a_cursor_follows_a_plan_to_where_skipping_ends(cls: type[Struct]) -> None:
+    for version, _, data in encoded(cls, of=20):
+        fields = [declared.name for declared in cls.declaration_.plain(version)]
+        flexible, before = cls.declaration_.is_flexible(version), [*fields, TAGS, None]
+        for after, start in ((None, 0), *((field, span(cls, field, version)(data, 0)[1]) for field in fields)):
+            for to in before[0 if after is None else fields.index(after) + 1 :]:
+                end = skipper(cls, version, after=after, before=to)(data, start)
+                cursor = cursor_at(b"before" + data + b"after", 6 + start, 6 + len(data), flexible)
+                cursor.follow(plan(cls, version, after=after, before=to))
+                assert cursor.at == 6 + end
+                for cut in range(start, end):
+                    with pytest.raises(TruncatedError):
+                        cursor_at(data, start, cut, flexible).follow(plan(cls, version, after=after, before=to))
+        for field in fields:
+            start, end = span(cls, field, version)(data, 0)
+            cursor = cursor_at(data, start, len(data), flexible)
+            cursor.follow(field_plan(cls, version, field))
+            assert cursor.at == end
+
+
+def test_plans_name_no_field_that_a_version_does_not_have() -> None:
+    with pytest.raises(UnsupportedVersionError):
+        plan(TopicProduceData, 12, before="topic_id")
+    assert plans(TopicProduceData, 12, "topic_id", "partition_data")[0] is None
+
+
+def test_a_header_whose_strings_are_never_compact_has_no_plan() -> None:
+    with pytest.raises(NotImplementedError):
+        plan(RequestHeader, 2)
 
 
 @each_struct

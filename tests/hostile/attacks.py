@@ -42,6 +42,7 @@ class Place:
     kafka: Address
     admin: Address
     limit_s: float  # for one attack
+    direct: str = ""  # of the broker
 
 
 Run = Callable[[Place], object]

@@ -30,6 +30,7 @@ from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
+from hostile.segments import SEGMENTS
 from hostile.watch import Watch
 
 PER_SECOND = 100
@@ -99,7 +100,7 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
         more = properties_file(folder, PROPERTIES[attack.security](folder))
         honest = java.start("HonestClient", *arguments, more, limit_s=seconds + MAX_LATE_S)
         time.sleep(WARM_S + ALONE_S)
-        suffered = attack_with(run, sidecar, log, limit_s)
+        suffered = attack_with(run, sidecar, log, limit_s, cluster.direct)
         return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
 
 
@@ -135,12 +136,13 @@ def properties_file(folder: Path, settings: Mapping[str, object]) -> Path:
     return path
 
 
-def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffered:
-    place = place_of(sidecar, limit_s)
+def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float, direct: str) -> Suffered:
+    place = place_of(sidecar, limit_s, direct)
     logged = log.stat().st_size
     with Watch(sidecar.program.pid, place.admin) as watch:
         before, began = watch.resident_mb(), time.time()
-        run(place)
+        if isinstance(result := run(place), str):
+            print(result, flush=True)
         ended = max(time.time(), began + MIN_WINDOW_S)
         time.sleep(max(0.0, ended - time.time()))
     time.sleep(SETTLE_S)
@@ -149,8 +151,8 @@ def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float) -> Suffer
     return Suffered(watch.delay.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended)
 
 
-def place_of(sidecar: Sidecar, limit_s: float) -> Place:
-    return Place(address(sidecar.bootstrap), address(sidecar.admin.removeprefix("http://")), limit_s)
+def place_of(sidecar: Sidecar, limit_s: float, direct: str) -> Place:
+    return Place(address(sidecar.bootstrap), address(sidecar.admin.removeprefix("http://")), limit_s, direct)
 
 
 def address(text: str) -> tuple[str, int]:
@@ -197,7 +199,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

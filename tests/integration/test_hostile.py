@@ -17,6 +17,7 @@ from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Security
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
 from hostile.run import CONFIG, LISTENERS, create_topics, place_of
+from hostile.segments import SEGMENTS
 from hostile.watch import Watch
 from integration.scenarios.target import eventually
 
@@ -31,12 +32,17 @@ MAX_PEAK_MB = 700.0
 MAX_LOG_KB = 1000.0
 MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to brokers
 SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35", "37", "39")))
+SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith(("52", "57", "58")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
-LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS))
+LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
+        *(one for one in SEGMENTS if one not in SHORT_SEGMENTS))  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
-QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS)
+QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS)
 ROWS = (
-    *(pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow) for one in (*ATTACKS, *SHORT, *SHORT_APIS)),
+    *(
+        pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow)
+        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS)
+    ),
     *(pytest.param(one, marks=pytest.mark.matrix) for one in LONG),
 )
 CLIENTS: Mapping[Security, Mapping[str, str]] = {
@@ -66,9 +72,12 @@ def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, clus
         if attack.security == "SSL":
             client["ssl.ca.location"] = str(authority().write(tmp_path))
         at = end_of(client)
-        with Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S).admin) as watch, ThreadPoolExecutor(1) as pool:
+        with (
+            Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S, cluster.direct).admin) as watch,
+            ThreadPoolExecutor(1) as pool,
+        ):
             files = watch.open_files()
-            attacking = pool.submit(run, place_of(sidecar, ATTACKED_S))
+            attacking = pool.submit(run, place_of(sidecar, ATTACKED_S, cluster.direct))
             produce(client)
             attacking.result(PATIENCE_S)
         produce(client)

@@ -75,6 +75,19 @@ def test_tls_with_certificates_on_both_sides(secured: Cluster, client: Exchange,
         exchanged(secured, running, f"both-{tmp_path.name}", client, trusting(tmp_path, "app"))
 
 
+def test_large_messages_over_tls_with_certificates_on_both_sides(
+    secured: Cluster, client: Exchange, tmp_path: Path
+) -> None:
+    """li 61: what its producers do, over TLS."""
+    topic, values = f"large-{tmp_path.name}"[:200].replace("[", "-").replace("]", "-"), ["small", "x" * 9000, "last"]
+    create_topic(secured.direct, topic, 1, {"max.message.bytes": "2000"})
+    large = {"large_messages": {"topics": [{"name": "large-*"}]}}
+    sections = from_clients(tmp_path, client_certificates="required"), to_brokers(tmp_path, own="sidecar"), large
+    with sidecar(secured, tmp_path, *sections) as running:
+        assert client(running.bootstrap, topic, trusting(tmp_path, "app"), values) == values
+    assert secured.leaks() == []
+
+
 def details(running: Sidecar, message: str) -> list[str]:
     lines = (json.loads(line) for line in running.program.output().splitlines() if line.startswith("{"))
     return [line["detail"] for line in lines if line["message"] == message]

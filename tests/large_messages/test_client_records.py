@@ -37,13 +37,13 @@ class Marked(SegmentDeserializer):
 
 
 def found(
-    *sent: NewRecord, is_judged: bool = True, deserializer: SegmentDeserializer | None = None
+    *sent: NewRecord, is_validated: bool = True, deserializer: SegmentDeserializer | None = None
 ) -> tuple[str, list[int]] | None:
     """The reason, and the records."""
     (batch,) = batches(build_batch(sent))
     records: Records = batch.records()
     reader = Reader("orders", deserializer or DefaultSegmentDeserializer())
-    why = find_forbidden(records, reader, is_judged, 1000)
+    why = find_forbidden(records, reader, is_validated, 1000)
     return (why.reason, [index for index, _ in why.records]) if why is not None else None
 
 
@@ -63,9 +63,9 @@ SEGMENTS = {
 
 
 @pytest.mark.parametrize("segment", SEGMENTS.values(), ids=SEGMENTS)
-def test_segments_are_found_in_every_form_where_records_are_judged(segment: NewRecord) -> None:
+def test_segments_are_found_in_every_form_where_records_are_validated(segment: NewRecord) -> None:
     assert found(PLAIN, segment, PLAIN, segment) == ("segments", [1, 3])
-    assert found(PLAIN, segment, is_judged=False) is None
+    assert found(PLAIN, segment, is_validated=False) is None
 
 
 def test_so_are_those_that_a_plug_in_reads() -> None:
@@ -74,26 +74,26 @@ def test_so_are_those_that_a_plug_in_reads() -> None:
     assert found(PLAIN, segment) is None
 
 
-@pytest.mark.parametrize("is_judged", [True, False])
-def test_other_records_are_not_refused(is_judged: bool) -> None:
+@pytest.mark.parametrize("is_validated", [True, False])
+def test_other_records_are_not_refused(is_validated: bool) -> None:
     others = (
         PLAIN, NewRecord(None, b"k"), NewRecord(b"\0" * 40, b"k"), NewRecord(b"\xff" * 40, None), headed(DELIVERED),
         headed(Header("_lmx", b"v")), headed(Header("_l", b"_lmr _lmo")), NewRecord(b"_lm _lmr _lmo", b"_lmr"),
         headed(lm(LEGACY_V2)),
     )  # fmt: skip
-    assert found(*others, is_judged=is_judged) is None
+    assert found(*others, is_validated=is_validated) is None
 
 
-@pytest.mark.parametrize("is_judged", [True, False])
+@pytest.mark.parametrize("is_validated", [True, False])
 @pytest.mark.parametrize(
     "header", [POINTERS, Header("_lmr", None), Header("_lmo", b"x"), Header(object_reference.KEY, b"")], ids=str
 )
-def test_what_only_sidecars_write_is_refused_with_policies_and_without(header: Header, is_judged: bool) -> None:
-    assert found(PLAIN, headed(header, Header("h", b"v")), headed(lm(), header), is_judged=is_judged) == (
+def test_what_only_sidecars_write_is_refused_with_policies_and_without(header: Header, is_validated: bool) -> None:
+    assert found(PLAIN, headed(header, Header("h", b"v")), headed(lm(), header), is_validated=is_validated) == (
         "forged", [1, 2]
     )  # fmt: skip
 
 
 def test_segments_of_a_value_that_no_consumer_would_get_are_refused() -> None:
-    assert found(PLAIN, headed(lm(size=1001)), headed(lm(size=1000)), is_judged=False) == ("too_large", [1])
-    assert found(headed(lm(size=-1)), is_judged=False) is None
+    assert found(PLAIN, headed(lm(size=1001)), headed(lm(size=1000)), is_validated=False) == ("too_large", [1])
+    assert found(headed(lm(size=-1)), is_validated=False) is None

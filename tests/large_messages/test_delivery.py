@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -480,6 +479,20 @@ def test_an_empty_read_without_an_error_drops_nothing(is_carrier: bool) -> None:
     assert shown(Process(log).fetch(end).records(with_marker=True)) == [(end, VALUE), (end + 1, b"last")]
 
 
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("is_carrier", [True, False])
+def test_an_empty_read_says_only_where_the_log_begins(is_carrier: bool, start: int) -> None:
+    log = Log()
+    end = log.add_large(VALUE, 5, 1) if is_carrier else log.add_segments(VALUE, 5, 1, range(5))[-1]
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery()
+    log.run(delivery.feed(b"".join(log.batches[:-1]), ()))  # so all of the gap was seen
+    log.is_empty, log.start = True, start
+    delivery = process.fetch(end)
+    assert delivery.error_code == (None if start else ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (("dropped", end, "missing") in log.reports) is bool(start)
+
+
 @pytest.mark.parametrize("is_carrier", [True, False])
 def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_reports_no_error(is_carrier: bool) -> None:
     log = Log()
@@ -493,7 +506,7 @@ def test_what_is_before_the_start_of_the_log_is_missing_although_the_broker_repo
 
 
 def test_a_reader_whose_log_has_not_what_the_client_has_gets_nothing_and_no_such_error() -> None:
-    """A follower that lags behind: the client must not go to the start of the log because of it."""
+    """A follower that lags after: the client must not go to the start of the log because of it."""
     log = large_log()
     log.add_segments(VALUE, 3, 9, range(3))
     delivery = Process(log, TopicSettings(look_back=5)).delivery(12)
@@ -509,141 +522,6 @@ def test_a_slice_in_a_batch_with_much_else_is_found_when_it_is_read_again() -> N
     log.append(build_batch([parts[0], *others, parts[1]]))
     at = log.append(build_batch([parts[2]]))
     assert shown(Process(log, cache=SegmentCache(0)).fetch(at).records(with_marker=True)) == [(at, b"v" * 300)]
-
-
-# Copies
-
-
-def test_a_message_is_delivered_at_its_first_carrier_alone() -> None:
-    log, id_ = Log(), message_id(1)
-    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
-    carriers = [carrier_record(VALUE, 5, id_, offsets, key=b"%d" % number) for number in range(3)]
-    at = log.append(build_batch(carriers))
-    log.append(build_batch([carriers[0]]))
-    process = Process(log)
-    assert consume(process, 0) == [(at, VALUE)]
-    assert consume(process, 0, max_bytes=1) == [(at, VALUE)]  # who seeks back gets it again
-    assert log.reports.count(("dropped", at + 1, "copy")) == 2
-
-
-def test_a_copy_in_the_same_batch_is_one_also_for_the_request_that_goes_on_there() -> None:
-    log = Log()
-    offsets = [[log.append(one) for one in sliced(VALUE, 5, message_id(number))] for number in (1, 2)]
-    one, other = [carrier_record(VALUE, 5, message_id(1 + at), offsets[at]) for at in range(2)]
-    at = log.append(build_batch([one, other, one, other]))
-    for start in (0, at):
-        log.reports.clear()
-        assert consume(Process(log), start, max_bytes=1) == [(at, VALUE), (at + 1, VALUE)]
-        assert [report for report in log.reports if report[0] == "dropped"] == [
-            ("dropped", at + 2, "copy"), ("dropped", at + 3, "copy"),
-        ]  # fmt: skip
-
-
-def test_a_carrier_whose_message_was_not_delivered_makes_no_other_a_copy() -> None:
-    """Whoever forges a carrier for the slices of others must not keep their message from anyone."""
-    log, id_ = Log(), message_id(1)
-    offsets = [log.append(one) for one in sliced(VALUE, 5, id_)]
-    log.append(build_batch([carrier_record(VALUE, 5, id_, offsets, crc=1)]))
-    at = log.append(build_batch([carrier_record(VALUE, 5, id_, offsets)]))
-    process = Process(log)
-    for offset in range(at + 1):
-        assert consume(process, offset)[-1] == (at, VALUE)
-        assert consume(Process(log), offset)[-1] == (at, VALUE)
-
-
-def test_a_carrier_that_has_no_room_in_a_response_is_delivered_in_the_next_one() -> None:
-    log, process = large_log(), Process(large_log())
-    process = Process(log)
-    assert consume(process, 0, max_bytes=11_000) == SHOWN
-    assert not [one for one in log.reports if one[0] == "dropped"]
-
-
-def test_a_log_that_was_truncated_and_is_read_again_delivers_its_messages() -> None:
-    log = large_log()
-    process = Process(log)
-    assert consume(process) == SHOWN
-    log.batches[6:], log.end = [], 6
-    at = log.add_large(FIVE, 4, 2)
-    assert consume(process, 6) == [(at, FIVE)]
-
-
-# Bounds
-
-
-@pytest.mark.parametrize("count", [2, 300], ids=["messages of two", "one message"])
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-@pytest.mark.parametrize("batch", [1, 50, 5000])
-def test_many_segments_are_walked_over_without_reading_anything_again(batch: int, codec: int, count: int) -> None:
-    log = Log()
-    log.add(*[b"before"] * 1500)
-    records = []
-    for number in range(5000):
-        id_ = message_id(number + 1 if count == 2 else 1)
-        records.append(NewRecord(b"x", b"k", (lm(id_, number % (count - 1), count, 1000),)))
-    for at in range(0, len(records), batch):
-        log.append(build_batch(records[at : at + batch], codec=codec))
-    honest = log.add(b"honest")
-    process = Process(log)
-    assert consume(process, 1500, 100_000) == [(honest, b"honest")]
-    assert log.counts["looked_back"] <= 1
-    assert len(log.reads) <= 1
-
-
-def test_a_batch_of_segments_leaves_turns_to_others() -> None:
-    log = Log()
-    log.append(build_batch([
-        NewRecord(b"x", b"k", (lm(message_id(number), 0, 2, 1000),)) for number in range(3000)
-    ]))  # fmt: skip
-    delivery = Process(log).delivery()
-    log.run(delivery.feed(log.fetch(0, 1 << 20), ()))
-    assert log.turns >= 3000 // 200
-    assert log.works == 1  # they are not classified in the event loop
-
-
-def test_records_beside_one_segment_are_not_copied_in_the_event_loop() -> None:
-    log = Log()
-    small = [NewRecord(b"x") for _ in range(3000)]
-    log.append(build_batch([*small, NewRecord(b"x", b"k", (lm(message_id(1), 0, 2, 1000),))]))
-    delivery = Process(log).delivery()
-    log.run(delivery.feed(log.fetch(0, 1 << 20), ()))
-    assert len(shown(delivery.records(with_marker=True))) == 3000
-    assert log.works == 2  # they are classified, and copied
-
-
-def test_looking_back_ends_with_a_bounded_cost_and_sees_what_is_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = 4_000_000
-    monkeypatch.setattr("kafka_sidecar.large_messages.segment_index.MAX_LOOK_BACK_BYTES", room)
-    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_LOOK_BACK_BYTES", room)
-    monkeypatch.setattr("kafka_sidecar.large_messages.partition_log.MAX_PIECE_BYTES", 200_000)
-    log = Log()
-    for _ in range(900):
-        log.append(build_batch([NewRecord(bytes(100_000))], codec=Codec.ZSTD))
-    *_, last = log.add_segments(VALUE, 5, 1, range(5))
-    lost = log.add_segments(VALUE, 5, 2, [0])[0]
-    honest = log.add(b"honest")
-    process = Process(log)
-    assert consume(process, last) == [(last, VALUE), (honest, b"honest")]
-    assert ("dropped", lost, "missing") not in log.reports
-    assert log.works < 1.5 * room / 200_000
-    assert log.counts["looked_back"] == 1
-
-
-def test_what_was_seen_by_looking_back_is_not_read_again_where_a_client_could_not_wait() -> None:
-    log = Log()
-    for _ in range(100):
-        log.append(build_batch([NewRecord(os.urandom(50_000))]))
-    *_, last = log.add_segments(VALUE, 5, 1, range(5))
-    process, started = Process(log), list[int]()
-    log.max_read = 100_000
-    for _ in range(100):
-        log.late_after = len(log.reads) + 3
-        delivery = process.delivery(last)
-        log.run(delivery.feed(log.fetch(last, 1), ()))
-        started = [read.offset for read in log.reads]
-        if delivery.cut_at is None:
-            break
-    assert shown(delivery.records(with_marker=True)) == [(last, VALUE)]
-    assert len(started) == len({*started})
 
 
 def test_what_is_in_the_response_is_not_read_again_for_a_cache_that_has_no_room() -> None:
@@ -671,3 +549,96 @@ def test_messages_of_aborted_transactions_are_hidden_and_can_be_counted() -> Non
     assert log.reports[-1] == ("aborted", carrier)
     whole = b"".join(delivery.pieces(with_marker=True, with_aborted=True) or ())
     assert shown(whole) == [(0, b"first"), (carrier, VALUE[-1:]), (4, b"last")]
+
+
+# What is easily forgotten
+
+
+def test_a_record_that_was_damaged_beside_a_large_message_is_withheld() -> None:
+    """The batch is written again: with a new checksum it would look valid."""
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(b"AAAA"), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    log.batches[-1] = log.batches[-1].replace(b"AAAA", b"AABA")
+    delivery = Process(log).fetch(at)
+    assert (delivery.records(with_marker=True), delivery.error_code) == (b"", ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_what_was_collected_for_another_message_at_the_same_offset_is_not_delivered() -> None:
+    """The log was truncated while a client asked again."""
+    log = Log()
+    log.add_large(VALUE, 5, 1)
+    process = Process(log, cache=SegmentCache(0))
+    delivery = process.delivery(4)
+    log.late_after, log.max_read = 1, 1
+    log.run(delivery.feed(log.fetch(4, 1), ()))
+    log.late_after = log.max_read = None
+    assert delivery.cut_at == 4
+    log.batches, log.end = [], 0
+    log.add_large(VALUE[::-1], 5, 2)
+    assert shown(process.fetch(4).records(with_marker=True)) == [(4, VALUE[::-1])]
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1, 2, 3), (0, 1, 0, 2, 1, 3), (3, 3, 3, 0, 1, 2)])
+def test_copies_of_a_segment_before_a_message_is_complete_change_nothing(order: tuple[int, ...]) -> None:
+    log = Log()
+    end = log.add_segments(VALUE, 4, 1, order)[-1]
+    log.add(b"last")
+    for cache in (SegmentCache(1 << 20), SegmentCache(0)):
+        process = Process(log, TopicSettings(on_missing="fail"), cache=cache)
+        assert consume(process) == [(end, VALUE), (end + 1, b"last")]
+        assert consume(process, end, max_bytes=1) == [(end, VALUE), (end + 1, b"last")]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_marker_for_a_part_of_a_batch_begins_at_the_clients_offset(offset: int) -> None:
+    log = Log()
+    log.append(build_batch([NewRecord(b"x", None, (lm(message_id(1), number, 5, 100),)) for number in range(3)]))
+    delivery = Process(log).fetch(offset)
+    (marker,) = batches(delivery.records(with_marker=True) or b"")
+    header = marker.header
+    assert delivery.hidden == (offset, 3)
+    assert (header.base_offset, header.base_offset + header.last_offset_delta) == (offset, 2)
+
+
+@pytest.mark.parametrize("is_of_all", [False, True], ids=["of the partition", "of the response"])
+def test_records_that_come_before_a_message_in_its_batch_take_their_part_of_the_room(is_of_all: bool) -> None:
+    log = Log()
+    offsets = [log.append(one) for one in sliced(VALUE, 3, message_id(1))]
+    at = log.append(build_batch([NewRecord(bytes(5000)), carrier_record(VALUE, 3, message_id(1), offsets)]))
+    overhead = (64 << 10) + 1000
+    for allowed, is_whole in ((len(VALUE) + 2000, False), (len(VALUE) + 7000, True)):
+        response = room(allowed + overhead if is_of_all else 1 << 20)
+        delivery = Process(log).fetch(at, (1 << 20) if is_of_all else allowed, response)
+        assert (delivery.cut_at is None) is is_whole
+
+
+# What has been seen, for committed offsets
+
+
+def test_the_offsets_of_which_all_segments_were_reported_are_those_from_the_clients_offset_to_the_end() -> None:
+    log = large_log()
+    Process(log).fetch(0)
+    Process(log).fetch(3)
+    Process(log).fetch(0, max_bytes=1)
+    assert log.ranges == [(0, log.end), (3, log.end), (0, 1)]
+
+
+def test_they_end_where_the_response_does() -> None:
+    log = large_log()
+    damaged = bytearray(log.batches[3])
+    damaged[-1] ^= 1
+    log.batches[3] = bytes(damaged)
+    Process(log).fetch(0)
+    delivery = Process(large_log()).fetch(0, room=room(50))
+    assert log.ranges == [(0, 3)]
+    assert delivery.cut_at == 5
+    assert delivery.log.report.ranges == [(0, 5)]  # type: ignore[attr-defined]
+
+
+def test_what_a_gap_of_offsets_would_have_is_not_missing() -> None:
+    log = large_log()
+    del log.batches[:2]
+    Process(log).fetch(1)
+    Process(log).fetch(0)  # where the log begins is not known
+    assert log.ranges == [(1, log.end), (2, log.end)]

@@ -192,7 +192,7 @@ def test_an_incomplete_message_to_which_nothing_is_added_is_abandoned_after_five
     intervals.see_slice(TOPIC, 0, b"m", 3)  # read again
     clock.now += 2
     assert safe(intervals, 10) == 10
-    assert intervals.deletable(TOPIC, 0, 10) == 3  # what completes it may lie behind
+    assert intervals.deletable(TOPIC, 0, 10) == 3  # what completes it may come after
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=7), st.integers(0, 30), st.integers(0, 30))

@@ -155,7 +155,7 @@ def test_of_many_windows_of_a_partition_the_oldest_is_forgotten() -> None:
     assert all(index.window(100 * number + 10, 10) for number in range(1, MAX_WINDOWS + 1))
 
 
-def test_a_reader_that_goes_on_leaves_no_windows_behind() -> None:
+def test_a_reader_that_goes_on_leaves_no_windows_where_it_was() -> None:
     indexes = SegmentIndexes()
     index = indexes.of(ID, 0, False)
     for at in range(0, 5000, 10):

@@ -107,11 +107,13 @@ def _large_messages(number: count[int]) -> LargeMessages:
     stats.split["split"] = next(number)
     stats.slices, stats.slice_bytes, stats.orphans = next(number), next(number), next(number)
     stats.stored_offsets["li"] = next(number)
+    stats.reused_slices = next(number)
     stats.objects, stats.object_bytes = next(number), next(number)
     assembly.assembled, assembly.assembled_bytes, assembly.hidden = next(number), next(number), next(number)
     assembly.dropped["missing"] = next(number)
     assembly.withheld["damaged"] = next(number)
     assembly.reads, assembly.read_bytes, assembly.look_backs = next(number), next(number), next(number)
+    assembly.refused_offsets["unread"], assembly.deletions["kept"] = next(number), next(number)
     cache.hits = next(number)
     return made
 

@@ -79,11 +79,13 @@ class Log(Report):
     is_empty: bool = False  # whether reads get no records
     turns: int = 0
     works: int = 0
+    late_work: int | None = None  # the one for which no thread has time
     late_after: int | None = None  # reads: then the client must get its response
     max_read: int | None = None  # bytes
     reports: list[tuple[object, ...]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)  # that were reported as seen
 
     def append(self, data: bytes) -> int:
         """Its base offset."""
@@ -126,10 +128,10 @@ class Log(Report):
         self.reads.append(read)
         if self.error_code:
             return Fetched(self.error_code)
-        if not self.start <= read.offset <= self.end:
-            return Fetched(OUT_OF_RANGE)
         if self.is_empty:
             return Fetched(0, b"", self.end, self.end, self.start)
+        if not self.start <= read.offset <= self.end:
+            return Fetched(OUT_OF_RANGE)
         records = self.fetch(read.offset, min(read.max_bytes, self.max_read or read.max_bytes))
         return Fetched(0, records, self.end, self.end, self.start, self.aborted if read.committed_only else ())
 
@@ -153,6 +155,9 @@ class Log(Report):
                 self.turns += 1
             elif isinstance(need, Work):
                 self.works += 1
+                if self.works == self.late_work:
+                    error = TimeoutError()
+                    continue
                 try:
                     result = need.run()
                 except Exception as failure:  # noqa: BLE001 - as a thread hands it over
@@ -174,6 +179,9 @@ class Log(Report):
 
     def was_aborted(self, offset: int, message_id: bytes) -> None:
         self.reports.append(("aborted", offset))
+
+    def seen(self, start: int, end: int) -> None:
+        self.ranges.append((start, end))
 
     def withheld(self, offset: int, reason: str) -> None:
         self.reports.append(("withheld", offset, reason))

@@ -47,9 +47,9 @@ from kafka_sidecar.proxy.relay.exchange import Client, Send, TopicIds
 FETCH = 12  # the last version that names topics, which every supported broker has
 LIST_OFFSETS = 5  # which every supported broker has
 EARLIEST, LATEST = -2, -1  # in place of a timestamp
-TO_THE_END = -1  # the offset that stands for the high watermark
-# What a broker says of a partition itself, or of who reads it. The client is told so; all else it may try again.
-TOLD = frozenset(
+TO_THE_END = -1  # the offset that means the high watermark
+# What a broker says of a partition, or of who reads it: the client gets the same error. For all others it tries again.
+PASSED_ON = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
 
@@ -145,7 +145,7 @@ class DeletionsRun(MessageRun):
             except TimeoutError:
                 error_code = ErrorCode.REQUEST_TIMED_OUT
             except UnreadableError as error:
-                error_code = error.error_code if error.error_code in TOLD else ErrorCode.REQUEST_TIMED_OUT
+                error_code = error.error_code if error.error_code in PASSED_ON else ErrorCode.REQUEST_TIMED_OUT
             if error_code:
                 self._refuse(place, error_code)
             else:

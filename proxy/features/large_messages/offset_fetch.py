@@ -197,30 +197,30 @@ def _is_changed(partition: Any) -> bool:
     return unwrap(_stored(partition)) is not None
 
 
-def _doubt(log: PartitionLog, safe: int, committed: int) -> Steps[tuple[str | None, int]]:
+def _doubt(at_broker: PartitionLog, safe: int, committed: int) -> Steps[tuple[str | None, int]]:
     """Why no segment of a large message is known to be stored at S, None: it is one; and where the log begins, where S
     is out of range.
     """
     try:
-        fetched = yield from log.read(safe, 1)
+        fetched = yield from at_broker.read(safe, 1)
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return UNREAD, (yield from log.read(committed, 1)).log_start_offset
+            return UNREAD, (yield from at_broker.read(committed, 1)).log_start_offset
         if not len(fetched.records):
             return UNREAD, -1
-        is_segment = yield from compute(partial(_is_segment, log, fetched.records, safe), fetched.records)
+        is_segment = yield from compute(partial(_is_segment, at_broker, fetched.records, safe), fetched.records)
     except (UnreadableError, TimeoutError):
         return UNREAD, -1
     return (None if is_segment else NO_SEGMENT), -1
 
 
-def _is_segment(log: PartitionLog, data: bytes | memoryview, offset: int) -> bool:
+def _is_segment(at_broker: PartitionLog, data: bytes | memoryview, offset: int) -> bool:
     for batch, visibility in all_visible(cut_read(data)):
         if offsets_of(batch)[1] < offset:
             continue
         if visibility is not SHOWN:
             return False
         try:
-            _, parts = log.parts_of(batch, log.settings.max_message + RECORD_BYTES)
+            _, parts = at_broker.parts_of(batch, at_broker.settings.max_message + RECORD_BYTES)
         except CodecError as error:
             raise UnreadableError(ErrorCode.CORRUPT_MESSAGE) from error
         found = (one for one in parts.values() if isinstance(one, Part) and one.offset == offset)

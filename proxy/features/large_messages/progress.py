@@ -25,13 +25,15 @@ class Attempt(Protocol):
 class Progress:
     """The slices of one message that are stored, from one attempt to the next."""
 
-    __slots__ = ("_slices", "at", "is_final", "mark", "owner", "random", "weight")
+    __slots__ = ("_slices", "at", "is_final", "is_stored", "is_throttled", "mark", "owner", "random", "weight")
 
     def __init__(self, mark: bytes, random: bytes, owner: Attempt) -> None:
         self.mark = mark  # by which the message is recognised when it is sent again
         self.random = random  # of which its id is made, if that is random
         self.owner: Attempt | None = owner  # None: it waits for the next one
         self.is_final = False  # the carrier may be stored, and must not be once more
+        self.is_stored = False  # the message is, and its producer may not know it
+        self.is_throttled = False  # by the broker, when it has last responded
         self.at = 0.0  # seconds, when it was put back
         self.weight = 0  # bytes that it took then, about
         self._slices: dict[int, tuple[Print, int]] = {}  # by number, with the offset
@@ -63,7 +65,7 @@ class ProgressStore:
         """
         Args:
             clock: seconds.
-            orphaned: is called with the number of slices that nobody will use.
+            orphaned: is called with the number of slices that no attempt will use.
         """
         self._clock = clock
         self._orphaned = orphaned
@@ -101,13 +103,14 @@ class ProgressStore:
         self.expire()
 
     def abandon(self, progress: Progress) -> None:
-        """Nobody will use its slices."""
+        """No attempt will use its slices."""
         self.end(progress)
         self.keep(progress, {})
 
     def keep(self, progress: Progress, prints: Mapping[int, Print]) -> None:
-        """Nobody will use slices that are not these, by their numbers."""
-        if dropped := progress.keep(prints):
+        """No attempt will use slices that are not these, by their numbers."""
+        dropped = progress.keep(prints)
+        if dropped and not progress.is_stored:
             self._orphaned(dropped)
 
     def end(self, progress: Progress) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import BatchTooLargeError
-from kafka_sidecar.codec.records.log_validator import InvalidBatch, find_fault
+from kafka_sidecar.codec.records.log_validator import InvalidBatch
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.large_messages.classify import Reader
 from kafka_sidecar.large_messages.client_records import Forbidden, find_forbidden
@@ -107,11 +107,9 @@ class TopicSegments(TopicRun):
 
     def _find(self, partition: PartitionRecords, limit: int) -> Forbidden | BatchTooLargeError | None:
         """Why the batch is refused, or cannot be looked into; None: it is not, or others say why."""
-        if find_fault(partition.valid_batch) is not None:
-            return None
         try:
             records = partition.records(limit)
-            return find_forbidden(records, self._reader, partition.is_judged, self._settings.max_message)
+            return find_forbidden(records, self._reader, partition.is_validated, self._settings.max_message)
         except BatchTooLargeError as error:
             return error
         except CodecError:

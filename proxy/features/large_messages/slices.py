@@ -114,6 +114,7 @@ class _Window:
             self.error = self.error or error
             return
         self.is_throttled = self.is_throttled or is_throttled
+        one.progress.is_throttled = is_throttled
         if result.error_code == ErrorCode.NONE:
             one.is_stored(result.base_offset)
         elif self.error is None:
@@ -121,16 +122,16 @@ class _Window:
 
 
 def store(slices: Sequence[Slice], requests: SliceRequests, attempt: Attempt) -> Steps[Stopped | None]:
-    """Send all that are not stored yet, many at a time, until one is rejected. One at a time where the broker throttles
-    the client: what is on its way when the client gives up is sent again.
+    """Send all that are not stored yet, many at a time, until one is rejected. Where the broker throttles the client,
+    or has throttled it in an attempt before, one at a time: what is on its way when it gives up is sent again.
 
     Raises:
         CodecError: a response cannot be read.
     """
     missing = [one for one in slices if one.offset is None]
-    at, is_throttled = 0, False
+    at, most = 0, 1 if any(one.progress.is_throttled for one in slices) else len(missing)
     while at < len(missing):
-        end = at + 1 if is_throttled else _window_end(missing, at)
+        end = min(at + most, _window_end(missing, at))
         window = _Window(missing[at:end], requests)
         *frames, last = [requests.frame(one.parts) for one in missing[at:end]]
         if frames:
@@ -143,7 +144,7 @@ def store(slices: Sequence[Slice], requests: SliceRequests, attempt: Attempt) ->
             return Stopped(window.error)
         if any(one.progress.owner is not attempt for one in slices):
             return Stopped(None)
-        is_throttled, at = window.is_throttled, end
+        at, most = end, 1 if window.is_throttled else 2 * most
     return None
 
 

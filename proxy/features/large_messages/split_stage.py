@@ -143,7 +143,7 @@ class SplitRun(StageRun):
 
     @property
     def sender(self) -> bytes:
-        """Who sends the request, as far as it can be told on another connection too."""
+        """Who sends the request, as far as it is the same on another connection."""
         client = self.client
         return repr((client.client_id, client.principal, client.host)).encode()
 
@@ -178,7 +178,11 @@ class SplitRun(StageRun):
         """The carrier is stored, or rejected with this code; or a slice is."""
         progress = self.services.progress
         if code == ErrorCode.NONE:
-            settle = progress.end
+            # A client that has given up sends it again, and the broker finds that it has it.
+            is_repeated = sending.is_idempotent and self.client.has_closed
+            for one in sending.progress:
+                one.is_stored = True
+            settle = progress.put_back if is_repeated else progress.end
         elif code in RETRIABLE and not (is_carrier and code in MAY_BE_STORED and not sending.is_idempotent):
             settle = progress.put_back
         else:

@@ -166,7 +166,7 @@ class ValidationRun(StageRun):
 class TopicValidation(TopicRun):
     """The policies of one topic of a request."""
 
-    __slots__ = ("_applied", "_inline_limit", "_plan", "_run", "_topic", "_topic_id", "judges", "needs_records")
+    __slots__ = ("_applied", "_inline_limit", "_plan", "_run", "_topic", "_topic_id", "needs_records", "validates")
 
     def __init__(self, run: ValidationRun, topic: str, topic_id: bytes, applied: Applied) -> None:
         self._run = run
@@ -176,7 +176,7 @@ class TopicValidation(TopicRun):
         self._plan = plan = applied.plan
         self._inline_limit = min(run.terms.limit, MAX_INLINE_BYTES, plan.bytes_at_once)
         self.needs_records: bool = plan.needs_records
-        self.judges = plan.needs_records and applied.mode == "enforce" and applied.percent > 0
+        self.validates = plan.needs_records and applied.mode == "enforce" and applied.percent > 0
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
         return

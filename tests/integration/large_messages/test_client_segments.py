@@ -1,4 +1,4 @@
-"""What clients write themselves to topics with large messages: segments that policies have not judged as a whole."""
+"""What clients write themselves to topics with large messages: segments that policies have not validated as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 RULES = """
 topics:
-  - {name: "judged-*", policy: json}
+  - {name: "validated-*", policy: json}
   - {name: "shadow-*", policy: json, mode: shadow}
   - {name: "moved-*", policy: json}
 large_messages:
@@ -56,7 +56,7 @@ def segments() -> list[NewRecord]:
 
 @pytest.mark.parametrize("version", [3, 9, 12, 13])
 def test_segments_are_refused_with_their_index_where_a_policy_is_enforced(front: Front, version: int) -> None:
-    topic = front.topic(f"judged-{version}")
+    topic = front.topic(f"validated-{version}")
     with Wire(front.sidecar.bootstrap) as wire:
         whole = wire.produce(version, {topic: {0: build_batch([NewRecord(b"1", b"k"), *segments()])}})[topic, 0]
         alone = [wire.produce(version, {topic: {0: build_batch([one])}})[topic, 0].code for one in segments()]
@@ -76,7 +76,7 @@ def test_elsewhere_they_pass_unchanged(front: Front, kind: str) -> None:
     assert front.stored(topic) == PARTS
 
 
-@pytest.mark.parametrize("kind", ["judged", "shadow", "free"])
+@pytest.mark.parametrize("kind", ["validated", "shadow", "free"])
 def test_pointers_of_a_client_are_refused_with_a_policy_and_without(front: Front, kind: str) -> None:
     topic = front.topic(f"{kind}-pointers")
     forged = Header(back_pointers.KEY, BackPointers(bytes(16), 0, (0,)).encode())

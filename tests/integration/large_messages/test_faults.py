@@ -106,11 +106,8 @@ def check(front: tuple[LargeFront, FaultProxy], send: Sender, name: str, fault: 
     found = large.assembled(topic)
     assert found.values == [value for wave in WAVES[records] for value in wave]
     assert [Sent(record.offset) for record in found.records] == sent
-    large_values = records // 2 or 1
-    if fault == "slices":
-        assert 0 < found.orphans <= times * large_values * SLICES
-    else:
-        assert found.orphans == times * large_values * SLICES
+    # The retry uses what the broker has acknowledged; what was on its way is stored twice.
+    assert found.orphans <= (times * (records // 2 or 1) * SLICES if fault == "slices" else 0)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from integration.large_messages.groups import CLIENTS, Groups
-from integration.large_messages.li_log import VISIBLE
+from harness.sidecar import Sidecar
+from integration.large_messages.groups import CLIENTS, CONFIG, Groups
+from integration.large_messages.li_log import VISIBLE, LiProducer, Part
 from integration.large_messages.stepped import Stepped, offsets, value
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
 
@@ -80,6 +82,31 @@ def test_two_consumers_that_change_their_subscriptions_get_each_message_once(gro
         for member in members:
             member.close()
     assert len(seen) == len({*seen})
+
+
+@pytest.mark.parametrize("is_member", [False, True], ids=["manual", "auto"])
+def test_the_lag_of_a_group_that_has_read_all_through_two_sidecars_ends_at_0(
+    groups: Groups, tmp_path: Path, is_member: bool
+) -> None:
+    """One has seen the slice of a message, the other one the record that completes it."""
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(CONFIG.replace("OBJECTS", str(tmp_path)))
+    topic, flags = groups.new_topic(partitions=1), ["--config", str(config)]
+    place, producer = replace(groups.place(topic), is_member=is_member), LiProducer(groups.cluster.direct, topic)
+    with Sidecar.start(groups.cluster.bootstrap, tmp_path / "sidecar.log", flags) as other:
+        for number, bootstrap in enumerate((groups.sidecar.bootstrap, other.bootstrap) * 4):
+            # Each begins a message that the next one completes; one more is never complete.
+            producer.write([0, Part(number, 0), *([Part(number - 1, 1)] if number else [Part(99, 0)]), 7])
+            client = groups.clients["librdkafka"]
+            lines = client(replace(place, bootstrap=bootstrap), "rest", *([] if is_member else ["commit"]))
+            end = 4 * (number + 1)
+            assert lines[-1] == f"end\t{end}"
+            assert groups.stored_offset(place) == (end, "") or groups.stored_offset(place)[1] == f"{end},"
+        producer.write([Part(number, 1), 8])
+        client(place, "rest", *([] if is_member else ["commit"]))
+    assert groups.stored_offset(place) == (end + 2, "")
+    for bootstrap in (groups.cluster.direct, groups.sidecar.bootstrap):
+        assert groups.lag(bootstrap, place) == (end + 2, 0)
 
 
 def _member(groups: Groups, group: str) -> Consumer:

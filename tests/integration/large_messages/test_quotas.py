@@ -32,7 +32,7 @@ def java(java: ToolHost, large: Front, topic: str, value: bytes, folder: Path, *
         **{name.replace("_", "."): one for name, one in settings.items()},
     }  # fmt: skip
     arguments = [f"{name}={one}" for name, one in given.items()]
-    out = java.run("FileRecords", large.sidecar.bootstrap, topic, *arguments, stdin=f"{path}\n\n", limit_s=200)
+    out = java.run("FileRecords", large.sidecar.bootstrap, topic, *arguments, stdin=f"{path}\n\n", limit_s=100)
     _, offset, error, about = out.rstrip("\n").split("\t", 3)
     assert error == "", about
     return int(offset)

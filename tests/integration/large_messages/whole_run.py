@@ -98,9 +98,58 @@ class Going:
         for kind, group in self.groups.items():
             if kind != "share":
                 group.join(TO_END_S)
-        eventually(self._share_lag, lambda lag: lag == 0, "the share group has done with all", TO_END_S)
+        try:
+            eventually(self._share_lag, lambda lag: lag == 0, "the share group has done with all", 60)
+        except AssertionError as e:
+            print(e)
+            self.dump("members still there")
+            self.has_shared_all = True
+            self.groups["share"].join(TO_END_S)
+            self.dump("members closed")
+            self.fresh(self.site.bootstrap)
+            self.dump("fresh through sidecar")
+            self.fresh(self.site.cluster.direct)
+            self.dump("fresh direct")
+            raise
         self.has_shared_all = True
         self.groups["share"].join(TO_END_S)
+
+    def fresh(self, bootstrap):
+        from confluent_kafka import ShareConsumer
+        with ShareConsumer({"bootstrap.servers": bootstrap, "group.id": self.groups["share"].name, "logger": SILENT, "share.acknowledgement.mode": "explicit"}) as c:
+            c.subscribe([self.topic])
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                for m in c.poll(0.5):
+                    print("fresh got", m.partition(), m.offset(), m.error(), m.delivery_count())
+                    if m.error() is None: c.acknowledge(m)
+                try:
+                    r = c.commit_sync(10.0)
+                    if r: print("fresh commit", r)
+                except Exception as e:
+                    print("fresh failed", e)
+
+    def dump(self, what):
+        print("=====", what, time.time())
+        out = self.site.java.run(SHARE_TOOL, "--bootstrap-server", self.site.cluster.direct, "--describe", "--group", self.groups["share"].name, "--verbose")
+        print(out)
+        out2 = self.site.java.run(SHARE_TOOL, "--bootstrap-server", self.site.cluster.direct, "--describe", "--group", self.groups["share"].name, "--members", "--verbose")
+        print(out2)
+        got = {}
+        for one in self.groups["share"].got: got.setdefault(one.place, []).append((one.member, round(one.at)))
+        for row in out.splitlines():
+            f = row.split()
+            if len(f) > 3 and f[1] == self.topic and f[2].isdigit():
+                partition = int(f[2]); nums = [int(x) for x in f[3:] if x.lstrip("-").isdigit()]
+                print("partition", partition, nums, "end", self.ends.get(partition))
+                spso = max(n for n in nums if n <= self.ends[partition]) if nums else 0
+                committed = {m.offset() for m in logged(self.site.cluster.direct, self.topic, partition, COMMITTED)}
+                for m in logged(self.site.cluster.direct, self.topic, partition):
+                    for s0 in nums:
+                        if s0 - 3 <= m.offset() <= s0 + 30:
+                            h = dict(headers_of(m))
+                            print("  ", m.offset(), "slice" if "_lm" in h and "_lmr" not in h else "carrier" if "_lmr" in h else "small", m.offset() in committed, m.value()[:14] if m.value() else None, got.get((partition, m.offset())), (partition, m.offset()) in self.groups["share"].acknowledged)
+                            break
 
     def _share_lag(self) -> int:
         found = stored_offsets(self.site, self.groups["share"], self.site.cluster.direct)

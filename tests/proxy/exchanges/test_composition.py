@@ -59,7 +59,7 @@ class Adds:
     restores = False
     wants_response = False
     needs_records = True
-    splits = judges = False
+    splits = validates = False
     large: LargeByPartition = field(default_factory=dict)
 
     def close(self) -> None:

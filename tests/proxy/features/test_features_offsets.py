@@ -28,6 +28,7 @@ def test_offsets_of_topics_with_large_messages_are_stored_by_what_consumers_have
     assert features.large_messages is not None
     for name in COMMITS:
         features.large_messages.intervals.see_slice(topic_id(name), 0, b"m", 3)
+        features.large_messages.intervals.see(topic_id(name), 0, 3, 5)
     frame = commit_request(key, 4, COMMITS)
     exchange = begun(features, key, 4, frame)
     assert exchange is not None

@@ -190,5 +190,5 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     }
     assert found.keys() == {ApiKey(key).name for key in CHECKED_APIS} - {
         "FETCH", "SHARE_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
-        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DESCRIBE_CONFIGS",
+        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS",
     }  # fmt: skip

@@ -246,7 +246,7 @@ async def test_who_does_not_read_is_ended_while_others_wait_for_memory() -> None
             await until(lambda: all(one.flow.unsent for one in held))
             readers, start = SlowReaders(server.memory), 1000.0
             assert readers.slowest(server.connections, start) is None
-            assert readers.slowest(server.connections, start + SLOW_S) is None  # nobody waits
+            assert readers.slowest(server.connections, start + SLOW_S) is None  # no other waits
             honest.send(large)
             await until(lambda: server.memory.is_waited_for({one.flow.account for one in held}))
             for connection in held:  # `silent` reads less than `slow`

@@ -10,7 +10,7 @@ from support.monitoring.queries import WINDOW, chosen, own, quantile, rate, tota
 PRODUCE, ENFORCE, SHADOW = 'api_key="Produce"', 'mode="enforce"', 'mode="shadow"'
 CPU = f"rate(process_cpu_seconds_total[{WINDOW}])"
 # Ends of connections that the sidecar decides: docs/reference/limits.md.
-LIMITS = "too_many_.+|idle|frame_timeout|frame_too_large|duplicate_partition|unreadable_.+"
+LIMITS = "too_many_.+|idle|frame_timeout|frame_too_large|duplicate_partition|slow_reader|unreadable_.+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +214,7 @@ LARGE_MESSAGES = Section("Large messages", (
         about="`split`: stored in slices. Every other result of that metric is a batch that was rejected."),
     lines("Slices", "cps",
         (rate("large_messages_slices_total"), "stored"),
+        (rate("large_messages_reused_slices_total"), "stored before, by an attempt that was given up"),
         (rate("large_messages_orphans_total"), "of batches that were then not stored")),
     lines("Bytes of slices and objects", "Bps",
         (rate("large_messages_slice_bytes_total"), "slices"),
@@ -234,6 +235,9 @@ LARGE_MESSAGES = Section("Large messages", (
         (rate("large_messages_reads_total"), "requests to brokers"),
         (rate("large_messages_look_backs_total"), "searches before a message"),
         about="Segments that were neither in the consumer's own response nor in the cache."),
+    lines("Offsets and deletions", "cps",
+        (rate("large_messages_refused_offsets_total", "reason"), "stored offsets not taken for li's: {{reason}}"),
+        (rate("large_messages_deletions_total", "result"), "partitions of DeleteRecords: {{result}}")),
     lines("Bytes in the cache", "bytes", (total("large_messages_cache_bytes", "instance"), "{{instance}}")),
 ))  # fmt: skip
 

@@ -329,6 +329,24 @@ def values_of_records(data: bytes) -> list[bytes | None]:
     return [record.value for found in batches(data) if not found.header.is_control for record in found.records()]
 
 
+@each_version
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_what_is_read_on_shows_the_end_of_the_log_as_it_is_then(version: int, isolation_level: int) -> None:
+    """Consumers compute their lag, and where the partition ends, from it."""
+    log = large_log()
+    cluster = Cluster({0: log})
+    exchange = cluster.begin(version)
+    step = cluster.settle(version, exchange, exchange.request(cluster.request(version, {0: 1}, isolation_level)))
+    answer = fetch_response(version, {"orders": {0: cluster.partition(0, 1, 1)}})
+    log.add(*[b"later"] * 5)  # after the broker has responded
+    step = cluster.settle(version, exchange, exchange.response(answer))
+    partition = partitions_in(version, step)["orders", 0]
+    assert values_by_partition(version, step)["orders", 0][0] == (11, VALUE)
+    assert partition.high_watermark == 18
+    if version >= 4:
+        assert partition.last_stable_offset == 18
+
+
 # Clients that go away
 
 

@@ -228,16 +228,16 @@ def test_a_damaged_batch_which_no_consumer_gets_holds_nothing_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error_code", "told"), [(NOT_LEADER, NOT_LEADER), (UNAUTHORIZED, UNAUTHORIZED), (THROTTLED, TIMED_OUT)]
+    ("error_code", "reported"), [(NOT_LEADER, NOT_LEADER), (UNAUTHORIZED, UNAUTHORIZED), (THROTTLED, TIMED_OUT)]
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_while_the_log_cannot_be_read_nothing_of_the_partition_is_deleted(
-    version: int, error_code: int, told: int, caplog: pytest.LogCaptureFixture
+    version: int, error_code: int, reported: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     deleting = Deleting()
     deleting.broker.error_code = error_code
-    assert deleting.delete({"orders": {0: 5}}, version) == (None, {"orders": {0: told}})
-    want = {"free": {0: 5}}, {"orders": {0: told}, "free": {0: 0}}
+    assert deleting.delete({"orders": {0: 5}}, version) == (None, {"orders": {0: reported}})
+    want = {"free": {0: 5}}, {"orders": {0: reported}, "free": {0: 0}}
     assert deleting.delete({"orders": {0: 5}, "free": {0: 5}}, version) == want
     assert deleting.results == {"failed": 2}
     (line,) = caplog.records

@@ -31,7 +31,7 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.values import OffsetAndMetadata
 from kafka_sidecar.proxy.exchanges.commits import Commits, Stage
 from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage
-from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage
+from kafka_sidecar.proxy.features.large_messages.offset_stage import OffsetStage, is_li_client
 
 each_version = pytest.mark.parametrize(("key", "version"), VERSIONS)
 # A large message of partition 0 is at 3 to 6; the one of partition 1 begins at 8 and is not complete.
@@ -166,3 +166,10 @@ def test_while_the_topics_id_is_not_known_offsets_are_stored_as_they_are() -> No
 def test_a_negative_offset_is_left_to_the_broker() -> None:
     frame = commit_request(PLAIN, 8, {"orders": {0: (-1, "4,x")}})
     assert Committing().begin(PLAIN, 8).request(frame) is frame
+
+
+def test_a_client_of_li_is_named_by_patterns_whose_brackets_mean_themselves() -> None:
+    assert is_li_client("app [prod]", ["app [prod]"])
+    assert is_li_client("app-1", ["li-*", "app-?"])
+    assert not is_li_client("app p", ["app [prod]"])
+    assert not is_li_client(None, ["app*"])

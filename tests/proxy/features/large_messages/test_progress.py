@@ -263,6 +263,31 @@ def test_where_the_broker_throttles_slices_are_sent_one_by_one(
     assert windows == ([5] + [1] * 11 if throttle_ms else [5, 5, 5, 1])
 
 
+def test_an_idempotent_producer_that_has_given_up_too_early_stores_no_slice_again() -> None:
+    """Its message is stored; the broker answers for the carrier that it sends again."""
+    splitting = throttled()
+    first = Sending(splitting, **IDEMPOTENT)
+    first.slices()
+    first.client.has_closed = True
+    assert first.finish() == 0
+    stored = len(splitting.broker.log[PLACE])
+    assert Sending(splitting, **IDEMPOTENT).finish() == 0
+    assert len(splitting.broker.log[PLACE]) == stored + 1  # which a broker takes for the same
+    splitting.now = MAX_AGE_S + 1
+    splitting.services.progress.expire()
+    assert splitting.stats.orphans == 0
+
+
+def test_an_attempt_after_one_that_was_throttled_begins_with_one_slice() -> None:
+    splitting = throttled()
+    first = Sending(splitting)
+    first.slices(1)
+    first.exchange.lost("the client closed its connection")
+    second = Sending(splitting)
+    assert isinstance(second.step, Send)
+    assert (len(second.step.frames), second.step.take) == (1, None)
+
+
 def test_progress_is_given_up_after_a_while() -> None:
     splitting = throttled()
     first = Sending(splitting)

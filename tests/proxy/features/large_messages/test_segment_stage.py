@@ -89,7 +89,7 @@ NOT_ENFORCED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", ENFORCED, ids=str)
-def test_segments_are_refused_where_a_policy_that_is_enforced_judges_records(settings: dict[str, Any]) -> None:
+def test_segments_are_refused_where_a_policy_that_is_enforced_validates_records(settings: dict[str, Any]) -> None:
     step, broker = send(sidecar(**settings), PLAIN, V3_SEGMENT, PLAIN, V3_SEGMENT)
     assert (code(step), broker.log) == (87, {})
     assert isinstance(step, Respond)
@@ -185,7 +185,7 @@ def test_a_response_names_no_more_records_than_its_limit() -> None:
     assert "4 record errors" in partition.error_message
 
 
-def test_a_batch_that_inflates_far_is_looked_into_in_a_thread_and_judged_there() -> None:
+def test_a_batch_that_inflates_far_is_looked_into_in_a_thread_and_validated_there() -> None:
     """A few kilobytes that are megabytes: neither the search nor the policy holds up the loop."""
     large = b'{"a":"' + b"x" * (4 << 20) + b'"}'
     features = sidecar(topics=JSON)

@@ -444,7 +444,7 @@ def test_what_counts_is_the_size_that_the_broker_stores(compression_type: str, c
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("compression_type", ["uncompressed", "gzip"])
-def test_a_client_that_may_not_describe_such_a_topic_is_told_so_by_the_broker_alone(
+def test_a_batch_that_fits_is_written_where_the_client_may_not_describe_such_a_topic(
     compression_type: str, codec: Codec
 ) -> None:
     broker = LogBroker(max_batch=DEFAULT_LIMIT, compression_type=compression_type, is_describable=False)
