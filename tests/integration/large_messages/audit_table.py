@@ -30,11 +30,9 @@ class Table:
         found = (places for (_, its, client), places in self.places.items() if its == tier and client in wanted)
         return set[Place]().union(*found)
 
-    def by_group(
-        self, groups: Mapping[str, str]
-    ) -> Iterable[tuple[tuple[Epoch, str, str], tuple[Counter[str], set[Place]]]]:
+    def by_group(self, groups: Mapping[str, str]) -> Sums:
         """Sums and offsets, those of clients in ``groups`` together."""
-        found: dict[tuple[Epoch, str, str], tuple[Counter[str], set[Place]]] = {}
+        found: Sums = {}
         for (epoch, tier, client), sums in self.sums.items():
             if tier != "commit":
                 both = found.setdefault((epoch, tier, groups.get(client, client)), (Counter(), set()))

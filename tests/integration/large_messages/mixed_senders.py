@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -118,7 +119,7 @@ class MixedSending:
                 try:
                     producer.produce(
                         self.topic, data, b"key", number % self.partitions,
-                        on_delivery=lambda error, message, value=value: self._delivered(error, message, value),
+                        on_delivery=partial(self._delivered, value),
                     )  # fmt: skip
                     break
                 except BufferError:
@@ -150,7 +151,7 @@ class MixedSending:
                 raise
             return True
 
-    def _delivered(self, error: KafkaError | None, message: Message, value: Mixed) -> None:
+    def _delivered(self, value: Mixed, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._errors.append(error)
             return

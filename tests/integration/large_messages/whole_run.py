@@ -22,6 +22,7 @@ LAST = "last"  # the sender of the values with which the partitions end
 TO_END_S = 240.0
 COMMITTED = "read_committed"
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+SHARE_READER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 Lags = Mapping[int, tuple[int, int]]  # by partition: where the group is, and how far that is from the end
 
@@ -66,7 +67,7 @@ class Going:
     senders: list[MixedSending] = field(default_factory=list)
     groups: dict[str, Members] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)  # offsets after the last records, once all are there
-    has_shared_all: bool = False
+    log: Log = field(default_factory=lambda: Log({}, frozenset(), frozenset()))  # once all are there
 
     def start(self) -> None:
         site, topic = self.site, self.topic
@@ -75,8 +76,10 @@ class Going:
         self.groups |= {kind: Members(kind, site.bootstrap, topic, self.is_done, leave_after) for kind in KINDS}
         site.of_group(self.groups["share"].name, "share.auto.offset.reset", "earliest")
         site.of_group(self.groups["share"].name, "share.isolation.level", COMMITTED)
-        for one in (*self.senders, *self.groups.values()):
-            one.start()
+        for sender in self.senders:
+            sender.start()
+        for group in self.groups.values():
+            group.start()
 
     def progress(self) -> float:
         done = sum(sender.stored for sender in self.senders) + sum(len(group.got) for group in self.groups.values())
@@ -84,7 +87,7 @@ class Going:
 
     def is_done(self, group: Members) -> bool:
         if group.kind == "share":
-            return self.has_shared_all
+            return bool(self.log.kept) and group.acknowledged >= self.log.kept
         return bool(self.ends) and all(group.committed.get(index) == end for index, end in self.ends.items())
 
     def finish(self) -> None:
@@ -95,64 +98,18 @@ class Going:
         admin = admin_client(self.site.cluster.direct)  # kept: without it nothing is answered
         asked = admin.list_offsets(latest(self.topic, PARTITIONS))
         self.ends |= {one.partition: answer.result(LIMIT_S).offset for one, answer in asked.items()}
-        for kind, group in self.groups.items():
-            if kind != "share":
-                group.join(TO_END_S)
-        try:
-            eventually(self._share_lag, lambda lag: lag == 0, "the share group has done with all", 60)
-        except AssertionError as e:
-            print(e)
-            self.dump("members still there")
-            self.has_shared_all = True
-            self.groups["share"].join(TO_END_S)
-            self.dump("members closed")
-            self.fresh(self.site.bootstrap)
-            self.dump("fresh through sidecar")
-            self.fresh(self.site.cluster.direct)
-            self.dump("fresh direct")
-            raise
-        self.has_shared_all = True
+        self.log = read_log(self.site, self.topic)
+        for kind in ("classic", "consumer"):
+            self.groups[kind].join(TO_END_S)
         self.groups["share"].join(TO_END_S)
-
-    def fresh(self, bootstrap):
-        from confluent_kafka import ShareConsumer
-        with ShareConsumer({"bootstrap.servers": bootstrap, "group.id": self.groups["share"].name, "logger": SILENT, "share.acknowledgement.mode": "explicit"}) as c:
-            c.subscribe([self.topic])
-            until = time.monotonic() + 20
-            while time.monotonic() < until:
-                for m in c.poll(0.5):
-                    print("fresh got", m.partition(), m.offset(), m.error(), m.delivery_count())
-                    if m.error() is None: c.acknowledge(m)
-                try:
-                    r = c.commit_sync(10.0)
-                    if r: print("fresh commit", r)
-                except Exception as e:
-                    print("fresh failed", e)
-
-    def dump(self, what):
-        print("=====", what, time.time())
-        out = self.site.java.run(SHARE_TOOL, "--bootstrap-server", self.site.cluster.direct, "--describe", "--group", self.groups["share"].name, "--verbose")
-        print(out)
-        out2 = self.site.java.run(SHARE_TOOL, "--bootstrap-server", self.site.cluster.direct, "--describe", "--group", self.groups["share"].name, "--members", "--verbose")
-        print(out2)
-        got = {}
-        for one in self.groups["share"].got: got.setdefault(one.place, []).append((one.member, round(one.at)))
-        for row in out.splitlines():
-            f = row.split()
-            if len(f) > 3 and f[1] == self.topic and f[2].isdigit():
-                partition = int(f[2]); nums = [int(x) for x in f[3:] if x.lstrip("-").isdigit()]
-                print("partition", partition, nums, "end", self.ends.get(partition))
-                spso = max(n for n in nums if n <= self.ends[partition]) if nums else 0
-                committed = {m.offset() for m in logged(self.site.cluster.direct, self.topic, partition, COMMITTED)}
-                for m in logged(self.site.cluster.direct, self.topic, partition):
-                    for s0 in nums:
-                        if s0 - 3 <= m.offset() <= s0 + 30:
-                            h = dict(headers_of(m))
-                            print("  ", m.offset(), "slice" if "_lm" in h and "_lmr" not in h else "carrier" if "_lmr" in h else "small", m.offset() in committed, m.value()[:14] if m.value() else None, got.get((partition, m.offset())), (partition, m.offset()) in self.groups["share"].acknowledged)
-                            break
+        eventually(self._share_lag, lambda lag: lag == 0, "the share group has done with all", TO_END_S)
 
     def _share_lag(self) -> int:
-        found = stored_offsets(self.site, self.groups["share"], self.site.cluster.direct)
+        """After a member of Java's has done with markers that are alone: librdkafka acknowledges no such range."""
+        bootstrap, group = next(iter(self.site.sidecars.values())).bootstrap, self.groups["share"]
+        where = ("--bootstrap-server", bootstrap, "--topic", self.topic, "--group", group.name)
+        self.site.java.run(SHARE_READER, *where, "--timeout-ms", 3000, "--formatter-property", "print.value=false")
+        found = stored_offsets(self.site, group, self.site.cluster.direct)
         return sum(lag for _, lag in found.values()) if len(found) == PARTITIONS else -1
 
 
@@ -177,7 +134,7 @@ def while_everything_fails(site: Site, topic: str, count: int, outages: Sequence
         if kind != "share":
             commit_again(site, group)
         lags[kind]["restarted"] = stored_offsets(site, group, site.cluster.direct)
-    return Run(site, topic, going.senders, groups, read_log(site, topic), lags, stopped)
+    return Run(site, topic, going.senders, groups, going.log, lags, stopped)
 
 
 def end_partitions(site: Site, topic: str) -> None:
