@@ -42,6 +42,7 @@ class Members:
     is_done: Callable[[Members], bool]
     leave_after: int
     got: list[Got] = field(default_factory=list)
+    seen: set[Place] = field(default_factory=set)
     committed: dict[int, int] = field(default_factory=dict)  # by partition, as acknowledged
     acknowledged: set[Place] = field(default_factory=set)  # by a share group
     faults: list[str] = field(default_factory=list)  # what no group may see
@@ -90,6 +91,7 @@ class Members:
             self.faults.append(f"{member} at {partition} {offset}: {error}; {headers_of(message)}")
             return
         headers = dict(headers_of(message))
+        self.seen.add((partition, offset))
         self.got.append(Got((partition, offset), value, headers, member, session, time.time()))
 
     def _read(self, member: str) -> None:

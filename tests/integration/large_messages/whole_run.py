@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from integration.front import logged
 from integration.large_messages.failing_site import Site, failing
 from integration.large_messages.mixed_readers import KINDS, Members, Place
-from integration.large_messages.mixed_senders import SENDERS, MixedSending
+from integration.large_messages.mixed_senders import SENDERS, Acked, MixedSending
 from integration.large_messages.mixed_values import Mixed
 from integration.large_messages.stored import LM
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client, eventually, headers_of, latest
@@ -49,11 +49,11 @@ class Run:
     stopped: float  # when the sidecars were ended, to be started again for tools (time.time)
 
     @property
-    def told(self) -> Mapping[Place, float]:
-        """When a producer was told of what is at a place."""
-        found: dict[Place, float] = {}
+    def told(self) -> Mapping[Place, Acked]:
+        """What a producer was told of what is at a place."""
+        found: dict[Place, Acked] = {}
         for sender in self.senders:
-            found.update({(one.partition, one.offset): one.at for one in sender.acked if one.offset >= 0})
+            found.update({(one.partition, one.offset): one for one in sender.acked if one.offset >= 0})
         return found
 
 
@@ -87,7 +87,7 @@ class Going:
 
     def is_done(self, group: Members) -> bool:
         if group.kind == "share":
-            return bool(self.log.kept) and group.acknowledged >= self.log.kept
+            return bool(self.log.kept) and group.seen >= self.log.kept
         return bool(self.ends) and all(group.committed.get(index) == end for index, end in self.ends.items())
 
     def finish(self) -> None:
