@@ -159,7 +159,7 @@ def test_what_the_audit_says_a_group_has_read_is_what_was_sent_and_not_aborted(
 
 
 def test_its_sums_are_those_of_the_offsets_that_it_names(run: Run, table: Table) -> None:
-    """Of each process: a producer's exactly. A reader's count again what is sent again, or before its group is known."""
+    """Of each process: a producer's exactly. A reader's count some again: at first its group is not known."""
     differing, groups = [], {f"{kind}-{number}": kind for kind in KINDS for number in range(MEMBERS)}
     for key, (found, named) in table.by_group(groups).items():
         is_sent = key[1] == "produce_ack"
