@@ -1,4 +1,4 @@
-"""The audit's table of a run: which offsets the events say were sent and read, and when nobody can know."""
+"""The audit's table of a run: which offsets the events say were sent and read, and when that cannot be known."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Members:
                         next_commit = time.monotonic() + COMMIT_EVERY_S
             finally:
                 consumer.close()
-            leave_at *= 3  # not so often that nobody gets anywhere
+            leave_at *= 3  # not so often that no member gets anywhere
 
     def _begins_right(self, message: Message, member: str, first: dict[int, int]) -> None:
         partition, offset = message.partition(), message.offset()

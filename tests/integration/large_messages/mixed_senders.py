@@ -29,12 +29,12 @@ SENDERS: dict[str, tuple[Kind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """What a producer was told of one record."""
+    """What a producer was notified of one record."""
 
     value: Mixed
     partition: int
     offset: int  # negative: the broker has it and does not say where
-    since: float  # time.time, when the producer had last told all that it knew
+    since: float  # time.time, when the producer had last reported all that it knew
     at: float
 
 
@@ -51,7 +51,7 @@ class MixedSending:
     acked: list[Acked] = field(default_factory=list)  # of aborted transactions, too
     kept: list[Mixed] = field(default_factory=list)  # what readers of committed records are to get
     failure: BaseException | None = None
-    _told: float = 0.0
+    _notified: float = 0.0
     _errors: list[KafkaError] = field(default_factory=list)
     _thread: threading.Thread | None = None
 
@@ -127,7 +127,7 @@ class MixedSending:
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-            self._told = time.time()
+            self._notified = time.time()
 
     def _send_committed(self, producer: Producer, numbers: range) -> None:
         """As Kafka's documentation says: what can be repeated is, what needs an abort is aborted and sent again."""
@@ -161,4 +161,4 @@ class MixedSending:
         self.stored += 1
         offset, partition = message.offset(), message.partition()
         assert partition is not None
-        self.acked.append(Acked(value, partition, -1 if offset is None else offset, self._told, time.time()))
+        self.acked.append(Acked(value, partition, -1 if offset is None else offset, self._notified, time.time()))

@@ -77,8 +77,8 @@ def test_nothing_is_lost_and_nothing_there_twice_but_what_a_plain_producer_has_s
         if sender.kind != "plain":
             assert [value for value in sender.kept if copies[value] != 1] == []
         kept = set(sender.kept)
-        told = [one for one in sender.acked if one.offset >= 0 and (one.partition, one.offset) in run.log.kept]
-        assert [one for one in told if one.value in kept and values[one.partition, one.offset] != one.value] == []
+        notified = [one for one in sender.acked if one.offset >= 0 and (one.partition, one.offset) in run.log.kept]
+        assert [one for one in notified if one.value in kept and values[one.partition, one.offset] != one.value] == []
 
 
 def at_places(got: Sequence[Got]) -> Mapping[Place, Mixed]:
@@ -117,8 +117,8 @@ def test_the_lag_of_each_group_is_0_in_kafkas_own_tools(run: Run, kind: str) -> 
     through, at_end, later = (run.lags[kind][when] for when in ("sidecar", "broker", "restarted"))
     assert {partition: lag for partition, (_, lag) in through.items()} == dict.fromkeys(range(PARTITIONS), 0)
     assert {partition: lag for partition, (_, lag) in later.items()} == dict.fromkeys(range(PARTITIONS), 0)
-    behind = {(partition, offset) for partition, (offset, lag) in at_end.items() if lag}
-    assert sorted(behind - run.log.given_up) == []
+    lagging = {(partition, offset) for partition, (offset, lag) in at_end.items() if lag}
+    assert sorted(lagging - run.log.given_up) == []
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def table(run: Run) -> Table:
 
 
 def is_unknown(table: Table, since: float, at: float, late_s: float) -> bool:
-    """Whether what a client was told between may have been counted by a process that was killed before it said so."""
+    """Whether what a client was notified between may have been counted by a process that was killed before it said so."""
     return any(begin - COUNTED_LATE_S <= at and since <= end + late_s for begin, end in table.unknown)
 
 
@@ -138,9 +138,9 @@ def test_the_audit_has_all_intervals_but_the_last_ones_of_processes_that_were_ki
 
 
 def test_what_the_audit_says_was_sent_is_what_the_log_has(run: Run, table: Table) -> None:
-    said, told = table.of("produce_ack", [*SENDERS, "rdkafka"]), run.told
+    said, notified = table.of("produce_ack", [*SENDERS, "rdkafka"]), run.notified
     assert sorted(said - run.log.all.keys()) == []
-    missing = [told[place] for place in sorted(run.log.kept - said) if place in told]
+    missing = [notified[place] for place in sorted(run.log.kept - said) if place in notified]
     known = [one for one in missing if not is_unknown(table, one.since, one.at, COUNTED_LATE_S)]
     assert not known, f"{table.unknown}\n" + "\n".join(map(str, known))
 
@@ -172,8 +172,8 @@ def test_its_sums_are_those_of_the_offsets_that_it_names(run: Run, table: Table)
     assert not differing, "\n".join(map(str, differing))
 
 
-def test_the_run_is_told(run: Run, table: Table) -> None:
-    """For whoever reads the output of the run: nothing is judged here."""
+def test_the_run_is_shown(run: Run, table: Table) -> None:
+    """For whoever reads the output of the run: nothing is checked here."""
     for outage in run.site.happened:
         print(f"{outage.what}: at {outage.begin:.0f} for {outage.end - outage.begin:.1f} s")
     for kind, group in run.groups.items():

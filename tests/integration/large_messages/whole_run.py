@@ -49,8 +49,8 @@ class Run:
     stopped: float  # when the sidecars were ended, to be started again for tools (time.time)
 
     @property
-    def told(self) -> Mapping[Place, Acked]:
-        """What a producer was told of what is at a place."""
+    def notified(self) -> Mapping[Place, Acked]:
+        """What a producer was notified of what is at a place."""
         found: dict[Place, Acked] = {}
         for sender in self.senders:
             found.update({(one.partition, one.offset): one for one in sender.acked if one.offset >= 0})
