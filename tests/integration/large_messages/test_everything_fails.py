@@ -128,7 +128,7 @@ def table(run: Run) -> Table:
 
 
 def is_unknown(table: Table, since: float, at: float, late_s: float) -> bool:
-    """Whether what a client was notified between may have been counted by a process that was killed before it said so."""
+    """Whether a process that was killed then may have counted it, before it could say so."""
     return any(begin - COUNTED_LATE_S <= at and since <= end + late_s for begin, end in table.unknown)
 
 
