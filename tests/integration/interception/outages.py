@@ -15,11 +15,11 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no time: what is on its way is l
 
 
 class Relay:
-    """Stands before a port of 127.0.0.1."""
+    """Stands before a port of 127.0.0.1, at a free port or at ``own``; connects from the host ``source`` if given."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._server = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, port: int, own: int = 0, source: str = "") -> None:
+        self._target, self._source = port, source
+        self._server = socket.create_server(("127.0.0.1", own))
         self.port: int = self._server.getsockname()[1]
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -47,7 +47,9 @@ class Relay:
             while True:
                 client, _ = self._server.accept()
                 try:
-                    broker = socket.create_connection(("127.0.0.1", self._target))
+                    broker = socket.create_connection(
+                        ("127.0.0.1", self._target), source_address=(self._source, 0) if self._source else None
+                    )
                 except OSError:
                     client.close()
                     continue
