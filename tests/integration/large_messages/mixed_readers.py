@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, ShareConsumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, ShareConsumer, TopicPartition
 from integration.large_messages.mixed_senders import PATIENCE_S
 from integration.large_messages.mixed_values import MB, Mixed
 from integration.scenarios.target import SILENT, headers_of
@@ -135,13 +135,23 @@ class Members:
     def _commit(self, consumer: Consumer) -> None:
         try:
             done = consumer.commit(asynchronous=False)
-        except KafkaException:
-            return  # nothing to commit, or an outage, or the partitions are another member's
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._NO_OFFSET:
+                return  # an outage, or the partitions are another member's
+            # What was committed before a response was lost is there, and is not committed again.
+            done = self._stored(consumer)
         self.commits += 1
         with self._lock:
             for one in done or ():
                 if one.error is None and one.offset >= 0:
                     self.committed[one.partition] = one.offset
+
+    @staticmethod
+    def _stored(consumer: Consumer) -> list[TopicPartition]:
+        try:
+            return consumer.committed(consumer.assignment(), COMMIT_LIMIT_S)
+        except KafkaException:
+            return []
 
     def _share(self, member: str) -> None:
         leave_at = self.leave_after
