@@ -135,7 +135,7 @@ integration: install kafka spark-install ## the full compatibility matrix; write
 
 .PHONY: mutations
 mutations: install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
-	@cd tests && ../$(BIN)/python -m large_messages.mutations
+	@cd tests && ../$(BIN)/python -m mutants.run
 	@cd tests && ../$(BIN)/python -m integration.together.mutations
 
 .PHONY: other-clients

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from large_messages.mutants import MUTANTS as OF_LIBRARY
-from large_messages.mutants_of_stages import MUTANTS as OF_STAGES
-from support.mutants import Mutant
+from mutants.copies import Mutant
+from mutants.large_message_stages import MUTANTS as OF_STAGES
+from mutants.large_messages import MUTANTS as OF_LIBRARY
 from support.pages import ROOT
 
 MUTANTS: tuple[Mutant, ...] = OF_LIBRARY + OF_STAGES

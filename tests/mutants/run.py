@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from large_messages.mutants import MUTANTS as OF_LIBRARY
-from large_messages.mutants_of_stages import MUTANTS as OF_STAGES
-from support.mutants import Copy, Mutant
+from mutants.copies import Copy, Mutant
+from mutants.large_message_stages import MUTANTS as OF_STAGES
+from mutants.large_messages import MUTANTS as OF_LIBRARY
 
 COPIES = 2  # at once
 MUTANTS = OF_LIBRARY + OF_STAGES

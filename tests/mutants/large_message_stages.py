@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.mutants import Mutant
+from mutants.copies import Mutant
 
 SOURCE = "proxy/features/large_messages"
 STAGES = "tests/proxy/features/large_messages"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.mutants import Mutant
+from mutants.copies import Mutant
 
 SOURCE = "large_messages"
 HERE, STAGES = "tests/large_messages", "tests/proxy/features/large_messages"
