@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 from support.client import FakeClient
 from support.driven import Step, driven
 from support.large_fetches import ORDERS, Cluster
@@ -10,9 +11,14 @@ from support.large_logs import Log, message_id, sliced
 from support.produce_requests import batch
 from support.share_fetches import acquired_in, partition, partitions_in, share_request, share_response
 
-from kafka_sidecar.codec.records import batches
+from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
+from kafka_sidecar.large_messages import object_reference
+from kafka_sidecar.large_messages.object_reference import ObjectReference, new_key
+from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.effects import Turn
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import ShareAssembleStage
+from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
@@ -58,6 +64,23 @@ def test_the_member_that_has_acquired_the_carrier_gets_the_message(acquired: tup
     response = respond(cluster, log.fetch(acquired[0], 1 << 20), acquired)
     assert VALUE in values_of(response)
     assert cluster.reads[0][1] == 1
+
+
+def test_a_member_gets_a_value_that_is_an_object() -> None:
+    key = new_key("orders", bytes(16))
+    reference = Header(object_reference.KEY, ObjectReference(key, len(VALUE), crc32c(VALUE)).encode())
+    log = Log()
+    log.append(build_batch([NewRecord(key.encode(), b"k", (reference,))]))
+    cluster = Cluster({0: log}, settings=TopicSettings(store="object"))
+    stage = ShareAssembleStage(lambda topic: cluster.settings, cluster.services)
+    exchange = driven(AcquiredRecords([stage], cluster.services.name_of), version=1, client=FakeClient())
+    assert exchange is not None
+    exchange.request(share_request(1))
+    step = exchange.response(share_response(1, {"orders": [partition(log.fetch(0, 1 << 20), (0, 0))]}))
+    while isinstance(step, Turn):
+        step = exchange.answer(None)
+    assert step == GetObject(key, len(VALUE))
+    assert values_of(cluster.settle(13, exchange, exchange.answer(VALUE))) == [VALUE]
 
 
 def test_a_member_that_has_acquired_slices_alone_gets_a_marker_to_acknowledge_them() -> None:
