@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.copies import Mutant
 
-SOURCE = "large_messages"
+SOURCE, FEATURE = "large_messages", "proxy/features/large_messages"
 HERE, STAGES = "tests/large_messages", "tests/proxy/features/large_messages"
 MUTANTS = (
     # assemble.py
@@ -349,30 +349,30 @@ MUTANTS = (
             f"{HERE}/test_intervals.py::test_an_incomplete_message_does_not_count_where_what_completes_it_may_have_been_read_elsewhere",
         ),
     ),
-    # deletion.py
+    # delete_stage.py
     Mutant(
-        f"{SOURCE}/deletion.py",
+        f"{FEATURE}/delete_stage.py",
         "the first offset of the gap is not looked at before a deletion",
         "first = max(offset - 1 - gap, log_start)",
         "first = max(offset - gap, log_start)",
         (f"{STAGES}/test_delete_stage.py::test_only_slices_in_the_gap_before_the_offset_are_looked_for",),
     ),
     Mutant(
-        f"{SOURCE}/deletion.py",
+        f"{FEATURE}/delete_stage.py",
         "a slice without a key closes a message, and the slices are deleted",
         "elif is_new and part.has_key and len(others)",
         "elif is_new and len(others)",
         (f"{STAGES}/test_delete_stage.py::test_a_last_slice_without_a_key_completes_no_message",),
     ),
     Mutant(
-        f"{SOURCE}/deletion.py",
+        f"{FEATURE}/delete_stage.py",
         "where the gap begins within a message its first slices are deleted",
         "offsets = part.pointers.offsets if part.pointers is not None else others.values()",
         "offsets = others.values()",
         (f"{STAGES}/test_delete_stage.py::test_but_what_is_known_to_begin_before_it_stays_as_well",),
     ),
     Mutant(
-        f"{SOURCE}/deletion.py",
+        f"{FEATURE}/delete_stage.py",
         "records are deleted although the log could not be read",
         "raise UnreadableError(fetched.error_code)\n        end, parts",
         "break\n        end, parts",
@@ -408,27 +408,27 @@ MUTANTS = (
         "        self._assemblies",
         (f"{HERE}/test_cache.py::test_a_newer_assembly_of_the_same_message_replaces_the_older_one",),
     ),
-    # client_records.py
+    # segment_stage.py
     Mutant(
-        f"{SOURCE}/client_records.py",
+        f"{FEATURE}/segment_stage.py",
         "a client writes a reference to an object",
         "OURS = (back_pointers.KEY, object_reference.KEY)",
         "OURS = (back_pointers.KEY,)",
-        (f"{HERE}/test_client_records.py::test_what_only_sidecars_write_is_refused_with_policies_and_without",),
+        (f"{STAGES}/test_client_records.py::test_what_only_sidecars_write_is_refused_with_policies_and_without",),
     ),
     Mutant(
-        f"{SOURCE}/client_records.py",
+        f"{FEATURE}/segment_stage.py",
         "a segment under the header of a delivered message walks around the policies",
         "reader.parts(0, strip_delivered(records)).items()",
         "reader.parts(0, records).items()",
-        (f"{HERE}/test_client_records.py::test_segments_are_found_in_every_form_where_records_are_validated",),
+        (f"{STAGES}/test_client_records.py::test_segments_are_found_in_every_form_where_records_are_validated",),
     ),
     Mutant(
-        f"{SOURCE}/client_records.py",
+        f"{FEATURE}/segment_stage.py",
         "segments of a value of exactly max_message are refused",
         "and part.segment.size > max_message\n",
         "and part.segment.size >= max_message\n",
-        (f"{HERE}/test_client_records.py::test_segments_of_a_value_that_no_consumer_would_get_are_refused",),
+        (f"{STAGES}/test_client_records.py::test_segments_of_a_value_that_no_consumer_would_get_are_refused",),
     ),
     # classify.py
     Mutant(

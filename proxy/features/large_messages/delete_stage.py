@@ -31,10 +31,12 @@ from kafka_sidecar.codec.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kafka_sidecar.codec.visibility import SHOWN, all_visible, offsets_of
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.large_messages.deletion import deletable
+from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.intervals import Intervals
-from kafka_sidecar.large_messages.reading import UnreadableError
+from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, PartitionLog, cut_read
+from kafka_sidecar.large_messages.reading import READ_BYTES, UnreadableError, compute
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.limits import offload
@@ -243,3 +245,59 @@ def _joined(
         (start, error_code), (end, other) = earliest.get(place, UNKNOWN), latest.get(place, UNKNOWN)
         found[place] = Edges(start, end, error_code or other)
     return found
+
+
+def deletable(at_broker: PartitionLog, intervals: Intervals, log_start: int, offset: int) -> Steps[int]:
+    """The offset before which all may be deleted, of a log from ``log_start`` to ``offset`` or later.
+
+    Messages of transactions that are open or aborted count as all others: their carriers are deleted with them.
+
+    Raises:
+        UnreadableError: the broker does not let the log be read now.
+    """
+    gap, place = at_broker.settings.look_back, (at_broker.topic, at_broker.partition)
+    first = max(offset - 1 - gap, log_start)
+    segments: dict[bytes, dict[int, int]] = {}  # that were read here: their offsets by message id and number
+    while (at := intervals.first_unseen(*place, first, offset)) is not None:
+        fetched = yield from at_broker.read(at, READ_BYTES)
+        if fetched.error_code != ErrorCode.NONE:
+            raise UnreadableError(fetched.error_code)
+        end, parts = yield from compute(partial(_parts, at_broker, fetched.records), fetched.records)
+        if end <= at:
+            raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        for part in parts:
+            if part.offset >= at:
+                _note(part, intervals, at_broker, segments)
+        intervals.see(*place, at, end)
+    return intervals.deletable(*place, offset, gap)
+
+
+def _note(part: Part, intervals: Intervals, at_broker: PartitionLog, segments: dict[bytes, dict[int, int]]) -> None:
+    """One part that follows those before."""
+    segment, tracked = part.segment, at_broker.settings.max_tracked
+    place = at_broker.topic, at_broker.partition, segment.message_id
+    if segment.count == 1:
+        return
+    others = segments.setdefault(segment.message_id, {})
+    is_new = others.setdefault(segment.number, part.offset) == part.offset
+    if part.is_carrier:
+        offsets = part.pointers.offsets if part.pointers is not None else others.values()
+        intervals.complete(*place, min(offsets, default=part.offset), part.offset, tracked)
+    elif is_new and part.has_key and len(others) == segment.count:
+        intervals.complete(*place, min(others.values()), part.offset, tracked)
+    else:
+        intervals.see_slice(*place, part.offset, tracked)
+
+
+def _parts(at_broker: PartitionLog, data: bytes | memoryview) -> tuple[int, list[Part]]:
+    """The offset after what was read, and the parts in it. No consumer gets what cannot be looked into."""
+    end, parts = -1, list[Part]()
+    for batch, visibility in all_visible(cut_read(data)):
+        if visibility is SHOWN:
+            try:
+                _, found = at_broker.parts_of(batch, at_broker.settings.max_message + RECORD_BYTES)
+            except CodecError:
+                found = {}
+            parts += [part for part in found.values() if isinstance(part, Part)]
+        end = offsets_of(batch)[1] + 1
+    return end, parts

@@ -8,10 +8,10 @@ from kafka_sidecar.codec.records import Header, NewRecord, Records, batches, bui
 from kafka_sidecar.large_messages import back_pointers, lm_header, object_reference, payload_format
 from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.classify import Reader
-from kafka_sidecar.large_messages.client_records import find_forbidden
 from kafka_sidecar.large_messages.lm_header import LEGACY_V2, V3, LmHeader
 from kafka_sidecar.large_messages.segment import Segment
 from kafka_sidecar.large_messages.serializers import DefaultSegmentDeserializer, SegmentDeserializer
+from kafka_sidecar.proxy.features.large_messages.segment_stage import find_forbidden
 
 ID = bytes(range(16))
 PLAIN = NewRecord(b'{"a":1}', b"k")
