@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,21 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
+from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
+
+
+@contextmanager
+def started(folder: Path, rules: str) -> Iterator[tuple[Cluster, Sidecar]]:
+    """A new broker, and a sidecar with this configuration, which must not leak an address."""
+    config = folder / "sidecar.yaml"
+    config.write_text(rules)
+    with (
+        Cluster.start(NEWEST) as cluster,
+        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
+    ):
+        yield cluster, sidecar
+        assert cluster.leaks() == []
 
 
 @dataclass(frozen=True, slots=True)

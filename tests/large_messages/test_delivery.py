@@ -10,14 +10,19 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from support.large_logs import (
+    FIVE,
+    SHOWN,
     TOPIC_ID,
+    VALUE,
     Log,
     Process,
     carrier_record,
     consume,
     cut,
+    large_log,
     lm,
     message_id,
+    room,
     shown,
     sliced,
 )
@@ -32,28 +37,9 @@ from kafka_sidecar.large_messages.delivery import ResponseRoom
 from kafka_sidecar.large_messages.partition_log import SLICE_OVERHEAD_BYTES
 from kafka_sidecar.large_messages.settings import TopicSettings
 
-VALUE = bytes(range(256)) * 40  # 10 KB
-FIVE = VALUE[:5000]
 TRANSACTIONAL, PID = 0x10, 7
 NOT_LEADER, CORRUPT_MESSAGE = 6, 2
 OTHER_TOPIC = bytes(16 * [9])
-
-
-def room(left: int = 1 << 20) -> ResponseRoom:
-    return ResponseRoom(left, lambda size: None)
-
-
-def large_log() -> Log:
-    """first, 1 to 5: VALUE, 6 to 9: FIVE, a, b."""
-    log = Log()
-    log.add(b"first")
-    log.add_large(VALUE, 5, 1)
-    log.add_large(FIVE, 4, 2)
-    log.add(b"a", b"b")
-    return log
-
-
-SHOWN = [(0, b"first"), (5, VALUE), (9, FIVE), (10, b"a"), (11, b"b")]
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -6,10 +6,14 @@ import os
 
 import pytest
 from support.large_logs import (
+    FIVE,
+    SHOWN,
+    VALUE,
     Log,
     Process,
     carrier_record,
     consume,
+    large_log,
     lm,
     message_id,
     shown,
@@ -17,31 +21,6 @@ from support.large_logs import (
 )
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
-from kafka_sidecar.large_messages.delivery import ResponseRoom
-
-VALUE = bytes(range(256)) * 40  # 10 KB
-FIVE = VALUE[:5000]
-TRANSACTIONAL, PID = 0x10, 7
-NOT_LEADER, CORRUPT_MESSAGE = 6, 2
-OTHER_TOPIC = bytes(16 * [9])
-
-
-def room(left: int = 1 << 20) -> ResponseRoom:
-    return ResponseRoom(left, lambda size: None)
-
-
-def large_log() -> Log:
-    """first, 1 to 5: VALUE, 6 to 9: FIVE, a, b."""
-    log = Log()
-    log.add(b"first")
-    log.add_large(VALUE, 5, 1)
-    log.add_large(FIVE, 4, 2)
-    log.add(b"a", b"b")
-    return log
-
-
-SHOWN = [(0, b"first"), (5, VALUE), (9, FIVE), (10, b"a"), (11, b"b")]
-
 
 # Copies
 

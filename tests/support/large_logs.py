@@ -293,3 +293,24 @@ def _reserve_nothing(size: int) -> None:
 
 
 Reserve = Callable[[int], None]
+
+
+VALUE = bytes(range(256)) * 40  # 10 KB
+FIVE = VALUE[:5000]
+
+
+def room(left: int = 1 << 20) -> ResponseRoom:
+    return ResponseRoom(left, lambda size: None)
+
+
+def large_log() -> Log:
+    """first, 1 to 5: VALUE, 6 to 9: FIVE, a, b."""
+    log = Log()
+    log.add(b"first")
+    log.add_large(VALUE, 5, 1)
+    log.add_large(FIVE, 4, 2)
+    log.add(b"a", b"b")
+    return log
+
+
+SHOWN = [(0, b"first"), (5, VALUE), (9, FIVE), (10, b"a"), (11, b"b")]

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
-from harness.versions import NEWEST
-from integration.front import Front
+from integration.front import Front, started
 from integration.interception.readers import readers as all_readers
 from integration.interception.reads import Reader
 from integration.large_messages.groups import CONFIG, Groups
@@ -26,15 +23,8 @@ large_messages:
 
 @pytest.fixture(scope="package")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    folder = tmp_path_factory.mktemp("large")
-    config = folder / "sidecar.yaml"
-    config.write_text(RULES)
-    with (
-        Cluster.start(NEWEST, 1) as cluster,
-        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
-    ):
+    with started(tmp_path_factory.mktemp("large"), RULES) as (cluster, sidecar):
         yield Front(cluster, sidecar)
-        assert cluster.leaks() == []
 
 
 @pytest.fixture(scope="session")
@@ -47,11 +37,5 @@ def readers(java: Mapping[str, ToolHost]) -> Mapping[str, Reader]:
 def groups(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Groups]:
     """A sidecar of another configuration, with consumers that do one step after the other."""
     folder = tmp_path_factory.mktemp("groups")
-    config = folder / "sidecar.yaml"
-    config.write_text(CONFIG.replace("OBJECTS", str(folder / "objects")))
-    with (
-        Cluster.start(NEWEST) as cluster,
-        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
-    ):
+    with started(folder, CONFIG.replace("OBJECTS", str(folder / "objects"))) as (cluster, sidecar):
         yield Groups(cluster, sidecar, folder / "objects", java, clients(java))
-        assert cluster.leaks() == []

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 from integration.large_messages.mixed_values import MB, Mixed
+from integration.large_messages.traffic import ends
 from integration.scenarios.target import SILENT
 
 Kind = Literal["idempotent", "transactional", "plain"]
@@ -91,7 +92,7 @@ class MixedSending:
                 producer.begin_transaction()
                 self._send(producer, numbers)
                 producer.flush(PATIENCE_S)
-                assert self._ends(producer, "abort_transaction")
+                assert ends(producer, "abort_transaction")
                 self._errors.clear()  # what a connection that was lost has purged was to be aborted
                 self.stored = numbers.stop
             else:
@@ -134,25 +135,12 @@ class MixedSending:
         while True:
             producer.begin_transaction()
             self._send(producer, numbers)
-            if self._ends(producer, "commit_transaction"):
+            if ends(producer, "commit_transaction"):
                 assert self._errors == []
                 return
-            assert self._ends(producer, "abort_transaction")
+            assert ends(producer, "abort_transaction")
             self._errors.clear()
             self.stored = numbers.start
-
-    def _ends(self, producer: Producer, how: str) -> bool:
-        while True:
-            try:
-                getattr(producer, how)(PATIENCE_S)
-            except KafkaException as failure:
-                error: KafkaError = failure.args[0]
-                if error.retriable():
-                    continue
-                if error.txn_requires_abort():
-                    return False
-                raise
-            return True
 
     def _delivered(self, value: Mixed, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
-from harness.versions import NEWEST
-from integration.front import Front, logged
+from integration.front import Front, logged, started
 from integration.validation.wire import Wire
 
 from kafka_sidecar.codec.records import Header, NewRecord, build_batch
@@ -35,15 +32,8 @@ ID = bytes(range(16))
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    folder = tmp_path_factory.mktemp("segments")
-    config = folder / "sidecar.yaml"
-    config.write_text(RULES)
-    with (
-        Cluster.start(NEWEST, 1) as cluster,
-        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
-    ):
+    with started(tmp_path_factory.mktemp("segments"), RULES) as (cluster, sidecar):
         yield Front(cluster, sidecar)
-        assert cluster.leaks() == []
 
 
 def segments() -> list[NewRecord]:

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
 from harness.versions import CACHE, NEWEST, ROOT, jars
-from integration.front import Front, logged
+from integration.front import Front, logged, started
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client, eventually
 
 pytestmark = pytest.mark.integration
@@ -26,15 +24,8 @@ PROGRAM = ROOT / "tests" / "jvm" / "streams" / "RepartitionedRecords.java"
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    folder = tmp_path_factory.mktemp("deleted")
-    config = folder / "sidecar.yaml"
-    config.write_text(RULES)
-    with (
-        Cluster.start(NEWEST) as cluster,
-        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
-    ):
+    with started(tmp_path_factory.mktemp("deleted"), RULES) as (cluster, sidecar):
         yield Front(cluster, sidecar)
-        assert cluster.leaks() == []
 
 
 def delete_before(bootstrap: str, topic: str, offset: int) -> int:

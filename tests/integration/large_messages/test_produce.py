@@ -9,10 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from harness.cluster import Cluster
-from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
-from harness.versions import NEWEST
+from integration.front import started
 from integration.large_messages.senders import LIBRARIES, How, Sender, Sent, senders
 from integration.large_messages.stored import LargeFront, Stored
 from integration.scenarios.target import LIMIT_S, admin_client, eventually
@@ -45,15 +43,8 @@ TOO_LARGE = ("RecordTooLargeException", "MSG_SIZE_TOO_LARGE", "MessageSizeTooLar
 
 @pytest.fixture(scope="module")
 def front(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[LargeFront]:
-    folder = tmp_path_factory.mktemp("produce")
-    config = folder / "sidecar.yaml"
-    config.write_text(RULES)
-    with (
-        Cluster.start(NEWEST) as cluster,
-        Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
-    ):
+    with started(tmp_path_factory.mktemp("produce"), RULES) as (cluster, sidecar):
         yield LargeFront(cluster, sidecar, java)
-        assert cluster.leaks() == []
 
 
 @pytest.fixture(scope="module")

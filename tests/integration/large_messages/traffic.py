@@ -113,6 +113,21 @@ def _commits(consumer: Consumer, message: Message) -> bool:
     return True
 
 
+def ends(producer: Producer, how: str) -> bool:
+    """Whether a transaction is committed or aborted, by the method of this name; False: it can only be aborted."""
+    while True:
+        try:
+            getattr(producer, how)(PATIENCE_S)
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            if error.retriable():
+                continue
+            if error.txn_requires_abort():
+                return False
+            raise
+        return True
+
+
 @dataclass(slots=True)
 class Sending:
     """A producer that sends all values in order, alone or in transactions."""
@@ -160,23 +175,10 @@ class Sending:
             before = self.stored, len(self.failures)
             producer.begin_transaction()
             self._send(producer, numbers)
-            if self._ends(producer, "commit_transaction"):
+            if ends(producer, "commit_transaction"):
                 return
-            assert self._ends(producer, "abort_transaction")
+            assert ends(producer, "abort_transaction")
             self.stored, self.failures[before[1] :] = before[0], []
-
-    def _ends(self, producer: Producer, how: str) -> bool:
-        while True:
-            try:
-                getattr(producer, how)(PATIENCE_S)
-            except KafkaException as failure:
-                error: KafkaError = failure.args[0]
-                if error.retriable():
-                    continue
-                if error.txn_requires_abort():
-                    return False
-                raise
-            return True
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
