@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from artefacts.container import command
 from artefacts.dockerfile import ROOT
 from artefacts.table import Measured, components, write_tables
 from confluent_kafka import KafkaError, Message, Producer
+from harness import admin_pages
 from harness.ports import free_ports
 from harness.processes import Program
 
@@ -96,8 +96,7 @@ class Container:
         return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
 
     def page(self, path: str) -> str:
-        with urllib.request.urlopen(self.admin + path, timeout=5) as response:
-            return str(response.read().decode())
+        return admin_pages.get(self.admin + path).text
 
     def responds(self, path: str) -> bool:
         try:

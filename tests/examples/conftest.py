@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from harness import admin_pages
 from harness.ports import free_ports
 from harness.processes import Program
 from support.pages import ROOT, Page, page
@@ -28,13 +27,12 @@ class Sidecar:
     admin: str
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=5) as answer:
-            return str(answer.read().decode())
+        return admin_pages.get(f"http://{self.admin}{path}").text
 
     def has_three_nodes(self) -> bool:
         try:
             return '"3": {' in self.get("/readyz")
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
+        except OSError:
             return False
 
 

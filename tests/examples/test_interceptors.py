@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from harness import admin_pages
 from harness.ports import free_ports
 from harness.processes import Program
 from support.pages import ROOT
@@ -29,8 +29,7 @@ class Example:
         self._admin = admin
 
     def metric(self, series: str) -> float | None:
-        with urllib.request.urlopen(f"http://{self._admin}/metrics", timeout=5) as page:
-            lines = page.read().decode().splitlines()
+        lines = admin_pages.get(f"http://{self._admin}/metrics").text.splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{series} ")), None)
 
     def send(self, client_id: str, *values: str) -> None:

@@ -15,12 +15,12 @@ import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness import admin_pages
 from harness.processes import Program
 from harness.sidecar import COMMAND
 
@@ -132,8 +132,7 @@ class Container:
         try:
             if "httpGet" in probe:
                 url = f"http://{self.address}:{self._port(probe['httpGet']['port'])}{probe['httpGet']['path']}"
-                with urllib.request.urlopen(url, timeout=limit_s) as response:
-                    return bool(200 <= response.status < 400)
+                return 200 <= admin_pages.get(url, limit_s).status < 400
             with socket.create_connection((self.address, self._port(probe["tcpSocket"]["port"])), limit_s):
                 return True
         except OSError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import urllib.parse
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import yaml
 
+from harness import admin_pages
 from harness.ports import free_ports
 from harness.processes import Program
 
@@ -54,16 +54,14 @@ class Prometheus:
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as response:
-                return bool(response.status == 200)
+            return admin_pages.get(f"{self.url}/-/ready", 2).status == 200
         except OSError:
             return False
 
     def get(self, path: str, **parameters: object) -> Any:
         """The data of a response of the HTTP API."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=30) as response:
-            return json.load(response)["data"]
+        return json.loads(admin_pages.get(url, 30).text)["data"]
 
     def __enter__(self) -> Prometheus:
         return self

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from harness import admin_pages
 from harness.cluster import SIDECAR_HOST
 from harness.ports import free_ports
 from harness.processes import Program
@@ -50,9 +49,8 @@ class Sidecar:
     def is_ready(self) -> bool:
         """Whether ``/readyz`` says so."""
         try:
-            with urllib.request.urlopen(f"{self.admin}/readyz", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return admin_pages.get(f"{self.admin}/readyz", 2).status == 200
+        except OSError:
             return False
 
     def restart(self) -> None:

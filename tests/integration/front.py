@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
+from harness import admin_pages
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
@@ -55,8 +55,7 @@ class Front:
 
     def metrics(self, *names: str) -> list[float]:
         """Of each name the same, from one rendering of the page: the next would be a second later."""
-        with urllib.request.urlopen(f"{self.sidecar.admin}/metrics", timeout=10) as page:
-            lines = page.read().decode().splitlines()
+        lines = admin_pages.get(f"{self.sidecar.admin}/metrics").text.splitlines()
         series = [(line, float(line.rpartition(" ")[2])) for line in lines if not line.startswith("#")]
         return [sum(value for line, value in series if line.startswith(f"kafka_sidecar_{name}")) for name in names]
 

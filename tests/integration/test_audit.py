@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import jsonschema
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource
+from harness import admin_pages
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
@@ -83,8 +83,7 @@ class Site:
         assert errors == [None] * count
 
     def metric(self, name: str) -> float:
-        with urllib.request.urlopen(f"{self.sidecar.admin}/metrics", timeout=LIMIT_S) as page:
-            families = text_string_to_metric_families(page.read().decode())
+        families = text_string_to_metric_families(admin_pages.get(f"{self.sidecar.admin}/metrics").text)
         return sum(
             sample.value
             for family in families

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from harness import admin_pages
 from harness.cluster import Cluster
 from harness.ports import free_ports
 from harness.sidecar import Sidecar
@@ -163,9 +162,10 @@ def produce(bootstrap: str, topic: str, values: range, at_the_end: threading.Eve
 
 
 def is_live(sidecar: Sidecar) -> bool:
-    with suppress(OSError), urllib.request.urlopen(f"{sidecar.admin}/livez", timeout=2) as response:
-        return bool(response.status == 200)
-    return False
+    try:
+        return admin_pages.get(f"{sidecar.admin}/livez", 2).status == 200
+    except OSError:
+        return False
 
 
 def test_a_native_sidecar_starts_before_the_application_and_ends_at_once_after_it(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
 )
+from harness import admin_pages
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolError, ToolHost
@@ -324,12 +323,8 @@ def works(call: Callable[[], object]) -> bool:
 
 def topic_configs_state(sidecar: Sidecar) -> tuple[int, str]:
     """What /readyz says about them."""
-    try:
-        with urllib.request.urlopen(f"{sidecar.admin}/readyz", timeout=5) as answer:
-            return answer.status, json.load(answer)["topic_configs"]
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)["topic_configs"]
+    page = admin_pages.get(f"{sidecar.admin}/readyz")
+    return page.status, json.loads(page.text)["topic_configs"]
 
 
 @pytest.mark.parametrize(

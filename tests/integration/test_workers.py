@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from harness import admin_pages
 from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
 from harness.tool_host import Answer, ToolHost
@@ -62,8 +62,7 @@ def pid_of(sidecar: Sidecar, worker: int) -> int:
 
 def metrics(sidecar: Sidecar) -> dict[str, float]:
     """The sum of each name over its labels."""
-    with urllib.request.urlopen(f"{sidecar.admin}/metrics", timeout=LIMIT_S) as page:
-        families = text_string_to_metric_families(page.read().decode())
+    families = text_string_to_metric_families(admin_pages.get(f"{sidecar.admin}/metrics").text)
     found: dict[str, float] = {}
     for sample in (sample for family in families for sample in family.samples):
         found[sample.name] = found.get(sample.name, 0.0) + sample.value

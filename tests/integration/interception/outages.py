@@ -24,7 +24,8 @@ class Relay:
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()
         self.cuts = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def cut(self) -> None:
         """End all connections at once."""
@@ -39,6 +40,9 @@ class Relay:
             one.close()
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)  # a close alone does not end an accept that waits
+        self._accepting.join()
         self._server.close()
         self.cut()
 
