@@ -273,7 +273,7 @@ lock: install ## resolve the dependencies again, into requirements*.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --extra pipeline --constraint requirements.lock -o requirements-pipeline.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-	    --extra cel --extra jwt --extra object-store --extra otel --extra pkcs12 --constraint requirements.lock -o requirements-run.lock pyproject.toml
+	    --extra cel --extra jwt --extra object-store --extra otel --extra pkcs12 --extra schemas --constraint requirements.lock -o requirements-run.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group image --constraint requirements.lock -o requirements-image.lock
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from math import inf
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 _LIST, _TEXT = "write a list, such as [a, b]", "write text, in quotes if it looks like a number, a date or true"
@@ -98,6 +107,20 @@ class Settings(StrictScalars):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class FileSettings(dict[str, Any]):
+    """The settings of a plug-in as a configuration file has them, and the folder that its paths are relative to."""
+
+    def __init__(self, settings: Mapping[str, Any], folder: Path) -> None:
+        super().__init__(settings)
+        self.folder = folder
+
+
+def _resolve(value: str, info: ValidationInfo) -> Path:
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder / value
+
+
+SettingsPath = Annotated[str, AfterValidator(_resolve)]  # relative to the configuration file; a Path once it is read
 S = TypeVar("S", bound=Settings)
 Fault = tuple[tuple[int | str, ...], str]  # where in the settings, and what to write
 
@@ -117,7 +140,7 @@ def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
         ValueError: a setting is invalid; the message names it and the remedy.
     """
     try:
-        return model.model_validate(dict(configs))
+        return model.model_validate(dict(configs), context={"folder": getattr(configs, "folder", Path())})
     except ValidationError as error:
         raise SettingsError(_faults(error, model)) from error
 

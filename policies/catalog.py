@@ -11,6 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kafka_sidecar.plugins.settings import quote
@@ -106,6 +107,11 @@ class PolicyCatalog:
     def names(self) -> list[str]:
         """Of the policies that are open; a built-in without settings is from its first use on."""
         return sorted([*self._policies, *([self._facade.name] if self._facade is not None else [])])
+
+    def files(self) -> set[Path]:
+        """All files and folders that policies have read."""
+        opened = [*self._policies.values(), *([self._facade] if self._facade else [])]
+        return {path for one in opened for path in one.policy.files()}
 
     def close(self) -> None:
         """Close every policy and report those that fail. No plan may be used afterwards."""

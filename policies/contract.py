@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -134,6 +135,10 @@ class RecordValidationPolicy:
     async def resolve(self, key: object) -> None:
         """Fetch what `Unresolved` named. Any exception counts as a failure of this policy."""
         raise NotImplementedError
+
+    def files(self) -> Iterable[Path]:
+        """Files and folders that `configure` has read: the configuration is loaded again when one has changed."""
+        return ()
 
     def close(self) -> None:
         """Release what `configure` acquired."""

@@ -11,9 +11,11 @@ POLICIES = Kind(
     RecordValidationPolicy,
     "kafka_sidecar.policies",
     {
+        "avro": "kafka_sidecar.policies.builtin.avro:Avro",
         "cel": "kafka_sidecar.policies.builtin.cel:Cel",
         "headers": "kafka_sidecar.policies.builtin.headers:Headers",
         "json": "kafka_sidecar.policies.builtin.json:WellFormedJson",
+        "json_schema": "kafka_sidecar.policies.builtin.json_schema:JsonSchemaPolicy",
         "key": "kafka_sidecar.policies.builtin.key:Key",
         "limits": "kafka_sidecar.policies.builtin.limits:Limits",
         "require_header": "kafka_sidecar.policies.builtin.require_header:RequireHeader",

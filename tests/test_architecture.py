@@ -19,6 +19,7 @@ FRONT_DOORS = {
     "audit": {"contract", "counters", "event_auditor", "events", "outbox", "registry"},
     "codec": {
         "apis",
+        "avro",
         "batch_layout",
         "checkpoint",
         "compiled",

@@ -69,6 +69,7 @@ cdef inline Py_ssize_t _after_string(const unsigned char* data, Py_ssize_t at, P
 cdef Py_ssize_t _after_escape(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 @cython.locals(byte=int, unit=Py_ssize_t, index=Py_ssize_t)
 cdef Py_ssize_t _code_unit(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t after_text(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 @cython.locals(lead=int, size=int, second=int, lowest=int, highest=int, index=Py_ssize_t)
 cdef Py_ssize_t _after_character(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t _after_scalar(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, int byte) noexcept nogil

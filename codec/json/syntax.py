@@ -231,6 +231,16 @@ def _code_unit(data: bytes, at: int, end: int) -> int:
     return unit
 
 
+def after_text(data: bytes, at: int, end: int) -> int:
+    """``end``, or a failure code if the range is not UTF-8. The range must be within the data."""
+    while at >= 0:
+        at = after_plain(data, at, end)
+        if at == end:
+            return at
+        at = at + 1 if data[at] < 0x80 else _after_character(data, at, end)
+    return at
+
+
 def _after_character(data: bytes, at: int, end: int) -> int:
     """The position after one character of two to four bytes (RFC 3629 section 4)."""
     lead = data[at]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class Reload:
         load: Callable[[], Config],
         apply: Callable[[Config], None],
         report: Callable[[Sequence[str] | None], None],
+        files: Callable[[], Iterable[Path]] = tuple,
     ) -> None:
         self._path = path
         self._running = self._applied = running
@@ -47,7 +48,9 @@ class Reload:
         self._apply = apply  # raises ConfigError
         self._report = report  # after each reload: the sections that need a restart; None if the file was rejected
         self._missing = 0  # polls since the file was there
+        self._files = files  # others that what is applied was loaded from
         self._state = state_of(path)
+        self._read = self._state_of_files()
         self._requested = asyncio.Event()
 
     def request(self) -> None:
@@ -64,10 +67,16 @@ class Reload:
             self._missing = 0 if state else self._missing + 1
             if self._missing == MISSING_POLLS:
                 log.warning("configuration file missing, it stays applied", extra={"config": str(self._path)})
-            if state not in (self._state, None) or self._requested.is_set():
+            read = self._state_of_files()
+            if state not in (self._state, None) or read != self._read or self._requested.is_set():
                 self._state = state or self._state
                 self._requested.clear()
                 self._report(self._reload())
+                # Of what is applied now. A file that made it be rejected is read again once it has changed.
+                self._read = {path: read.get(path, state) for path, state in self._state_of_files().items()}
+
+    def _state_of_files(self) -> dict[Path, FileState | None]:
+        return {path: state_of(path) for path in self._files()}
 
     def _reload(self) -> list[str] | None:
         """The sections that have changed and need a restart; None if the file is rejected."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.plugins.settings import StrictScalars
+from kafka_sidecar.plugins.settings import FileSettings, StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.types import ClassPath, Level, Replicas, TopicName, duration_field
 
@@ -113,11 +113,15 @@ class Policy(Section):
     """Folders, zips and wheels, separated by `:`, searched first for the class (KIP-940). Relative to this file."""
     on_error: Literal["closed", "open"] = "closed"
     """Whether a batch is rejected or allowed if the policy itself fails."""
+    _folder: Path = PrivateAttr(default=Path())  # of the configuration file
 
     @property
     def settings(self) -> dict[str, Any]:
         """The policy's own settings."""
-        return dict(self.__pydantic_extra__ or {})
+        return FileSettings(self.__pydantic_extra__ or {}, self._folder)
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._folder = (context or {}).get("folder", Path())
 
 
 class Topic(Section):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -124,6 +125,10 @@ class Features:
         stages = [feature.stages() for feature in self._in_order()]
         self._exchanges = compose(stages, self.site.topics.name_of, _limits(config))
         self.is_applied = True
+
+    def files(self) -> set[Path]:
+        """Files and folders, beside the configuration's own, whose change takes a reload."""
+        return {path for feature in self._in_order() for path in feature.files()}
 
     def recover(self) -> None:
         """An operator has decided that what was lost is to be written again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
@@ -92,6 +93,10 @@ class Feature:
 
     async def shut_down(self, within_s: float) -> None:
         """Called once nothing is relayed; what is left to do may take this long (seconds)."""
+
+    def files(self) -> Iterable[Path]:
+        """Files and folders that it was loaded from: the configuration is loaded again when one has changed."""
+        return ()
 
     def recover(self) -> None:
         """An operator has decided that what was lost is to be written again."""

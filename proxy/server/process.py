@@ -39,7 +39,10 @@ class Process:
         """Raises ConfigError."""
         self.server = Server(config, Metrics(features=[rate.families]))
         self.server.apply(config)
-        self.reload = Reload(path, config, read_config, self._apply, self._record_reload) if path is not None else None
+        self.reload = None
+        if path is not None:
+            files = self.server.features.files
+            self.reload = Reload(path, config, read_config, self._apply, self._record_reload, files)
         self.on_applied: Callable[[Config], None] = lambda loaded: None  # after a reload
         self._watching: asyncio.Task[None] | None = None
         self._export = _otlp_export(config, self.server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,15 @@ def settings_of(name: str) -> dict[str, Any]:
     return properties
 
 
-def module_of(name: str) -> Path:
-    return Path("policies/builtin", POLICIES.built_in[name].split(":")[0].rpartition(".")[2] + ".py")
+def modules_of(name: str) -> list[Path]:
+    """The policy's module, and that of the class which it extends together with others."""
+    modules = (base.__module__.split(".")[1:] for base in POLICIES.by_name(name).__mro__)
+    return [Path(*parts).with_suffix(".py") for parts in modules if parts[:1] == ["policies"] and len(parts) == 3]
 
 
 def reasons(name: str) -> Iterator[str]:
     """Patterns of the label values of a policy's rejections: the last argument of each."""
-    for node in ast.walk(tree(module_of(name))):
+    for node in (node for module in modules_of(name) for node in ast.walk(tree(module))):
         match node:
             case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.Constant(value=str(reason))]):
                 yield reason
@@ -45,7 +48,7 @@ def reasons(name: str) -> Iterator[str]:
 
 def messages(name: str) -> Iterator[str]:
     """The messages of a policy to clients: the texts at the top of its module."""
-    for node in tree(module_of(name)).body:
+    for node in (node for module in modules_of(name) for node in tree(module).body):
         match node:
             case ast.Assign(value=ast.Constant(value=str(text))) if text.startswith("Topic "):
                 yield text
@@ -92,6 +95,7 @@ def test_every_message_is_documented_word_for_word(name: str) -> None:
 def test_every_example_can_be_used(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "sidecar.yaml"
     path.write_text(block.text)
+    shutil.copytree(ROOT / "examples/policies/schemas", tmp_path / "schemas")
     config = load(path, {}, {})
     if config.validation.class_path is not None:  # of another project
         with pytest.raises(ValueError, match=r"class path: /opt/acme/policies\.whl"):

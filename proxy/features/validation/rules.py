@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
@@ -88,6 +89,10 @@ class Rules:
     def policies(self) -> list[str]:
         """The names of the policies that are open."""
         return self._catalog.names
+
+    def files(self) -> set[Path]:
+        """What the policies have read."""
+        return self._catalog.files()
 
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TimeLimit
@@ -81,6 +82,9 @@ class Validator(Stage, Feature):
             config.limits.max_record_errors,
         )
         self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
+
+    def files(self) -> Iterable[Path]:
+        return self.rules.files()
 
     def stages(self) -> Stages:
         return Stages(produce=(self,))

@@ -143,6 +143,27 @@ async def test_an_invalid_file_is_rejected_and_the_next_one_is_applied(
     assert REPORTS == [None, []]
 
 
+async def test_a_file_that_the_configuration_was_loaded_from_is_a_change_too(tmp_path: Path, polls: Polls) -> None:
+    path, schema, applied = tmp_path / "sidecar.yaml", tmp_path / "order.avsc", list[Config]()
+    written(path)
+    schema.write_text("1")
+    reload = Reload(
+        path, load(path, {}, {}), lambda: load(path, {}, {}), applied.append, REPORTS.append, lambda: [schema]
+    )
+    task = spawn(reload.watch(), "watch the configuration")
+    try:
+        await polls.several()
+        assert applied == []
+        schema.write_text("22")
+        await until(lambda: len(applied) == 1)
+        await polls.several()
+        assert len(applied) == 1
+        schema.unlink()
+        await until(lambda: len(applied) == 2)
+    finally:
+        await stop(task)
+
+
 async def test_a_missing_file_is_logged_once_and_the_configuration_stays(
     tmp_path: Path, polls: Polls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -288,6 +309,25 @@ def test_a_running_sidecar_reloads_its_file_on_sighup_and_continues_serving(tmp_
         path.write_text("topics: [")
         program.wait_for(lambda: REJECTED in program.output(), "the rejection")
         assert program.is_running
+    finally:
+        program.kill()
+
+
+@pytest.mark.program
+def test_a_running_sidecar_reads_a_schema_again_once_its_file_has_changed(tmp_path: Path) -> None:
+    path, schema, (listen, admin) = tmp_path / "sidecar.yaml", tmp_path / "order.avsc", free_ports(2)
+    schema.write_text('"int"')
+    settings = {"listen": f"127.0.0.1:{listen}", "admin": {"listen": f"127.0.0.1:{admin}"}, "nodes": {"ports": 1}}
+    written(path, **settings, policies={"order": {"type": "avro", "file": "order.avsc"}}, **orders("order"))
+    program = Program([COMMAND, "run", "--config", path], tmp_path / "log")
+    try:
+        program.wait_for(lambda: '"serving"' in program.output(), "serving")
+        schema.write_text('"nothing"')
+        program.wait_for(lambda: REJECTED in program.output(), "the rejection")
+        assert "order.avsc: $: 'nothing' is no type" in program.output()
+        assert APPLIED not in program.output()
+        schema.write_text('"string"')
+        program.wait_for(lambda: APPLIED in program.output(), "the new schema")
     finally:
         program.kill()
 

@@ -1,0 +1,115 @@
+"""The policies whose schema is in a file: the file and those that it refers to, and the loop over a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kafka_sidecar.plugins.settings import Settings, SettingsPath, read_settings, reject_argument
+from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+PREFIXES = {"none": 0, "confluent": 5}  # bytes: a 0 and the id of four bytes
+MAX_FILES = 1000  # of a folder
+MAX_FILE_BYTES = 1 << 20
+NULL = "Topic %s requires record %ss not to be null"
+NO_ID = "Topic %s requires record %ss to begin with the id of a schema"
+UNLIKE = "Topic %s requires record %ss to be of the schema %s: %s"
+
+
+class SchemaFileSettings(Settings):
+    file: SettingsPath | None = None
+    """The file with the schema. Relative to the configuration file."""
+    references: SettingsPath | None = None
+    """A folder with the schemas that it refers to, in files with the same ending."""
+    part: Literal["value", "key"] = "value"
+    """What must be of the schema."""
+    allow_null: bool = True
+    """Whether null is accepted: a tombstone, or a record without a key."""
+    prefix: Literal["none", "confluent"] = "none"
+    """What precedes the data: nothing, or a schema's id as Confluent's serializers write it, which is not looked up."""
+    max_depth: int = Field(default=128, ge=1, le=512)
+    """How deep a value may be nested."""
+
+
+class SchemaFilePolicy(RecordValidationPolicy):
+    """The value or the key is of the schema in a file. A language of schemas extends it."""
+
+    settings: SchemaFileSettings
+    ending: ClassVar[str]  # of the files
+    name: str = ""  # of the schema, for messages
+
+    def read(self, text: str, references: Mapping[str, str]) -> str:
+        """Take a schema, and those that it refers to by their paths inside the folder; its name.
+
+        Raises:
+            ValueError: one of them is invalid; one line.
+        """
+        raise NotImplementedError
+
+    def find_faults(self, records: Records, skip: int) -> Iterable[tuple[int, str]]:
+        """The records that are not null and whose part is not of the schema after the first ``skip`` bytes, and why."""
+        raise NotImplementedError
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self.settings = read_settings(type(self.settings), configs)
+        if self.settings.file is None:
+            raise ValueError("needs a schema: configure it under policies: with a file")
+        self._file, self._references = Path(self.settings.file), self.settings.references
+        self._others = [] if self._references is None else _files_of(Path(self._references), self.ending)
+        others = {str(path.relative_to(str(self._references))): _text_of(path) for path in self._others}
+        text = _text_of(self._file)
+        try:
+            self.name = self.read(text, others)
+        except ValueError as error:
+            raise ValueError(f"file: {self._file}: {error}") from error
+
+    def files(self) -> Iterable[Path]:
+        if not self.name:
+            return []
+        folder = [Path(self._references)] if self._references is not None else []
+        return [self._file, *folder, *self._others]
+
+    def hints(self) -> Hints:
+        is_key = self.settings.part == "key"
+        return Hints(access_key_bytes=ALL * is_key, access_value_bytes=ALL * (not is_key))
+
+    def check(self, text: str) -> None:
+        reject_argument(text)
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+        part, skip = self.settings.part, PREFIXES[self.settings.prefix]
+        if skip or not self.settings.allow_null:
+            for record in records:
+                text = record.key if part == "key" else record.value
+                if text is None and not self.settings.allow_null:
+                    yield Fault(record.index, NULL % (topic.topic, part), f"null_{part}")
+                elif text is not None and skip and (len(text) < skip or text[0] != 0):
+                    yield Fault(record.index, NO_ID % (topic.topic, part), "no_schema_id")
+        for index, why in self.find_faults(records, skip):
+            yield Fault(index, UNLIKE % (topic.topic, part, self.name, why), "not_of_schema")
+
+
+def _files_of(folder: Path, ending: str) -> list[Path]:
+    if not folder.is_dir():
+        raise ValueError(f"references: {folder} is no folder")
+    found = sorted(path for path in folder.rglob(f"*{ending}") if path.is_file())
+    if len(found) > MAX_FILES:
+        raise ValueError(f"references: {folder} has {len(found)} files: at most {MAX_FILES} are read")
+    return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"file: {path} has more than {MAX_FILE_BYTES} bytes")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise ValueError(f"file: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"file: {path} is not UTF-8") from error

@@ -1,0 +1,140 @@
+"""JSON Schema (drafts 4, 6, 7, 2019-09 and 2020-12), by jsonschema-rs.
+
+Nothing is retrieved: a ``$ref`` leads to the schema itself or to a document that was given with it. Patterns run in
+linear time, so those with look-around are refused. Texts are checked for their syntax and depth before they are parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urljoin
+
+import orjson
+
+from kafka_sidecar.codec.json.syntax import find_fault
+from kafka_sidecar.plugins.settings import quote
+
+try:
+    import jsonschema_rs
+except ImportError:  # an extra
+    jsonschema_rs = None  # type: ignore[assignment]
+
+NOT_INSTALLED = "JSON Schema is not installed; install kafka-sidecar[schemas]"
+MAX_TEXT = 1 << 20  # bytes of a document
+MAX_SCHEMA_DEPTH = 200  # levels
+# What a keyword's own limit is called by the library; none of them comes from a record.
+_LIMITS = ("limit", "property", "types", "multiple_of", "format", "pattern")
+MAX_SHOWN = 60  # characters of such a limit
+MAX_PATH = 200  # characters
+
+
+class JsonSchemaError(ValueError):
+    """A document is no JSON Schema, or one that is not supported; one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchemaFault:
+    """Why a text does not conform; it quotes nothing that is not in the schema."""
+
+    path: str  # as ``$.items[2].price``; a name that is not in the schema is ``{}``
+    rule: str  # keyword and its limit
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.rule}"
+
+
+class JsonSchema:
+    """One schema, with the documents that it refers to."""
+
+    def __init__(self, text: str, documents: Mapping[str, str] = MappingProxyType({}), formats: bool = False) -> None:
+        """Compile a schema.
+
+        Args:
+            text: the schema, in JSON.
+            documents: others that ``$ref`` may name: by their ``$id``, or relative to the schema's by these names.
+            formats: whether ``format`` is asserted; else it is an annotation, as JSON Schema 2020-12 has it.
+
+        Raises:
+            JsonSchemaError: a document is no schema, is over a limit, or refers to something that is not there.
+        """
+        if jsonschema_rs is None:
+            raise JsonSchemaError(NOT_INSTALLED)
+        schema = _parse(text, "the schema")
+        parsed = {name: _parse(document, name) for name, document in documents.items()}
+        own = _id_of(schema)
+        named = {_id_of(document) or urljoin(own, name): document for name, document in parsed.items()}
+        self.name: str = own or str(schema.get("title", "")) if isinstance(schema, dict) else ""
+        self.name = self.name[:MAX_SHOWN] or "of the file"
+        self._names = frozenset(name for document in (schema, *parsed.values()) for name in _names(document))
+        try:
+            registry = jsonschema_rs.Registry(list(named.items()), retriever=_refuse)
+            self._validator = jsonschema_rs.validator_for(
+                schema, registry=registry, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions(),
+                validate_formats=formats,
+            )  # fmt: skip
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            raise JsonSchemaError(str(error).splitlines()[0]) from error
+
+    def find_fault(self, text: bytes, max_depth: int = 128) -> JsonSchemaFault | None:
+        """Why a text is not JSON, or does not conform; None if it does."""
+        syntax = find_fault(text, 0, len(text), max_depth)
+        if syntax is not None:
+            return JsonSchemaFault("$", f"not JSON, {syntax}")
+        return self.find_fault_of_json(text)
+
+    def find_fault_of_json(self, text: bytes) -> JsonSchemaFault | None:
+        """Why well-formed JSON, of a depth that was checked, does not conform; None if it does."""
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:  # a number that no parser represents
+            return JsonSchemaFault("$", "not JSON that can be read")
+        if self._validator.is_valid(value):
+            return None
+        error = next(iter(self._validator.iter_errors(value)))
+        return JsonSchemaFault(self._path(error.instance_path), _rule(error))
+
+    def _path(self, parts: list[str | int]) -> str:
+        path = "$"
+        for part in parts:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if part in self._names else ".{}"
+        return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."
+
+
+def _rule(error: Any) -> str:
+    about = {name: value for name, value in error.kind.as_dict().items() if name in _LIMITS}
+    limits = [", ".join(value) if isinstance(value, list) else str(value) for value in about.values()]
+    shown = ", ".join(limit[:MAX_SHOWN] for limit in limits)
+    return f"{error.kind.name} {shown}".rstrip()
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{quote(uri)} is not among the documents of this schema")
+
+
+def _parse(text: str, name: str) -> Any:
+    data = text.encode()
+    if len(data) > MAX_TEXT:
+        raise JsonSchemaError(f"{name} has {len(data)} bytes: at most {MAX_TEXT} are read")
+    fault = find_fault(data, 0, len(data), MAX_SCHEMA_DEPTH)
+    if fault is not None:
+        raise JsonSchemaError(f"{name} is not JSON: {fault}")
+    return orjson.loads(data)
+
+
+def _id_of(document: Any) -> str:
+    found = document.get("$id", document.get("id", "")) if isinstance(document, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def _names(document: Any) -> Iterator[str]:
+    """All names in a schema: those of a record's objects that are among them can be shown."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield name
+            yield from _names(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _names(value)
