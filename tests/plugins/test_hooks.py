@@ -31,7 +31,7 @@ async def _async_generator(self: Any, topic: Any, records: Any) -> Any:
 
 def test_the_hooks_of_the_contracts_are_as_listed() -> None:
     assert {*POLICIES.hooks} == {
-        "configure", "hints", "check", "validate", "resolve", "close", "validate_batch", "validate_header",
+        "configure", "hints", "check", "validate", "resolve", "files", "close", "validate_batch", "validate_header",
     }  # fmt: skip
     assert {name: hook.base.__name__ for name, hook in INTERCEPTORS.hooks.items()} == {
         "configure": "Interceptor",
