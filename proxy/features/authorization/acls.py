@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from kafka_sidecar.plugins.patterns import matcher
-from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, UNKNOWN
 
 MAX_CACHED = 10_000
 MAX_CACHED_NAMES = 512  # characters; longer ones are legal, of groups, and would let a client fill the cache
@@ -117,9 +117,17 @@ class Acls:
 
     def _decision(self, principal: str, operation: Operation, resource: Resource, api: int) -> Decision:
         about = [(rule, covers) for rule, covers in self._rules if rule.applies(operation, resource, api)]
-        applying = [rule for rule, covers in about if covers(principal)]
+        applying = [rule for rule, covers in about if _is_for(rule, covers, principal)]
         denying, allowing = (_names(rule for rule in applying if rule.is_allowed is one) for one in (False, True))
         return Decision(matcher(denying), matcher(allowing), allowing, denying)
+
+
+def _is_for(rule: Rule, covers: Callable[[str], bool], principal: str) -> bool:
+    """A client that has logged in under an unknown name may be any that is denied something, and is none that is
+    allowed something unless a rule names it."""
+    if principal == UNKNOWN:
+        return not rule.is_allowed or UNKNOWN in rule.principals
+    return covers(principal)
 
 
 def _names(rules: Iterable[Rule]) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckFetch, CheckProduce, Rules
+from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
+from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
@@ -32,6 +33,7 @@ OPEN_APIS = frozenset(
     }
 )  # fmt: skip
 MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
+_CHECKS: Mapping[int, type[Check]] = {ApiKey.SHARE_FETCH: CheckShared, ApiKey.SHARE_ACKNOWLEDGE: CheckShared}
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -95,7 +97,7 @@ class Authorization:
     def stages(self) -> dict[int, MessageStage]:
         """By API, of all but Produce and Fetch."""
         stages: dict[int, MessageStage] = {
-            key: Check(self.rules, key, api)
+            key: _CHECKS.get(key, Check)(self.rules, key, api)
             for key, api in CHECKED_APIS.items()
             if key != ApiKey.FETCH and (self._acls is not None or key in CHANGING)
         }
@@ -142,7 +144,6 @@ class AuthorizationFeature(Feature):
             messages=current.stages(),
             produce_guard=current.produce,
             fetch_guard=current.fetch,
-            needs_principal=True,
         )
 
 
