@@ -196,15 +196,23 @@ class CheckSharedRun(CheckRun):
                 opened = _opened(self._client)
                 others = [one for one in opened.share if one[0] != self._session]
                 opened.share = (*others, (self._session, self._begins))[-MAX_SHARE_SESSIONS:]
-            yield from resolve([topic.topic_id for topic in answered.responses], self._rules.name_of)
+            ids = yield from offload(partial(self._unknown_ids, answered.responses), response.elements)
+            yield from resolve(ids, self._rules.name_of)
             shown = yield from offload(partial(self._shown_topics, answered.responses), response.elements)
-            if any(one is not other for one, other in zip(shown, answered.responses, strict=True)):
-                response.replace(replace_fields(answered, responses=tuple(shown)))
+            if shown is not None:
+                response.replace(replace_fields(answered, responses=shown))
         if self._results:
             yield from super().response(response)
 
-    def _shown_topics(self, topics: Iterable[ShareFetchableTopicResponse]) -> list[ShareFetchableTopicResponse]:
-        return [self._shown_topic(topic) for topic in topics]
+    def _unknown_ids(self, topics: Iterable[ShareFetchableTopicResponse]) -> list[bytes]:
+        return [topic.topic_id for topic in topics if self._rules.name_of(topic.topic_id) is None]
+
+    def _shown_topics(
+        self, topics: tuple[ShareFetchableTopicResponse, ...]
+    ) -> tuple[ShareFetchableTopicResponse, ...] | None:
+        """What the client gets in place of these; None: the same."""
+        shown = tuple(self._shown_topic(topic) for topic in topics)
+        return None if all(one is other for one, other in zip(shown, topics, strict=True)) else shown
 
     def _shown_topic(self, topic: ShareFetchableTopicResponse) -> ShareFetchableTopicResponse:
         """Another client can have added topics to the session, under its rights."""
