@@ -28,6 +28,7 @@ from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, R
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 
 PAGE = 2000  # Kafka's max.request.partition.size.limit
+ELEMENT_BYTES = 32  # of a partition, about
 OURS = 0  # the correlation id of our own requests
 
 
@@ -61,7 +62,8 @@ class CheckPagesRun(CheckRun):
             cursor = page.next_cursor
             if cursor is None or (shown.room <= 0 and self._may_see(cursor.topic_name)):
                 break
-            page, elements = (yield from self._ask(cursor)), PAGE
+            page = yield from self._ask(cursor)
+            elements = sum(1 + len(topic.partitions) for topic in page.topics)
             if page.next_cursor == cursor:
                 cursor = None  # it never ends
                 break
@@ -71,7 +73,8 @@ class CheckPagesRun(CheckRun):
         """What follows at the broker."""
         asked = replace_fields(self._asked, cursor=cursor, response_partition_limit=PAGE)
         (frame,) = yield Send((encode_request(asked, self._version, OURS, self._client.client_id),))
-        return decode_response(DescribeTopicPartitionsResponse, frame, self._version).message
+        decode = partial(decode_response, DescribeTopicPartitionsResponse, frame, self._version)
+        return (yield from offload(decode, len(frame) // ELEMENT_BYTES)).message
 
     def _may_see(self, topic: str | None) -> bool:
         return topic is not None and self._allows(on_topic(Operation.DESCRIBE, topic))

@@ -10,6 +10,7 @@ from support.authorization import TOPIC_DENIED, Site
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request
 from kafka_sidecar.codec.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.pages import PAGE
 from kafka_sidecar.proxy.relay.exchange import Send
@@ -67,7 +68,10 @@ def seen(topics: Topics, limit: int, start: Place = None) -> tuple[Topics, Place
     exchange, times = site().exchange(KEY, 0), 1
     exchange.request(asked(limit, start))
     step = exchange.response(answered(topics, start, limit))
-    while isinstance(step, Send):
+    while isinstance(step, Send | Work):
+        if isinstance(step, Work):
+            step = exchange.answer(step.run())
+            continue
         times += 1
         (frame,) = step.frames
         request = decode_request(DescribeTopicPartitionsRequest, frame)[1].message
