@@ -242,7 +242,8 @@ class AclRule(Section):
     """One rule, as one of Kafka's ACLs."""
 
     principals: list[str] = Field(default=["User:*"], min_length=1)
-    """Who it is for, with `*` and `?`; a client without a login is `User:ANONYMOUS`."""
+    """Who it is for, with `*` and `?`; a client without a login is `User:ANONYMOUS`.
+    One that has logged in with a name that only the broker knows is `Unknown:login`: no pattern allows it anything."""
     permission: Literal["allow", "deny"] = "allow"
     """Whether they may. A deny wins over every allow."""
     operations: list[OperationName] = Field(default=["all"], min_length=1)

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     old_exchange,
     read_start,
 )
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Guard, Limits
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRuns, MessageStage, resolve
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
@@ -193,8 +193,12 @@ class Stage(Protocol):
         ...
 
 
-class GuardStage(Guard, MessageStage, Protocol):
-    """The first stage, of requests in which something is denied."""
+class GuardStage(MessageStage, Protocol):
+    """The first stage, of requests in which something is denied, or whose session has to be known."""
+
+    def relays(self, client: Client, seen: FetchGlance) -> bool:
+        """Whether a request needs no such stage, nor any that begins alike while principal and rules stay."""
+        ...
 
 
 class FetchExchanges:
@@ -229,7 +233,7 @@ class FetchExchanges:
             client.fetch_session = None  # one may begin here
             return self._exchange(version, client, self.stages, self.guard)
         guard = self.guard
-        if guard is not None and guard.allows(client, None, seen.topics):
+        if guard is not None and guard.relays(client, seen):
             guard = None
         is_wanted = bool(self.stages) and self._may_be_wanted(seen, client)
         if guard is not None or is_wanted:
@@ -304,8 +308,8 @@ class FetchExchange(StagedExchange[StageRun]):
                 self._close()
                 return outcome
             frame = outcome.frame
-            if not self._runs:
-                return Forward(frame, outcome.wants_response)
+            if not self._runs and not outcome.wants_response:
+                return Forward(frame)
         start = read_start(self._version, frame, 0)
         frame = limit_size(self._version, frame, start, self._limits.max_response)
         for run in reversed(self._runs):  # from the client's side to the broker's

@@ -250,6 +250,7 @@ class MessageExchange(StagedExchange[MessageRun]):
 
 
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
+UNKNOWN = "Unknown:login"  # one whose name only the broker knows; no user is called so: these begin with User:
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.features.validation.validator import Validator
 
+LOGIN_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when the sidecar stops
 
 
@@ -147,6 +148,10 @@ class Features:
 
     def exchange(self, key: int, version: int) -> Begin | None:
         """What looks into requests of this API and version, if anything."""
+        if key in LOGIN_APIS:  # also where no feature asks who clients are yet: one may after a reload
+            from kafka_sidecar.proxy.exchanges.sasl import login_exchange
+
+            return login_exchange(key, version)
         made = self._exchanges.get(key)
         return made.exchange(version) if made is not None else None
 
@@ -218,10 +223,6 @@ def _message_stages(
     for one in features:
         for key, stage in one.messages.items():
             stages.setdefault(key, []).append(stage)
-    if any(one.needs_principal for one in features):
-        from kafka_sidecar.proxy.exchanges.sasl import Principals
-
-        stages.setdefault(ApiKey.SASL_AUTHENTICATE, []).append(Principals())
     if acquired := [stage for one in reversed(features) for stage in one.acquired]:
         from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 

@@ -75,7 +75,6 @@ class Stages:
     messages: Mapping[int, MessageStage] = field(default_factory=dict)  # by API
     produce_guard: ProduceGuard | None = None
     fetch_guard: FetchGuard | None = None
-    needs_principal: bool = False  # of clients that log in to the broker
 
 
 NO_STAGES = Stages()

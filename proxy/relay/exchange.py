@@ -102,7 +102,9 @@ class Client(Protocol):
     number: int  # of the connection, as in log lines
     client_id: str | None
     client_software: str | None  # name and version (KIP-511)
-    principal: str | None  # "User:alice", where it has authenticated by name
+    principal: str | None  # "User:alice", once it has logged in
+    login: object | None  # what is known of a login that the broker has not finished
+    opened: object | None  # the sessions that it has begun here, which rules let it go on with
     fetch_session: FetchSession | None
     host: str | None  # its address
     has_closed: bool  # it sends no more: Kafka's clients read no more then either

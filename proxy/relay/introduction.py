@@ -17,13 +17,15 @@ WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's s
 class Identity:
     """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
 
-    __slots__ = ("_client_id", "_principal", "memo", "tap_state")
+    __slots__ = ("_client_id", "_principal", "login", "memo", "opened", "tap_state")
 
     def __init__(self) -> None:
         self.memo = PrefixMemo()
         self._client_id: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
+        self.login: object | None = None
+        self.opened: object | None = None
 
     @property
     def client_id(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -34,10 +35,10 @@ def pairs(*keys: ApiKey) -> list[tuple[ApiKey, int]]:
 class Site:
     """What alice may do."""
 
-    def __init__(self, principal: str | None = "User:alice") -> None:
+    def __init__(self, principal: str | None = "User:alice", rules: Sequence[AclRule] = RULES) -> None:
         self.counts: Counter[str] = Counter()
         names = {topic_id: name for name, topic_id in IDS.items()}
-        acls = Acls(rules_of(RULES), allowed_by_default=False)
+        acls = Acls(rules_of(rules), allowed_by_default=False)
         self.rules = Authorization(acls, None, names.get, self.counts)
         self.client = FakeClient()
         self.client.principal = principal

@@ -17,6 +17,8 @@ class FakeClient(Client):
     client_id: str | None = "app"
     client_software: str | None = "apache-kafka-java 4.3.1"
     principal: str | None = None
+    login: object | None = None
+    opened: object | None = None
     host: str | None = None
     tap_state: object | None = None
     fetch_state: object | None = None

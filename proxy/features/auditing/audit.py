@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.features.auditing.groups import MEMBERS, CommitTap, Gro
 from kafka_sidecar.proxy.features.auditing.produce import produce_tap
 from kafka_sidecar.proxy.features.auditing.sender import Sender, Spool
 from kafka_sidecar.proxy.features.auditing.share_fetch import share_acknowledge_tap, share_fetch_tap
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
+from kafka_sidecar.proxy.features.feature import Feature, Site
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.tasks import spawn
@@ -87,9 +87,6 @@ class Audit(Feature):
     def tap(self, key: int, version: int) -> Tap | None:
         """The tap of this API and version; None: it is not audited."""
         return tap(self.counting, key, version)
-
-    def stages(self) -> Stages:
-        return Stages(needs_principal=True)
 
     def families(self) -> Iterable[Family]:
         return collect(self)

@@ -5,13 +5,14 @@ A deny that applies wins; then an allow that applies; then, for a resource that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from kafka_sidecar.plugins.patterns import matcher
-from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, UNKNOWN
 
 MAX_CACHED = 10_000
 MAX_CACHED_NAMES = 512  # characters; longer ones are legal, of groups, and would let a client fill the cache
@@ -97,6 +98,21 @@ class Acls:
         decide = self._decide if len(who) + len(name) <= MAX_CACHED_NAMES else self._decided
         return decide(who, operation, resource, name, api)
 
+    def allows_all(
+        self, principal: str | None, operation: Operation, resource: Resource, prefix: str, api: int
+    ) -> bool:
+        """Whether it may do this with every resource whose name begins with ``prefix``, whether there is one or not."""
+        who = principal or ANONYMOUS
+        if who in self._super_users:
+            return True
+        decision = self._of(who, operation, resource, api)
+        if any(_meets(pattern, prefix) for pattern in decision.denying):
+            return False
+        if any(_covers(pattern, prefix) for pattern in decision.allowing):
+            return True
+        named = _names(rule for rule, _ in self._rules if rule.resource is resource)
+        return self._default and not any(_meets(pattern, prefix) for pattern in named)
+
     def _decided(self, principal: str, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         if principal in self._super_users:
             return True
@@ -117,9 +133,40 @@ class Acls:
 
     def _decision(self, principal: str, operation: Operation, resource: Resource, api: int) -> Decision:
         about = [(rule, covers) for rule, covers in self._rules if rule.applies(operation, resource, api)]
-        applying = [rule for rule, covers in about if covers(principal)]
+        applying = [rule for rule, covers in about if _is_for(rule, covers, principal)]
         denying, allowing = (_names(rule for rule in applying if rule.is_allowed is one) for one in (False, True))
         return Decision(matcher(denying), matcher(allowing), allowing, denying)
+
+
+def _covers(pattern: str, prefix: str) -> bool:
+    """Whether a pattern is for all names that begin like this, as far as that can be read off.
+
+    >>> _covers("*", ""), _covers("orders-*", "orders-eu"), _covers("orders-*", "order"), _covers("orders", "orders")
+    (True, True, False, False)
+    """
+    return pattern.endswith("*") and _literal(pattern) == pattern[:-1] and prefix.startswith(pattern[:-1])
+
+
+def _meets(pattern: str, prefix: str) -> bool:
+    """Whether a pattern may be for a name that begins like this.
+
+    >>> _meets("orders", "ord"), _meets("ord*", "orders"), _meets("ord", "orders"), _meets("other-*", "orders")
+    (True, True, False, False)
+    """
+    literal = _literal(pattern)
+    return literal.startswith(prefix) or (literal != pattern and prefix.startswith(literal))
+
+
+def _literal(pattern: str) -> str:
+    return re.split(r"[*?]", pattern, maxsplit=1)[0]
+
+
+def _is_for(rule: Rule, covers: Callable[[str], bool], principal: str) -> bool:
+    """A client that has logged in under an unknown name may be any that is denied something, and is none that is
+    allowed something unless a rule names it."""
+    if principal == UNKNOWN:
+        return not rule.is_allowed or UNKNOWN in rule.principals
+    return covers(principal)
 
 
 def _names(rules: Iterable[Rule]) -> tuple[str, ...]:

@@ -13,10 +13,13 @@ from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckFetch, CheckProduce, Rules
+from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
+from kafka_sidecar.proxy.features.authorization.internal_topics import CheckStreams
+from kafka_sidecar.proxy.features.authorization.pages import CheckPages
+from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
@@ -32,6 +35,12 @@ OPEN_APIS = frozenset(
     }
 )  # fmt: skip
 MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
+_CHECKS: Mapping[int, type[Check]] = {  # in place of `Check`
+    ApiKey.SHARE_FETCH: CheckShared,
+    ApiKey.SHARE_ACKNOWLEDGE: CheckShared,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckPages,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: CheckStreams,
+}
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -95,7 +104,7 @@ class Authorization:
     def stages(self) -> dict[int, MessageStage]:
         """By API, of all but Produce and Fetch."""
         stages: dict[int, MessageStage] = {
-            key: Check(self.rules, key, api)
+            key: _CHECKS.get(key, Check)(self.rules, key, api)
             for key, api in CHECKED_APIS.items()
             if key != ApiKey.FETCH and (self._acls is not None or key in CHANGING)
         }
@@ -104,13 +113,14 @@ class Authorization:
         return stages
 
     def _explain(self, key: int, need: Need, principal: str | None) -> str | None:
-        operation, resource, name = need
+        operation, resource, name, is_prefix = need
         assert isinstance(name, str)
         if name == self._protected and resource is Resource.TOPIC and key in CHANGING:
             return f"{name} stores topic configs and cannot be changed through kafka-sidecar"
-        if self._acls is None or self._acls.allows(principal, operation, resource, name, key):
+        allows = None if self._acls is None else self._acls.allows_all if is_prefix else self._acls.allows
+        if allows is None or allows(principal, operation, resource, name, key):
             return None
-        who, what = principal or ANONYMOUS, name[:MAX_NAME]
+        who, what = principal or ANONYMOUS, f"{'everything like ' if is_prefix else ''}{name[:MAX_NAME]}"
         return f"{who} is not authorized to {operation} {what} ({APIS[ApiKey(key)].name})"
 
 
@@ -142,7 +152,6 @@ class AuthorizationFeature(Feature):
             messages=current.stages(),
             produce_guard=current.produce,
             fetch_guard=current.fetch,
-            needs_principal=True,
         )
 
 

@@ -25,6 +25,7 @@ class Need(NamedTuple):
     operation: Operation
     resource: Resource
     name: str | bytes  # bytes: the id of a topic
+    is_prefix: bool = False  # on all that begin with this name, which there are now and later
 
 
 def on_topic(operation: Operation, name: str | bytes) -> Need:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,7 @@ class Rules:
     explain: Callable[[int, Need, str | None], str | None]
     name_of: Callable[[bytes], str | None]  # a topic's name by its id
     counts: Counter[str]  # of denied resources, by API
+    generation: object = field(default_factory=object)  # another one with each configuration
 
     def check(self, key: int, need: Need | None, principal: str | None) -> Rejection | None:
         """Why a client is denied this, if so. Where a topic's name is not known the request cannot go on either."""
@@ -177,15 +178,6 @@ class CheckRun(MessageRun):
 def _topic_ids(elements: Elements, message: Any) -> list[bytes]:
     needs = (elements.need_of(one, message) for one in elements.of(message))
     return [need.name for need in needs if need is not None and isinstance(need.name, bytes)]
-
-
-class CheckFetch(Check):
-    """That of Fetch, whose requests are mostly for topics that their client may read."""
-
-    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
-        """As `exchanges.limits.Guard`."""
-        rules, principal = self._rules, client.principal
-        return all(rules.allows(self._key, on_topic(Operation.READ, topic), principal) for topic in topics)
 
 
 class CheckProduce:

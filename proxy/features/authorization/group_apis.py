@@ -4,6 +4,7 @@ that they are not allowed. OffsetFetch has its own exchange (`described_offsets`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ from kafka_sidecar.codec.messages import (
 )
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.messages import Rejection
-from kafka_sidecar.proxy.features.authorization.acls import Operation
+from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
     Elements,
@@ -57,9 +58,29 @@ def group_of(operation: Operation, request: Any) -> tuple[Need, ...]:
 
 
 def group_and_subscription(request: Any) -> Iterable[Need]:
-    """Of a member that names the topics to which it subscribes."""
+    """Of a member that names the topics to which it subscribes, or has the broker look for them (KIP-848)."""
     topics = (on_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ())
-    return (*group_of(Operation.READ, request), *topics)
+    pattern: str | None = getattr(request, "subscribed_topic_regex", None)
+    return (*group_of(Operation.READ, request), *topics, *(on_pattern(pattern) if pattern else ()))
+
+
+def on_pattern(pattern: str) -> Iterable[Need]:
+    """What a member needs whose topics the broker finds by a pattern: it finds all, with the sidecar's rights."""
+    yield Need(Operation.DESCRIBE, Resource.TOPIC, beginning(pattern), is_prefix=True)
+
+
+def beginning(pattern: str) -> str:
+    r"""What all names begin with that a pattern of RE2 matches, as far as that can be read off.
+
+    >>> beginning(r"^orders\.eu-.*"), beginning("orders-?"), beginning("orders|.*"), beginning("(?i)orders")
+    ('orders.eu-', 'orders', '', '')
+    """
+    found = _BEGINNING.match(pattern)
+    return re.sub(r"\\(.)", r"\1", found["literal"]) if found is not None and "|" not in pattern else ""
+
+
+# Characters that are none of RE2's, or escaped, and are not optional.
+_BEGINNING = re.compile(r"\^?(?P<literal>(?:(?:[\w-]|\\[!-/:-@\[-`{-~])(?![*?{]))*)", re.ASCII)
 
 
 def topics_of_topology(topology: Any) -> set[str]:
@@ -73,7 +94,18 @@ def topics_of_topology(topology: Any) -> set[str]:
 
 def _group_and_topology(request: streams_group_heartbeat.StreamsGroupHeartbeatRequest) -> Iterable[Need]:
     topics = (on_topic(Operation.DESCRIBE, name) for name in sorted(topics_of_topology(request.topology)))
-    return (*group_of(Operation.READ, request), *topics)
+    parts = request.topology.subtopologies if request.topology is not None else ()
+    patterns = (need for part in parts for pattern in part.source_topic_regex for need in on_pattern(pattern))
+    return (*group_of(Operation.READ, request), *topics, *patterns)
+
+
+def internal_topics(topology: streams_group_heartbeat.Topology | None) -> set[str]:
+    """The topics in the topology of a streams group that the broker creates where there is none."""
+    return {
+        topic.name
+        for part in (topology.subtopologies if topology is not None else ())
+        for topic in (*part.state_changelog_topics, *part.repartition_source_topics)
+    }
 
 
 def group_described(operation: Operation, group: str, request: Any) -> Need:

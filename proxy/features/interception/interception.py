@@ -71,7 +71,6 @@ class Interception(Feature):
             fetch=tuple(filter(None, (self.consume_stage(),))),
             acquired=tuple(filter(None, (self.share_stage(),))),
             commits=tuple(filter(None, (self.commit_stage(),))),
-            needs_principal=True,
         )
 
     def send_stage(self) -> SendStage | None:

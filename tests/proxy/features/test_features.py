@@ -44,7 +44,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, read_start
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
-from kafka_sidecar.proxy.exchanges.sasl import PrincipalRun
+from kafka_sidecar.proxy.exchanges.sasl import AuthenticateExchange, HandshakeExchange
 from kafka_sidecar.proxy.features.authorization.checks import CheckProduceRun, CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING
 from kafka_sidecar.proxy.features.interception.send_stage import SendRun
@@ -188,13 +188,18 @@ def test_apis_without_a_stage_are_relayed() -> None:
     assert begun(commits, ApiKey.OFFSET_COMMIT, 11, request(ApiKey.OFFSET_COMMIT, 11, 1)) is None
 
 
-def test_principals_are_read_where_interceptors_are_shown_them() -> None:
-    frame = request(ApiKey.SASL_AUTHENTICATE, 2, 1)
-    assert stages_of(begun(started(), ApiKey.SASL_AUTHENTICATE, 2, frame)) == [PrincipalRun]
+def test_logins_are_read_also_where_no_feature_asks_who_clients_are_until_the_next_reload() -> None:
     features = started()
     del features.made["interception"]
     features.apply(config("a:1"))
-    assert begun(features, ApiKey.SASL_AUTHENTICATE, 2, frame) is None
+    for made in (started(), features):
+        for key, version, expected in (
+            (ApiKey.SASL_HANDSHAKE, 1, HandshakeExchange),
+            (ApiKey.SASL_AUTHENTICATE, 2, AuthenticateExchange),
+        ):
+            found = begun(made, key, version, request(key, version, 1))
+            assert found is not None
+            assert isinstance(found.exchange, expected)
 
 
 def test_without_an_interceptor_of_its_kind_no_exchange_begins() -> None:

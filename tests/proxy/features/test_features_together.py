@@ -175,20 +175,23 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
         "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
-        "SHARE_FETCH": ["Check", "AcquiredRecords", "ShareAssembleStage", "ShareStage"],
+        "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage"],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],
         "METADATA": ["DescribedTopics"],
+        "SHARE_ACKNOWLEDGE": ["CheckShared"],
+        "DESCRIBE_TOPIC_PARTITIONS": ["CheckPages"],
+        "STREAMS_GROUP_HEARTBEAT": ["CheckStreams"],
         "CREATE_TOPICS": ["Check", "AlterConfigs"],
         "ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "INCREMENTAL_ALTER_CONFIGS": ["Check", "AlterConfigs"],
         "DELETE_TOPICS": ["Check", "DeleteTopics"],
         "DELETE_RECORDS": ["Check", "Deletions"],
         "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
-        "SASL_AUTHENTICATE": ["Principals"],
     }
     assert found.keys() == {ApiKey(key).name for key in CHECKED_APIS} - {
-        "FETCH", "SHARE_FETCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
+        "FETCH", "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "DESCRIBE_TOPIC_PARTITIONS", "STREAMS_GROUP_HEARTBEAT",
+        "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
         "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS",
     }  # fmt: skip
