@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.cli.run import BootstrapServers, ConfigFile
@@ -78,7 +78,7 @@ async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
 
 def _is_stored_as_objects(topic: str, config: Config) -> bool:
     rules = config.large_messages.topics
-    rule = next((one for one in rules if fnmatchcase(topic, one.name)), None)
+    rule = next((one for one in rules if matches(topic, [one.name])), None)
     return rule is not None and rule.enabled and rule.store == "object"
 
 

@@ -9,11 +9,11 @@ import json
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
@@ -95,7 +95,7 @@ class Rules:
 
     def why_none(self, topic: str) -> str:
         """Why a topic has no policy, for a person."""
-        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
+        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
         if rule is None:
             return "no entry of topics: matches its name"
         return f"topics: {rule.name} has " + ("mode off" if rule.mode == "off" else "no policy")
@@ -119,7 +119,7 @@ class Rules:
         return found
 
     def _find(self, topic: str, text: str | None) -> Applied | MisconfiguredError | None:
-        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
+        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
         source = "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"
