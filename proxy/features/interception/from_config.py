@@ -84,7 +84,11 @@ def hooks_of(guard: Guard) -> Iterable[str]:
 def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[str, Any]:
     one = guard.interceptor
     own = getattr(one, "settings", None)
-    values = own.model_dump(mode="json", fallback=str) if isinstance(own, Settings) else dict(settings.settings)
+    values = (
+        own.model_dump(mode="json", fallback=str, exclude_none=True)
+        if isinstance(own, Settings)
+        else dict(settings.settings)
+    )
     return {
         "name": guard.name,
         "class": f"{type(one).__module__}:{type(one).__qualname__}",
@@ -93,3 +97,8 @@ def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[s
         "disabled": guard.is_disabled,
         "settings": hide_secrets(values),
     }
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    """Those that have a value."""
+    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

@@ -156,7 +156,11 @@ def hash_of(value: object) -> str:
 def describe_rule(rule: Rule) -> dict[str, Any]:
     """One policy of a topic. Built-in policies have all their settings, others those that they were given."""
     own = getattr(rule.policy, "settings", None)
-    settings = own.model_dump(mode="json", fallback=str) if isinstance(own, Settings) else dict(rule.settings)
+    settings = (
+        own.model_dump(mode="json", fallback=str, exclude_none=True)
+        if isinstance(own, Settings)
+        else dict(rule.settings)
+    )
     return {
         "name": rule.name,
         "class": f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}",
@@ -174,3 +178,8 @@ def parts_read(hints: Hints) -> str:
     parts += ["headers"] if hints.access_headers else []
     parts += ["sizes and timestamps"] if hints.access_metadata else []
     return ", ".join(parts) or "the batch header only, without decompression"
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    """Those that have a value."""
+    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

@@ -147,7 +147,7 @@ def test_errors_that_one_line_catches_have_the_rate_of_where_they_were_raised() 
             if error is ValueError:
                 raise ValueError
             raise KeyError
-        except Exception as caught:
+        except (ValueError, KeyError) as caught:
             line = record(logging.ERROR)
             line.exc_info = (error, caught, caught.__traceback__)
             return rate.filter(line)
